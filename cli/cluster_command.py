@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .client.commands import second_words
 from .cluster_security import NAMES
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cluster_plan import Plan
     from .cluster_processes import ClusterProcesses
     from .cluster_security import ClusterSecurity
+    from .options import CommandParser
 
 DEFAULT_DATA_DIR = "odradek-cluster"
 DEFAULT_BROKERS = 3
@@ -41,7 +42,7 @@ Each node has its own folder with server.properties. `odradek start node-1/serve
 """
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = commands.add_parser(
         "cluster",
         help="start, show or stop a cluster on this machine",

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Set
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..client.peers import Peers
 from ..protocol.messages.describe_quorum import (
@@ -18,23 +18,30 @@ from ..protocol.messages.metadata import MetadataRequest
 from ..server.network.endpoint import Endpoint
 from .cluster_plan import ListenerNames, Node, Plan, properties_file
 
+if TYPE_CHECKING:
+    from ..protocol.messages.describe_quorum import DescribeQuorumResponse
+    from ..protocol.messages.describe_quorum import PartitionDataResponse as QuorumPartition
+    from ..protocol.messages.metadata import MetadataResponse
+    from ..protocol.schema import Message
+
+
 _TIMEOUT_MS = 5000
 _POLL_S = 0.05
 _CLIENT_ID = "odradek-status"
 _QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
 
 
-class Answers(NamedTuple):
+class Responses(NamedTuple):
     """The responses of one node. `quorum` is the metadata log's partition as its leader describes it, None without a
     leader.
     """
 
-    metadata: Any
-    quorum: Any
+    metadata: MetadataResponse
+    quorum: QuorumPartition | None
 
 
-def answers_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Answers | None:
-    """The answers of the first of the running nodes that answers. Raises InvalidConfig, OSError."""
+def responses_of(plan: Plan, directory: Path, pids: dict[int, int]) -> Responses | None:
+    """The responses of the first of the running nodes that responds. Raises InvalidConfig, OSError."""
     return asyncio.run(_ask(plan, pids, *_connections(plan, directory))) if pids else None
 
 
@@ -60,17 +67,17 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
     return listener, lambda: Peers(_CLIENT_ID, sasl.login, tls.connection_arguments)
 
 
-async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callable[[], Peers]) -> Answers | None:
-    """The answers of the first node that runs and answers: another program may have the port of one that is down."""
+async def _ask(plan: Plan, pids: dict[int, int], listener: str, connect: Callable[[], Peers]) -> Responses | None:
+    """The responses of the first node that runs and responds: another program may have the port of one that is down."""
     peers = connect()
     try:
         for node in plan.nodes:
             if node.id not in pids:
                 continue
             endpoint = _endpoint(node, listener)
-            metadata = await _answer(peers, endpoint, MetadataRequest(topics=None))
+            metadata: MetadataResponse | None = await _response(peers, endpoint, MetadataRequest(topics=None))
             if metadata is not None and metadata.cluster_id == plan.cluster_id:
-                return Answers(metadata, _described(await _answer(peers, endpoint, _QUORUM)))
+                return Responses(metadata, _described(await _response(peers, endpoint, _QUORUM)))
         return None
     finally:
         peers.close()
@@ -95,7 +102,8 @@ async def _await_mutual_metadata(
             lacking = set()
             for node in plan.nodes:
                 if node.id in running():
-                    metadata = await _answer(peers, _endpoint(node, listener), MetadataRequest(topics=[]))
+                    request = MetadataRequest(topics=[])
+                    metadata: MetadataResponse | None = await _response(peers, _endpoint(node, listener), request)
                     listed = running() if metadata is None else {broker.node_id for broker in metadata.brokers}
                     if running() - listed:
                         lacking.add(node.id)
@@ -111,8 +119,8 @@ def _endpoint(node: Node, listener: str) -> Endpoint:
     return Endpoint(listener, host, node.internal_port or port)
 
 
-def _described(quorum: Any) -> Any:
-    """The one partition of an answer; None where it has none, or an error in its place."""
+def _described(quorum: DescribeQuorumResponse | None) -> QuorumPartition | None:
+    """The one partition of a response; None where it has none, or an error in its place."""
     if quorum is None or quorum.error_code:
         return None
     partitions = [partition for topic in quorum.topics for partition in topic.partitions]
@@ -124,7 +132,7 @@ def _host_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def _answer(peers: Peers, endpoint: Endpoint, request: Any) -> Any:
-    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    peers.send(endpoint, request, answered.set_result, timeout_ms=_TIMEOUT_MS)
-    return await answered
+async def _response(peers: Peers, endpoint: Endpoint, request: Message) -> Any:
+    response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    peers.send(endpoint, request, response.set_result, timeout_ms=_TIMEOUT_MS)
+    return await response

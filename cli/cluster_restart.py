@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .cluster_plan import Node, Plan, format_node, log_dirs, name_log_dirs
 from .cluster_processes import START_TIMEOUT_S, ClusterFailed, end, first_line, last_words, node_pids, started_node
-from .cluster_queries import answers_of
+from .cluster_queries import responses_of
 from .data_locations import META_PROPERTIES
 
 #: A node that was down for long has much to fetch.
@@ -69,13 +69,13 @@ def _await_whole(plan: Plan, directory: Path, words: str) -> None:
 def _lacks(plan: Plan, directory: Path) -> str:
     """Returns why no further node may stop; "" when one may."""
     pids = node_pids(plan, directory)
-    answers = answers_of(plan, directory, pids)
-    if answers is None or answers.quorum is None:
+    responses = responses_of(plan, directory, pids)
+    if responses is None or responses.quorum is None:
         return "the quorum has no leader"
-    fenced = pids.keys() - {broker.node_id for broker in answers.metadata.brokers}
+    fenced = pids.keys() - {broker.node_id for broker in responses.metadata.brokers}
     if fenced:
         return f"node {', '.join(map(str, sorted(fenced)))} does not serve"
-    partitions = [partition for topic in answers.metadata.topics for partition in topic.partitions]
+    partitions = [partition for topic in responses.metadata.topics for partition in topic.partitions]
     under = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
     down = {node.id for node in plan.nodes} - pids.keys()
     if under and not down:

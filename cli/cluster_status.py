@@ -1,31 +1,34 @@
-"""The output of `odradek cluster status`: read from the first node that answers, and from the processes themselves."""
+"""The output of `odradek cluster status`: read from the first node that responds, and from the processes themselves."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .cluster_plan import Plan
 from .cluster_processes import node_pids
-from .cluster_queries import Answers, answers_of
+from .cluster_queries import Responses, responses_of
+
+if TYPE_CHECKING:
+    from ..protocol.messages.metadata import MetadataResponsePartition
 
 
 def status(plan: Plan, directory: Path) -> list[str]:
     """The lines to be printed."""
     pids = node_pids(plan, directory)
-    answers = answers_of(plan, directory, pids)
+    responses = responses_of(plan, directory, pids)
     missing = _missing_quorum(plan, pids)
-    if missing and answers is not None:
-        answers = answers._replace(quorum=None)  # a controller that was active finds out seconds later
-    lines = _table(plan, pids, answers)
-    if answers is not None:
-        lines += _sums(answers)
+    if missing and responses is not None:
+        responses = responses._replace(quorum=None)  # a controller that was active finds out seconds later
+    lines = _table(plan, pids, responses)
+    if responses is not None:
+        lines += _sums(responses)
     if not pids:
         lines.append("no node runs; `odradek cluster start` starts them")
     elif missing:
         lines.append(missing)
-    elif answers is None or answers.quorum is None:
+    elif responses is None or responses.quorum is None:
         lines.append("no controller is active yet, although enough controllers run")
     return lines
 
@@ -43,17 +46,17 @@ def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
     )
 
 
-def _partitions(answers: Answers) -> list[Any]:
-    return [partition for topic in answers.metadata.topics for partition in topic.partitions]
+def _partitions(responses: Responses) -> list[MetadataResponsePartition]:
+    return [partition for topic in responses.metadata.topics for partition in topic.partitions]
 
 
-def _table(plan: Plan, pids: dict[int, int], answers: Answers | None) -> list[str]:
-    serving = {broker.node_id for broker in answers.metadata.brokers} if answers is not None else set()
-    partitions = _partitions(answers) if answers is not None else []
+def _table(plan: Plan, pids: dict[int, int], responses: Responses | None) -> list[str]:
+    serving = {broker.node_id for broker in responses.metadata.brokers} if responses is not None else set()
+    partitions = _partitions(responses) if responses is not None else []
     leads = Counter(partition.leader_id for partition in partitions)
     replicas = Counter(broker for partition in partitions for broker in partition.replica_nodes)
     in_sync = Counter(broker for partition in partitions for broker in partition.isr_nodes)
-    leader = answers.quorum.leader_id if answers is not None and answers.quorum is not None else None
+    leader = responses.quorum.leader_id if responses is not None and responses.quorum is not None else None
     rows = [("NODE", "ROLES", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "IN SYNC")]
     for node in plan.nodes:
         roles = node.roles + (" (active)" if node.id == leader else "")
@@ -65,14 +68,14 @@ def _table(plan: Plan, pids: dict[int, int], answers: Answers | None) -> list[st
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def _sums(answers: Answers) -> list[str]:
-    partitions = _partitions(answers)
+def _sums(responses: Responses) -> list[str]:
+    partitions = _partitions(responses)
     under = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
     offline = sum(partition.leader_id < 0 for partition in partitions)
     lines = [
-        f"topics {len(answers.metadata.topics)}, partitions {len(partitions)}, under-replicated {under}, offline {offline}"
+        f"topics {len(responses.metadata.topics)}, partitions {len(partitions)}, under-replicated {under}, offline {offline}"
     ]
-    quorum = answers.quorum
+    quorum = responses.quorum
     if quorum is not None:
         ends = {voter.replica_id: voter.log_end_offset for voter in quorum.current_voters}
         behind = ", ".join(f"{node} {_lag(quorum.high_watermark, end)}" for node, end in sorted(ends.items()))

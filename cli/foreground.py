@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..server.runtime.gc_policy import LongCollections
 from .console_process import console_beside
@@ -22,6 +22,7 @@ from .warmup import preload
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
+    from ..server.config.broker_config import BrokerConfig
 
 #: A stop that takes longer is ended: a broker of 10,000 partitions closes them within seconds. The next start recovers.
 MOST_STOP_S = 120.0
@@ -34,7 +35,7 @@ _WITHOUT_KERNEL = (
 )
 
 
-def run_until_stopped(config: Any, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
+def run_until_stopped(config: BrokerConfig, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     try:
         import uvloop
     except ImportError:  # no uvloop for this platform: asyncio's own loop serves as well, slower
@@ -42,7 +43,7 @@ def run_until_stopped(config: Any, options: argparse.Namespace, starting: contex
     return int(uvloop.run(_serve(config, options, starting)))
 
 
-async def _serve(config: Any, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
+async def _serve(config: BrokerConfig, options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     from ..server.broker import BrokerServer
 
     stopping, watchdog = asyncio.Event(), StopWatchdog()
@@ -84,7 +85,10 @@ async def _serve_until(
         _remember_place(options, broker)
         print(serving_line(broker), flush=True)
         preloading = asyncio.ensure_future(preload(broker))
-        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), broker.failed]
+        ends: list[asyncio.Future[Literal[True]] | asyncio.Future[Exception]] = [
+            asyncio.ensure_future(stopping.wait()),
+            broker.failed,
+        ]
         with console_beside(_plain_addresses(broker), options.console):
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if broker.failed.done():

@@ -5,20 +5,25 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .broker_properties import properties_of
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, process_count, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
     from ..server.config.broker_config import BrokerConfig
+    from ..server.controller.formatting import InitialVoter
+    from .options import CommandParser
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 #: Levels of features are 16 bits.
 _LEVEL = re.compile(r"[0-9]{1,5}")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = commands.add_parser(
         "format",
         help="format a data directory",
@@ -160,7 +165,7 @@ def _features(texts: list[str]) -> dict[str, int]:
     return levels
 
 
-def _users(texts: list[str]) -> list[Any]:
+def _users(texts: list[str]) -> list[UserScramCredentialRecord]:
     """The records of SCRAM users; raises UsageError."""
     if not texts:
         return []
@@ -169,7 +174,7 @@ def _users(texts: list[str]) -> list[Any]:
     return [scram_user(text) for text in texts]
 
 
-def _initial_voters(options: argparse.Namespace, config: Any) -> Any:
+def _initial_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence[InitialVoter] | None:
     """Returns the initial voters, None to use the configuration. Raises UsageError and InvalidConfig."""
     from ..server.controller.formatting import read_initial_voters, standalone_voters
 

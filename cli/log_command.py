@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .log_dump import command as dump_command
 from .options import UsageError, complain
@@ -14,12 +14,13 @@ from .options import path as directory_path
 if TYPE_CHECKING:
     from ..storage.directory import ReplicaDirectory
     from ..storage.repair.rebuilding import BadBatch
+    from .options import CommandParser
 
 #: Offsets are 64 bits.
 _OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = commands.add_parser(
         "log",
         help="print log files; list and skip unreadable batches",

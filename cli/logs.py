@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TextIO
 
 from . import options
 from .log_levels import LoggerLevel
@@ -38,7 +38,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         from ..client.shown_text import shown as bounded
 
-        line: dict[str, Any] = {
+        line: dict[str, object] = {
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
@@ -65,12 +65,12 @@ class _Seen:
         return max(0, self.count - MOST_REPETITIONS)
 
 
-class LimitedHandler(logging.StreamHandler[Any]):
+class LimitedHandler(logging.StreamHandler[TextIO]):
     """Writes equal lines `MOST_REPETITIONS` times in a period. The first line after it is followed by the number of the
     others; so is the last line of the process.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         super().__init__(stream)
         #: The oldest first.
         self._seen: dict[tuple[str, int, str], _Seen] = {}

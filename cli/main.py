@@ -1,6 +1,6 @@
 """The `odradek` command.
 
-Modules of the server are imported inside the commands that need them: `odradek --help` answers at once, and a broker's
+Modules of the server are imported inside the commands that need them: `odradek --help` responds at once, and a broker's
 start pays for nothing that it does not use.
 """
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .options import DEFAULT_DATA_DIR, FAILED, MISUSED, complain
+
+if TYPE_CHECKING:
+    from .options import CommandParser
+
 
 EPILOG = """\
 The command changes nothing without an option for a decision. It keeps replaced files under names that end in .damaged. The
@@ -26,7 +30,7 @@ examples:
 NEEDS_DECISION = 3
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = commands.add_parser(
         "repair",
         help="show damage in a data directory, and repair it",

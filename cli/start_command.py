@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .log_levels import FORMATS, logger_level
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, process_count, warn
 
 if TYPE_CHECKING:
     from ..server.config.listeners import CannotListen
+    from .options import CommandParser
 
 EPILOG = """\
 examples:
@@ -27,7 +28,7 @@ SIGTERM and SIGINT (Ctrl-C) stop the broker cleanly.
 """
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = commands.add_parser(
         "start",
         help="start a broker",

@@ -22,6 +22,7 @@ from ..protocol.schema import Message
 from .frames import correlation_id_of, request_frame, response_of, response_size
 
 if TYPE_CHECKING:
+    from ..protocol.checksum import Buffer
     from .login import PeerLogin
     from .sasl import Login
 
@@ -111,7 +112,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def peer(self) -> str:
-        address: Any = (self._transport and self._transport.get_extra_info("peername")) or ("", 0)
+        address: tuple[Any, ...] = (self._transport and self._transport.get_extra_info("peername")) or ("", 0)
         return f"{address[0]}:{address[1]}"
 
     @property
@@ -180,7 +181,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._filled = filled
 
     def _answered(self, start: int, end: int) -> None:
-        frame: Any = memoryview(self._buffer)[start:end]
+        frame: Buffer = memoryview(self._buffer)[start:end]
         if end - start <= COPIED_FRAME_BYTES:
             frame = bytes(frame)
         correlation_id = correlation_id_of(frame)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..protocol.apis import API_VERSIONS_KEY, Api
 from ..protocol.codec import MalformedMessage, decode, encode_pieces
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from ..protocol.varint import Buffer
+
+if TYPE_CHECKING:
+    from ..protocol.checksum import Buffer
+
 
 #: The limit of a response. A correct node sends less: replica.fetch.response.max.bytes is 10 MiB by default.
 MAX_ANSWER_BYTES = 1 << 30
@@ -19,7 +23,7 @@ _LENGTH = struct.Struct(">i")
 _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
 
-def request_frame(api: Api, version: int, correlation_id: int, client_id: bytes, request: Message) -> list[Any]:
+def request_frame(api: Api, version: int, correlation_id: int, client_id: bytes, request: Message) -> list[Buffer]:
     """Returns the buffers to send one after the other: the length, the header, and the request. Record batches are not
     copied.
     """

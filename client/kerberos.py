@@ -7,10 +7,14 @@ Kafka, TLS protects a connection. An initiator asks the key distribution center,
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..metadata.configs import InvalidConfig
 from .sasl import AuthenticationFailed
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 #: The layer, then the largest message that the server takes in one: none (RFC 4752, section 3.3).
 NO_LAYER = 1
@@ -18,7 +22,7 @@ OFFER = bytes((NO_LAYER, 0, 0, 0))
 _ids = itertools.count(1)
 
 
-def library() -> Any:
+def library() -> ModuleType:
     """Returns the package for the GSS-API. Raises InvalidConfig where it is not installed."""
     try:
         import gssapi

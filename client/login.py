@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ..protocol.messages.sasl_handshake import SaslHandshakeRequest
-from ..protocol.schema import Message
+from ..protocol.schema import Message, ResponseCallback
 from .sasl import AuthenticationFailed, Login, SaslClient
 from .shown_text import shown_reason
+
+if TYPE_CHECKING:
+    from ..protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+    from ..protocol.messages.sasl_handshake import SaslHandshakeResponse
+
 
 #: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
 RENEWED_AFTER = 0.85
@@ -23,7 +28,7 @@ _HANDSHAKE_VERSION = 1
 
 
 #: Sends a request of a version, or of the highest that both sides have; the reply gets the response.
-SendSasl = Callable[[Message, Callable[[Any], None], int | None], None]
+SendSasl = Callable[[Message, ResponseCallback, int | None], None]
 
 
 class PeerLogin:
@@ -60,7 +65,7 @@ class PeerLogin:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _handshaken(self, response: Any) -> None:
+    def _handshaken(self, response: SaslHandshakeResponse | None) -> None:
         if response is None:
             self._failed("it does not support SaslHandshake")
             return
@@ -96,7 +101,7 @@ class PeerLogin:
             self._timer = asyncio.get_running_loop().call_later(after_s, self._renew)
         self._done()
 
-    def _answered(self, response: Any) -> None:
+    def _answered(self, response: SaslAuthenticateResponse | None) -> None:
         if response is None:
             self._failed("it does not support SaslAuthenticate")
             return

@@ -19,11 +19,11 @@ from ..protocol.schema import Message
 from .connection import PeerConnection
 
 if TYPE_CHECKING:
+    from ..protocol.schema import ResponseCallback
     from .sasl import Login
 
 log = logging.getLogger("odradek.peers")
 
-Reply = Callable[[Any], None]
 LoginOf = Callable[[str], "Login | None"]
 #: (listener, host) to keyword arguments of `create_connection`.
 TlsOf = Callable[[str, str], dict[str, Any]]
@@ -73,7 +73,7 @@ class Peers:
         self,
         endpoint: Endpoint,
         request: Message,
-        reply: Reply,
+        reply: ResponseCallback,
         *,
         timeout_ms: int,
         version: int | None = None,
@@ -149,7 +149,7 @@ class _Asked:
 
     __slots__ = ("_reply", "_timeout_s", "_timer", "is_done", "request", "version")
 
-    def __init__(self, request: Message, reply: Reply, timeout_s: float, version: int | None) -> None:
+    def __init__(self, request: Message, reply: ResponseCallback, timeout_s: float, version: int | None) -> None:
         self.request = request
         self.version = version
         self.is_done = False

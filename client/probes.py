@@ -40,7 +40,7 @@ async def is_refused(host: str, port: int) -> bool:
     return True
 
 
-async def _connection_refused(probe: socket.socket, address: Any) -> bool:
+async def _connection_refused(probe: socket.socket, address: tuple[Any, ...]) -> bool:
     try:
         await asyncio.get_running_loop().sock_connect(probe, address)
     except ConnectionRefusedError:

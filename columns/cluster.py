@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,10 @@ from .directory import end_of, segments_of, topic_id_of, transactions_of
 from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
 from .reading import FileReader, ReadOptions, Split
+
+if TYPE_CHECKING:
+    from ..cli.client.admin import AdminClient, Topic
+
 
 #: Bytes of one response; a larger batch comes alone.
 _FETCH_BYTES = 8 << 20
@@ -83,7 +87,7 @@ class Cluster:
         #: (topic, partition) -> the leader and the topic's id.
         self._leaders: dict[tuple[str, int], tuple[int, bytes]] = {}
         with _explained():
-            self._admin: Any = self._stack.enter_context(Connection(self.client).admin())
+            self._admin: AdminClient = self._stack.enter_context(Connection(self.client).admin())
 
     def __enter__(self) -> Cluster:
         return self
@@ -100,13 +104,13 @@ class Cluster:
         with _explained():
             return sorted(self._admin.list_topics())
 
-    def described(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def described(self, names: Sequence[str] | None = None) -> list[Topic]:
         """Topics as Metadata describes them: `name`, `topic_id`, `is_internal`, `partitions`. Raises ClusterError."""
         with _explained():
             return described_topics(self._admin, names)
 
     def offsets(
-        self, topics: Sequence[Mapping[str, Any]], timestamp: int, *, committed: bool = False
+        self, topics: Sequence[Topic], timestamp: int, *, committed: bool = False
     ) -> dict[tuple[str, int], int]:
         """Offsets by (topic, partition) of EARLIEST, LATEST or a time in ms, for which -1 is: no record has it or a later
         one. `topics`: described ones. Raises ClusterError, also for a partition without a leader.
@@ -119,7 +123,7 @@ class Cluster:
                     raise ClusterError(f"{topic['name']}-{partition['partition_index']} has no leader at the moment")
         return found
 
-    def sizes(self, topics: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+    def sizes(self, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
         """Bytes of partitions by DescribeLogDirs; nothing where the cluster does not say."""
         try:
             with _explained():
@@ -133,7 +137,7 @@ class Cluster:
             (described,) = described_topics(self._admin, [topic])
             known = [one["partition_index"] for one in described["partitions"]]
             chosen = chosen_partitions(topic, known, request)
-            asked = {**described, "partitions": [described["partitions"][known.index(one)] for one in chosen]}
+            asked: Topic = {**described, "partitions": [described["partitions"][known.index(one)] for one in chosen]}
             starts = partition_offsets(self._admin, [asked], EARLIEST)
             ends = partition_offsets(self._admin, [asked], LATEST, committed=request.committed)
         topic_id = _uuid_bytes(described.get("topic_id"))
@@ -181,7 +185,7 @@ class Cluster:
             with _explained():
                 found = self._admin.repeated(lambda: self._fetched(split, offset))
             if ErrorCode(found.error_code) not in _PASSING or time.monotonic() > deadline:
-                return found  # type: ignore[no-any-return]
+                return found
             time.sleep(_PAUSE_S)
             self._leaders.clear()
             self._admin.forget_places()

@@ -78,17 +78,17 @@ def action(
             form = {key: str(value) for key, value in fields.items()} | given
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, form.get("csrf", "")):
             return refused("The form belongs to another session: reload the page and try again.")
-        answer = await run_in_threadpool(_done, backend, change, form)
-        outcome = f"failed: {answer}" if isinstance(answer, CommandError) else f"done: {answer.words}"
+        result = await run_in_threadpool(_done, backend, change, form)
+        outcome = f"failed: {result}" if isinstance(result, CommandError) else f"done: {result.words}"
         audit.note(user.name, address, name, outcome, form)
         backend.poller.poll_soon()
         base = request.scope.get("root_path", "")
-        if isinstance(answer, Done):
-            location, flash = base + answer.location, sessions.flash(answer.words, "good")
+        if isinstance(result, Done):
+            location, flash = base + result.location, sessions.flash(result.words, "good")
         else:
             path = str(request.scope["path"]).removeprefix(base)
             draft = drafts.keep(request.state.session.token, path, form)
-            location, flash = _back(request), sessions.flash(str(answer), "bad", draft)
+            location, flash = _back(request), sessions.flash(str(result), "bad", draft)
         response = RedirectResponse(location, 303)
         response.set_cookie(
             FLASH_COOKIE, flash, max_age=60, httponly=True, samesite="strict", secure=backend.settings.is_tls

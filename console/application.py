@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from starlette.applications import Starlette
@@ -33,6 +33,10 @@ from .pages.table import ACTIONS, PAGES
 from .rendering import Renderer
 from .views.parts import Field, Form, Page, Text
 
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+
 #: Requests that wait for the cluster at the same time; each has a thread.
 _MOST_THREADS = 8
 #: A view that could not reach a broker waits so long for the poll that finds out which.
@@ -57,7 +61,7 @@ def application(backend: Backend, clusters: Mapping[str, Backend] = MappingProxy
         for one in served:
             await run_in_threadpool(one.stop)
 
-    routes: list[Any] = [] if clusters else _routes_of(backend, renderer, sessions, drafts)
+    routes: list[BaseRoute] = [] if clusters else _routes_of(backend, renderer, sessions, drafts)
     for name, one in clusters.items():
         of_cluster = _routes_of(one, Renderer(one, sessions, drafts, name), sessions, drafts)
         routes.append(Mount(f"/clusters/{name}", routes=of_cluster))
@@ -81,8 +85,8 @@ def application(backend: Backend, clusters: Mapping[str, Backend] = MappingProxy
     return Starlette(routes=routes, middleware=around, lifespan=lifespan, exception_handlers={404: not_found})
 
 
-def _routes_of(backend: Backend, renderer: Renderer, sessions: Sessions, drafts: Drafts) -> list[Any]:
-    routes: list[Any] = [Route(path, _page(backend, renderer, view)) for path, view in PAGES.items()]
+def _routes_of(backend: Backend, renderer: Renderer, sessions: Sessions, drafts: Drafts) -> list[BaseRoute]:
+    routes: list[BaseRoute] = [Route(path, _page(backend, renderer, view)) for path, view in PAGES.items()]
     routes += [
         Route(path, action(backend, sessions, drafts, name, change), methods=["POST"])
         for path, (name, change) in ACTIONS.items()

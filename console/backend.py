@@ -77,7 +77,7 @@ class Backend:
 
     @property
     def away(self) -> frozenset[int]:
-        """Brokers that pages do not ask: they are fenced, or gave the poller no answer."""
+        """Brokers that pages do not ask: they are fenced, or gave the poller no response."""
         return self.poller.away
 
     @property

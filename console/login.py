@@ -128,10 +128,10 @@ class Login:
     async def leave_issuer(self, request: Request) -> Response:
         assert self._backend.single_sign_on is not None
         try:
-            answer = await self._backend.single_sign_on.leave(request)
+            response = await self._backend.single_sign_on.leave(request)
         except LoginRefused as error:
             return self._shown(str(error), 502)
-        return answer if answer is not None else self._shown("The issuer has no logout.", 404)
+        return response if response is not None else self._shown("The issuer has no logout.", 404)
 
 
 def _address(request: Request) -> str:

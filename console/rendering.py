@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from jinja2 import Environment, FileSystemLoader
@@ -19,6 +19,10 @@ from .backend import Backend
 from .views import formats
 from .views.lists import Arranged, arranged
 from .views.parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
+
+if TYPE_CHECKING:
+    from .views.parts import Cell, Part
+
 
 _HERE = Path(__file__).parent
 #: Sections in the navigation: path, name, key after `g`.
@@ -113,7 +117,7 @@ class Renderer:
         user = request.state.user
         return user is not None and user.may_change and not self._backend.settings.read_only
 
-    def _visible(self, request: Request, parts: Any) -> list[Any]:
+    def _visible(self, request: Request, parts: Sequence[Part]) -> list[Part]:
         may_change = self._may_change(request)
         return [part for part in parts if may_change or not (isinstance(part, Form) and part.method == "post")]
 
@@ -157,7 +161,7 @@ def _points(values: Sequence[float]) -> str:
     return " ".join(f"{value:.10g}" for value in values)
 
 
-def _kind_of(cell: Any) -> str:
+def _kind_of(cell: Cell) -> str:
     kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button", Moment: "moment", Form: "form"}
     for kind, name in kinds.items():
         if isinstance(cell, kind):

@@ -4,7 +4,7 @@ cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from sys import intern
 from typing import Any, TypeVar
@@ -221,8 +221,13 @@ def _new_or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
     return old if new is None else _shared(tuple(new))
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+Outer = TypeVar("Outer")
+
+
 @lru_cache(_SHARED_SETS)
-def _shared(value: tuple[Any, ...]) -> tuple[Any, ...]:
+def _shared(value: tuple[V, ...]) -> tuple[V, ...]:
     """Returns an equal shared tuple. Many partitions share replica sets and directories, which cuts an image to a
     fraction of its bytes.
     """
@@ -238,9 +243,6 @@ def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) ->
 
 
 # Changes that records make to the registrations of brokers and controllers.
-
-
-V = TypeVar("V")
 
 
 class ClusterDelta:
@@ -445,7 +447,7 @@ class MetadataDelta:
         return features
 
 
-def _applied(old: Map[Any, Any], changes: dict[Any, Any]) -> Map[Any, Any]:
+def _applied(old: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
     if not changes:
         return old
     new = old.mutate()
@@ -460,12 +462,12 @@ def _applied(old: Map[Any, Any], changes: dict[Any, Any]) -> Map[Any, Any]:
 _EMPTY_MAP: Map[Any, Any] = Map()
 
 
-def _applied_maps(old: Map[Any, Map[Any, Any]], changes: dict[Any, dict[Any, Any]]) -> Map[Any, Map[Any, Any]]:
+def _applied_maps(old: Map[Outer, Map[K, V]], changes: Mapping[Outer, Mapping[K, V | None]]) -> Map[Outer, Map[K, V]]:
     """Returns a map of maps with the changes applied; empty inner maps are removed."""
     return _applied(old, {key: _applied(old.get(key, _EMPTY_MAP), changed) or None for key, changed in changes.items()})
 
 
-def _nothing(_delta: MetadataDelta, _record: Any) -> None:
+def _nothing(_delta: MetadataDelta, _record: object) -> None:
     """Ignores a record: NoOpRecord has no content, and transaction records (KIP-868) are handled by readers of the log."""
 
 

@@ -22,12 +22,14 @@ from .varint import Buffer
 
 M = TypeVar("M", bound=Message)
 Decoder = Callable[[Buffer, int], tuple[Any, int]]
-Encoder = Callable[[Any, Callable[[Any], None]], None]
+#: Takes a part of a message: bytes, or what a field of records has.
+AddPiece = Callable[[Any], None]
+Encoder = Callable[[Any, AddPiece], None]
 
 #: The arrays that a decoder in steps has begun: the latest one of each field.
-Arrays = dict[str, list[Any]]
+Arrays = dict[str, list[Message]]
 StepwiseDecoder = Callable[[Buffer, int, Arrays], Generator[int | None, None, tuple[Any, int]]]
-StepwiseEncoder = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
+StepwiseEncoder = Callable[[Any, AddPiece], Generator[None, None, None]]
 
 #: The exceptions of lowered decoders for invalid bytes.
 DECODE_FAULTS = (ValueError, struct.error, IndexError)

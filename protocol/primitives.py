@@ -9,10 +9,14 @@ Fixed-size numbers are construct's own `FormatField`; a UUID is `construct.Bytes
 from __future__ import annotations
 
 import io
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import construct
 from construct import Construct, FormatField, IntegerError, StreamError, stream_read, stream_write
+
+if TYPE_CHECKING:
+    from .varint import Buffer
+
 
 #: Larger arrays are rejected before a byte of the array is read, as in Kafka 4.4.
 MAX_ARRAY_ELEMENTS = 1_000_000
@@ -44,7 +48,7 @@ def _remaining(stream: io.BytesIO) -> int:
 class UnsignedVarint(Construct):  # type: ignore[misc]
     """Seven bits per byte, least significant first, at most 32 bits (KIP-482)."""
 
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> int:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> int:
         value = 0
         for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
             byte: int = stream_read(stream, 1, path)[0]
@@ -55,7 +59,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
                 return value
         raise IntegerError("varint over five bytes", path=path)
 
-    def _build(self, obj: int, stream: io.BytesIO, context: Any, path: str) -> int:
+    def _build(self, obj: int, stream: io.BytesIO, context: object, path: str) -> int:
         value = obj
         while value >= 0x80:
             stream_write(stream, bytes((value & 0x7F | 0x80,)), 1, path)
@@ -117,7 +121,7 @@ class Text(Prefixed):
 
     classic = Int16
 
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> str | None:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> str | None:
         count = self.read_count(stream, path)
         if count is None:
             return None
@@ -128,7 +132,7 @@ class Text(Prefixed):
             raise StreamError(f"string of {count} bytes, not UTF-8, over {MAX_STRING_BYTES} when replaced", path=path)
         return text
 
-    def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
+    def _build(self, obj: str | None, stream: io.BytesIO, context: object, path: str) -> str | None:
         data = None if obj is None else obj.encode()
         if data is not None and len(data) > MAX_STRING_BYTES:
             raise StreamError(f"string of {len(data)} bytes, over {MAX_STRING_BYTES}", path=path)
@@ -140,7 +144,7 @@ class Text(Prefixed):
 class ErrorText(Text):
     """An error text: cut to MAX_ERROR_TEXT_BYTES, so that it never makes a response fail."""
 
-    def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
+    def _build(self, obj: str | None, stream: io.BytesIO, context: object, path: str) -> str | None:
         data = None if obj is None else encode_error_text(obj)
         self.write_count(None if data is None else len(data), stream, path)
         stream_write(stream, data or b"", len(data or b""), path)
@@ -163,11 +167,11 @@ class Blob(Prefixed):
         super().__init__(compact, nullable)
         self.view = view
 
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes | None:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> bytes | None:
         count = self.read_count(stream, path)
         return None if count is None else _read_counted(stream, count, path)
 
-    def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+    def _build(self, obj: Buffer | None, stream: io.BytesIO, context: object, path: str) -> Buffer | None:
         self.write_count(None if obj is None else len(obj), stream, path)
         stream_write(stream, b"" if obj is None else bytes(obj), 0 if obj is None else len(obj), path)
         return obj
@@ -181,7 +185,7 @@ class Sequence(Prefixed):
         # Otherwise a count could request endless elements. No message of Kafka has such an array.
         assert self.element_size > 0, "an array of elements without bytes"
 
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> list[Any] | None:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> list[Any] | None:
         count = self.read_count(stream, path)
         if count is None:
             return None
@@ -191,7 +195,7 @@ class Sequence(Prefixed):
             raise StreamError(f"array of {count} elements but {_remaining(stream)} bytes remain", path=path)
         return [self.element._parse(stream, context, f"{path} -> {index}") for index in range(count)]
 
-    def _build(self, obj: list[Any] | None, stream: io.BytesIO, context: Any, path: str) -> Any:
+    def _build(self, obj: list[Any] | None, stream: io.BytesIO, context: object, path: str) -> list[Any] | None:
         self.write_count(None if obj is None else len(obj), stream, path)
         for index, item in enumerate(obj or ()):
             self.element._build(item, stream, context, f"{path} -> {index}")
@@ -209,14 +213,14 @@ class Nullable(Construct):  # type: ignore[misc]
         self.element = element
         self.tagged = tagged
 
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Any:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> Any:
         if self.tagged:
             present = UVarint._parse(stream, context, path) > 0
         else:
             present = Int8._parse(stream, context, path) >= 0
         return self.element._parse(stream, context, path) if present else None
 
-    def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+    def _build(self, obj: object, stream: io.BytesIO, context: object, path: str) -> object:
         Int8._build(self.null if obj is None else 1, stream, context, path)
         if obj is not None:
             self.element._build(obj, stream, context, path)
@@ -252,7 +256,7 @@ class Structure(Construct):  # type: ignore[misc]
         self.absent = absent
         self.flexible = flexible
 
-    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Any:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> Any:
         values = {
             member.name: member.codec._parse(stream, context, f"{path} -> {member.name}") for member in self.members
         }
@@ -278,7 +282,7 @@ class Structure(Construct):  # type: ignore[misc]
             if _remaining(inner):
                 raise StreamError(f"{_remaining(inner)} bytes left in tag {tag}", path=f"{path} -> {member.name}")
 
-    def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+    def _build(self, obj: object, stream: io.BytesIO, context: object, path: str) -> object:
         for member in self.members:
             member.codec._build(getattr(obj, member.name), stream, context, f"{path} -> {member.name}")
         if self.flexible:

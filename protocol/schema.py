@@ -112,6 +112,9 @@ class Message:
         return f"{type(self).__name__}({shown})"
 
 
+#: Takes the response to a request; its class depends on that of the request.
+ResponseCallback = Callable[[Any], None]
+
 WireType = Union[Scalar, ArrayOf, type[Message]]
 
 

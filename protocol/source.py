@@ -31,7 +31,7 @@ class Source:
         self._names += 1
         return f"{hint}{self._names}"
 
-    def constant(self, value: Any, hint: str) -> str:
+    def constant(self, value: object, hint: str) -> str:
         for name, known in self.constants.items():
             if known is value:
                 return name
@@ -59,7 +59,7 @@ class Source:
         return function
 
 
-def literal(value: Any) -> str | None:
+def literal(value: object) -> str | None:
     """Returns the default as source text, if that represents it completely."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .options import EARLIEST, LATEST, InvalidOptions, Options, Place, Position, named
 
 if TYPE_CHECKING:
+    from ..cli.client.admin import Topic
     from ..columns import Split
     from ..columns.cluster import Cluster
 
@@ -25,7 +26,7 @@ class DataLoss(Exception):
         )
 
 
-def chosen_topics(cluster: Cluster, options: Options) -> list[dict[str, Any]]:
+def chosen_topics(cluster: Cluster, options: Options) -> list[Topic]:
     """Described topics with the partitions of the query, sorted. Raises ClusterError, InvalidOptions."""
     if options.pattern:
         pattern = re.compile(options.pattern)
@@ -37,7 +38,7 @@ def chosen_topics(cluster: Cluster, options: Options) -> list[dict[str, Any]]:
     topics = cluster.described(options.topics or tuple(options.assigned))
     if not options.assigned:
         return topics
-    made = []
+    made: list[Topic] = []
     for topic in topics:
         wanted = options.assigned[topic["name"]]
         known = {one["partition_index"]: one for one in topic["partitions"]}
@@ -48,12 +49,12 @@ def chosen_topics(cluster: Cluster, options: Options) -> list[dict[str, Any]]:
     return made
 
 
-def places_of(topics: Sequence[Mapping[str, Any]]) -> list[Place]:
+def places_of(topics: Sequence[Topic]) -> list[Place]:
     return [(topic["name"], one["partition_index"]) for topic in topics for one in topic["partitions"]]
 
 
 def resolved(
-    cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, position: Position, *, is_start: bool
+    cluster: Cluster, topics: Sequence[Topic], options: Options, position: Position, *, is_start: bool
 ) -> Offsets:
     """The offsets of a start or an end. Raises InvalidOptions for partitions that it does not name, or names too much."""
     places = places_of(topics)
@@ -83,9 +84,9 @@ def resolved(
     return found
 
 
-def _only(topics: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> list[dict[str, Any]]:
+def _only(topics: Sequence[Topic], places: Sequence[Place]) -> list[Topic]:
     kept = set(places)
-    made = [
+    made: list[Topic] = [
         {**topic, "partitions": [one for one in topic["partitions"] if (topic["name"], one["partition_index"]) in kept]}
         for topic in topics
     ]
@@ -111,7 +112,7 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
 
 
 def checked(
-    cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, start: Offsets, end: Offsets
+    cluster: Cluster, topics: Sequence[Topic], options: Options, start: Offsets, end: Offsets
 ) -> tuple[Offsets, Offsets]:
     """Starts and ends that the logs have. Raises DataLoss for offsets that they no longer have, with failOnDataLoss."""
     first = cluster.offsets(topics, EARLIEST)
@@ -133,9 +134,7 @@ def checked(
     return starts, ends
 
 
-def splits(
-    cluster: Cluster, topics: Sequence[Mapping[str, Any]], options: Options, start: Offsets, end: Offsets
-) -> list[Split]:
+def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: Offsets, end: Offsets) -> list[Split]:
     """Ranges of about `splitBytes`, or more of them where minPartitions wants that. Raises ScanError."""
     from ..columns.plan import READ_COMMITTED, READ_UNCOMMITTED, Request, sized
 

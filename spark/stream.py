@@ -21,6 +21,7 @@ from .tasks import Range, read_range
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..cli.client.admin import Topic
     from ..columns.cluster import Cluster
 
 try:  # Spark 4.2
@@ -98,10 +99,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._options.max_offsets_per_trigger
         return getattr(limit, "max_rows", None)
 
-    def _ends(self, topics: list[Json]) -> Offsets:
+    def _ends(self, topics: list[Topic]) -> Offsets:
         return self._connected().offsets(topics, LATEST, committed=self._options.is_committed)
 
-    def _starts(self, begin: Json, topics: list[Json], ends: Offsets) -> Offsets:
+    def _starts(self, begin: Json, topics: list[Topic], ends: Offsets) -> Offsets:
         """Offsets of a start, with the first ones of new partitions. Raises DataLoss for a topic that was created again."""
         known, ids = _offsets(begin), _ids(topics)
         for topic, topic_id in begin["topicIds"].items():
@@ -154,11 +155,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._cluster = Cluster(self._options.client)
         return self._cluster
 
-    def _topics(self) -> list[Json]:
+    def _topics(self) -> list[Topic]:
         return chosen_topics(self._connected(), self._options)
 
 
-def _json(offsets: Offsets, topics: list[Json]) -> Json:
+def _json(offsets: Offsets, topics: list[Topic]) -> Json:
     """Offsets in a fixed order, since Spark compares the texts."""
     made: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
@@ -170,5 +171,5 @@ def _offsets(found: Json) -> Offsets:
     return {(topic, int(one)): at for topic, partitions in found["offsets"].items() for one, at in partitions.items()}
 
 
-def _ids(topics: list[Json]) -> dict[str, str]:
+def _ids(topics: list[Topic]) -> dict[str, str]:
     return {topic["name"]: str(topic.get("topic_id") or "") for topic in topics}

@@ -11,7 +11,6 @@ import json
 import signal
 import sys
 import threading
-from typing import Any
 
 from ..metadata.configs import InvalidConfig
 from ..server.access.provisioning import NAMES
@@ -39,7 +38,7 @@ def main() -> int:
         embedded.stop()
         print(f"odradek.testing: {error}", file=sys.stderr)
         return 2
-    printed: dict[str, Any] = {"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}
+    printed: dict[str, object] = {"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}
     if options.security is not None:
         printed |= {"client_properties": embedded.client_properties, "users": embedded.users}
     print(json.dumps(printed), flush=True)

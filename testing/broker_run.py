@@ -273,7 +273,7 @@ class EmbeddedRun:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def _all(work: Iterable[Coroutine[object, None, None]]) -> None:
     """Runs all to their ends. The first failure cancels the others, and is raised."""
     tasks = [asyncio.get_running_loop().create_task(one) for one in work]
     try:

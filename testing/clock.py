@@ -22,6 +22,7 @@ from ..server.services import Services
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
+    from ..server.coordinators.coordinator_driver import CoordinatorDriver
 
 
 class MovedClock(Clock):
@@ -127,7 +128,7 @@ def return_to_real_time(clock: MovedClock, servers: Iterable[BrokerServer]) -> N
                 driver.restart_clock()
 
 
-def _coordinators(server: BrokerServer) -> list[Any]:
+def _coordinators(server: BrokerServer) -> list[CoordinatorDriver[Any]]:
     if not isinstance(server.services, Services):
         return []
     coordinators, share = server.services.coordinators, server.services.share

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
-_PENDING: Any = object()
+_PENDING = object()
 
 
-class Completion(Coroutine[Any, Any, T], Generic[T]):
+class Completion(Coroutine[object, None, T], Generic[T]):
     """The outcome of one call of `name`.
 
     Called synchronously, the work is done when the caller gets this: `result` is the value, and awaiting it gives the same
@@ -20,11 +20,13 @@ class Completion(Coroutine[Any, Any, T], Generic[T]):
 
     __slots__ = ("_iterator", "_name", "_value", "_work")
 
-    def __init__(self, name: str, *, value: Any = _PENDING, work: Callable[[], Coroutine[Any, Any, T]] | None = None):
+    def __init__(
+        self, name: str, *, value: T | object = _PENDING, work: Callable[[], Coroutine[object, None, T]] | None = None
+    ):
         self._name = name
         self._value = value
         self._work = work
-        self._iterator: Generator[Any, Any, T] | None = None
+        self._iterator: Generator[object, None, T] | None = None
 
     @property
     def is_done(self) -> bool:
@@ -37,10 +39,9 @@ class Completion(Coroutine[Any, Any, T], Generic[T]):
             raise RuntimeError(
                 f"{self._name} has no result yet: inside an event loop write `await broker.{self._name}`"
             )
-        value: T = self._value
-        return value
+        return cast("T", self._value)
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def __await__(self) -> Generator[object, None, T]:
         if self._value is _PENDING:
             work, self._work = self._work, None
             if work is None:
@@ -50,12 +51,12 @@ class Completion(Coroutine[Any, Any, T], Generic[T]):
 
     # asyncio takes an object with these for a coroutine: create_task() and asyncio.run() accept it.
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: None) -> object:
         if self._iterator is None:
             self._iterator = self.__await__()
         return self._iterator.send(value)
 
-    def throw(self, *exception: Any) -> Any:
+    def throw(self, *exception: Any) -> object:
         if self._iterator is None:
             self._iterator = self.__await__()
             self._work = None  # cancelled before its first step: it was not forgotten

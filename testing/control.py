@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..version import __version__
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .inspection.topics import SeenRecord, TopicView
 
 
+T = TypeVar("T")
 Body = dict[str, Any]
 #: The words of `faults.Which` that a request may have.
 _WHICH = ("times", "topic", "partition", "client_id", "group", "transactional_id", "version", "nth", "node_id")
@@ -61,7 +62,7 @@ class Controlled(Protocol):
 
     def _here(self) -> EmbeddedRun: ...
 
-    def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Completion[Any]: ...
+    def _do(self, name: str, work: Callable[[], Coroutine[object, None, T]]) -> Completion[T]: ...
 
 
 @dataclass(slots=True)
@@ -365,9 +366,9 @@ OPERATIONS = (
 _PLACES = re.compile(r"{(\w+)}")
 
 
-def description() -> dict[str, Any]:
+def description() -> dict[str, object]:
     """Returns the document."""
-    paths: dict[str, Any] = {}
+    paths: dict[str, dict[str, object]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
     info = {
@@ -378,7 +379,7 @@ def description() -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": info, "paths": paths}
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _described(operation: Operation) -> dict[str, object]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PLACES.findall(operation.path)
@@ -386,7 +387,7 @@ def _described(operation: Operation) -> dict[str, Any]:
         {"name": name, "in": "query", "description": words, "schema": {"type": kind}}
         for name, kind, words in operation.query
     ]
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "operationId": operation.function.__name__.strip("_"),
         "summary": operation.summary,
         "responses": {
@@ -438,13 +439,11 @@ class ControlPort(LoopbackServer):
     """
 
     def __init__(self, embedded: Controlled, port: int = 0, snapshots: str | Path | None = None) -> None:
-        control = Control(embedded, None if snapshots is None else Path(snapshots))
+        made = Control(embedded, None if snapshots is None else Path(snapshots))
         embedded.requests  # noqa: B018  (from now on they are noted)
 
         class Handler(_Handler):
-            def __init__(self, *arguments: Any) -> None:
-                self.control = control
-                super().__init__(*arguments)
+            control = made
 
         super().__init__(Handler, port, "odradek-control")
 

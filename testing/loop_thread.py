@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run_loop, name="odradek", daemon=True)
         self._thread.start()
 
-    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+    def run(self, coroutine: Coroutine[object, None, T], timeout_s: float | None = None) -> T:
         """Has the loop run a coroutine and returns its result, or raises its exception.
 
         KeyboardInterrupt, or TimeoutError after `timeout_s`, cancels the coroutine.

@@ -7,7 +7,11 @@ import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from ..protocol.json_value import JsonObject
+
 
 HOST = "127.0.0.1"
 #: A client that has sent nothing for so long is cut off.
@@ -57,10 +61,10 @@ class JsonHandler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self.handle_request()
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, format: str, *arguments: object) -> None:
         """Writes nothing: a test's output is its own."""
 
-    def allowed_body(self) -> dict[str, Any]:
+    def allowed_body(self) -> JsonObject:
         """Returns the JSON object of a request that this machine may have sent. Raises BadBody, after whose response the
         connection ends.
         """
@@ -88,7 +92,7 @@ class JsonHandler(BaseHTTPRequestHandler):
             raise BadBody(413, f"Content-Length must be at most {self.most_body_bytes} bytes")
         return self.rfile.read(int(length))
 
-    def parsed(self, body: bytes) -> dict[str, Any]:
+    def parsed(self, body: bytes) -> JsonObject:
         """Returns the JSON object of a body; nothing stands for an empty one. Raises BadBody."""
         try:
             found = json.loads(body or b"{}")
@@ -98,7 +102,7 @@ class JsonHandler(BaseHTTPRequestHandler):
             raise BadBody(400, "the body must be a JSON object")
         return found
 
-    def answer(self, status: int, content: Any) -> None:
+    def answer(self, status: int, content: object) -> None:
         """Sends JSON; text is sent as it is."""
         data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
         self.send_response(status)

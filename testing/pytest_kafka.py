@@ -9,11 +9,15 @@ there; the process is a stand-in whose `terminate` stops the broker, and whose `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from .broker import Broker
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer
+
 
 Scope = Literal["session", "package", "module", "class", "function"]
 
@@ -41,11 +45,11 @@ class BrokerProcess:
         return 0
 
 
-def terminate(process: BrokerProcess, *arguments: Any, **kwargs: Any) -> None:
+def terminate(process: BrokerProcess, *arguments: object, **kwargs: object) -> None:
     process.terminate()
 
 
-def make_zookeeper_process(*arguments: Any, scope: Scope = "function", **kwargs: Any) -> Callable[..., Any]:
+def make_zookeeper_process(*arguments: object, scope: Scope = "function", **kwargs: object) -> Callable[..., object]:
     """Makes a fixture that stands for ZooKeeper, which there is none of: (process, port 0)."""
 
     @pytest.fixture(scope=scope)
@@ -57,8 +61,8 @@ def make_zookeeper_process(*arguments: Any, scope: Scope = "function", **kwargs:
 
 
 def make_kafka_server(
-    *arguments: Any, kafka_port: int | None = None, scope: Scope = "function", **kwargs: Any
-) -> Callable[..., Any]:
+    *arguments: object, kafka_port: int | None = None, scope: Scope = "function", **kwargs: object
+) -> Callable[..., object]:
     """Makes a fixture that starts a broker: (process, port)."""
 
     @pytest.fixture(scope=scope)
@@ -75,12 +79,12 @@ def make_kafka_consumer(
     kafka_topics: list[str] | None = None,
     seek_to_beginning: bool = False,
     scope: Scope = "function",
-    **consumer_kwargs: Any,
-) -> Callable[..., Any]:
+    **consumer_kwargs: object,
+) -> Callable[..., object]:
     """Makes a fixture with a kafka-python consumer of the server of another fixture."""
 
     @pytest.fixture(scope=scope)
-    def kafka_consumer(request: pytest.FixtureRequest) -> Iterator[Any]:
+    def kafka_consumer(request: pytest.FixtureRequest) -> Iterator[KafkaConsumer]:
         """A kafka.KafkaConsumer."""
         from kafka import KafkaConsumer
 

@@ -18,9 +18,12 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Union
 
 if TYPE_CHECKING:
+    from kafka.consumer.fetcher import ConsumerRecord
+
+    from ..protocol.json_value import JsonValue
     from .embedded import Embedded
 
 #: Records of a batch that a replay sends at once.
@@ -52,7 +55,7 @@ class Masking:
             self._mask(content, path)
         return json.dumps(content, separators=(",", ":")).encode()
 
-    def _mask(self, content: Any, path: tuple[str, ...]) -> None:
+    def _mask(self, content: JsonValue, path: tuple[str, ...]) -> None:
         if isinstance(content, list):
             for item in content:
                 self._mask(item, path)
@@ -64,6 +67,21 @@ class Masking:
 
     def _word(self, data: bytes) -> str:
         return "masked-" + hmac.new(self._secret, data, hashlib.sha256).hexdigest()[:16]
+
+
+#: Data in a line: text, or base64 in a mapping.
+Shown = Union[str, dict[str, str], None]
+
+
+class Line(TypedDict):
+    """A record in a file."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int
+    key: Shown
+    value: Shown
+    headers: list[tuple[str, Shown]]
 
 
 def record(
@@ -118,7 +136,7 @@ def write(records: Iterable[Recorded], path: str | Path, masking: Masking | None
     return count
 
 
-def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[Any]:
+def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[ConsumerRecord]:
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(
@@ -152,7 +170,7 @@ def replay(embedded: Embedded, path: str | Path) -> int:
     for topic in dict.fromkeys(line["topic"] for line in lines):
         if not embedded.topic(topic).exists:
             embedded.topic(topic).create(1 + max(line["partition"] for line in lines if line["topic"] == topic))
-    batches: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    batches: dict[tuple[str, int], list[Line]] = {}
     for line in lines:
         batches.setdefault((line["topic"], line["partition"]), []).append(line)
     for (topic, partition), records in batches.items():
@@ -161,22 +179,29 @@ def replay(embedded: Embedded, path: str | Path) -> int:
     return len(lines)
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
+def _read(path: Path) -> Iterator[Line]:
     with path.open(encoding="utf-8") as file:
         for number, text in enumerate(file, 1):
             try:
                 line = json.loads(text)
-                yield {name: line[name] for name in ("topic", "partition", "timestamp_ms", "key", "value", "headers")}
+                yield {
+                    "topic": line["topic"],
+                    "partition": line["partition"],
+                    "timestamp_ms": line["timestamp_ms"],
+                    "key": line["key"],
+                    "value": line["value"],
+                    "headers": line["headers"],
+                }
             except (ValueError, KeyError, TypeError):
                 raise ValueError(f"{path}:{number} is not a line that record() wrote") from None
 
 
-def _decoded(line: dict[str, Any]) -> tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+def _decoded(line: Line) -> tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
     headers = [(name, _data(shown)) for name, shown in line["headers"]]
     return line["timestamp_ms"], _data(line["key"]), _data(line["value"]), headers
 
 
-def _shown(data: bytes | None) -> Any:
+def _shown(data: bytes | None) -> Shown:
     if data is None:
         return None
     try:
@@ -185,7 +210,7 @@ def _shown(data: bytes | None) -> Any:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _data(shown: Any) -> bytes | None:
+def _data(shown: Shown) -> bytes | None:
     if isinstance(shown, dict):
         return base64.b64decode(shown["base64"])
     return shown.encode() if shown is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from .completion import Completion
 
@@ -38,7 +38,7 @@ class RunHolder:
             raise RuntimeError(f"this {self.noun} runs in process {run.pid}, the parent of this forked process")
         return run
 
-    def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
+    def _do(self, name: str, work: Callable[[], Coroutine[object, None, T]]) -> Completion[T]:
         """Does the work in the loop of the broker, and waits for it unless the caller is in an event loop."""
         run = self._running()
         if run.thread is not None and running_loop() is not run.loop:
@@ -66,7 +66,7 @@ class RunHolder:
             raise RuntimeError(f"this {self.noun} was started in an event loop that is not running")
         return asyncio.run_coroutine_threadsafe(look(), run.loop).result()
 
-    def _wait_done(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
+    def _wait_done(self, name: str, work: Callable[[], Coroutine[object, None, T]]) -> Completion[T]:
         """Waits on the loop of the broker: blocks, but in an event loop, whichever that is, it is awaited."""
         run = self._running()
         if running_loop() is None or running_loop() is run.loop:
@@ -74,7 +74,7 @@ class RunHolder:
         return Completion(name, work=lambda: _elsewhere(work, run.loop))
 
 
-async def _elsewhere(work: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> T:
+async def _elsewhere(work: Callable[[], Coroutine[object, None, T]], loop: asyncio.AbstractEventLoop) -> T:
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), loop))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from ..metadata.configs import broker_key
@@ -47,7 +47,7 @@ kafka_config = _Config()
 class Network:
     """A network of containers. Brokers of one process need none."""
 
-    def __init__(self, *arguments: Any, **kwargs: Any) -> None:
+    def __init__(self, *arguments: object, **kwargs: object) -> None:
         self.id = secrets.token_hex(16)
         self.name = f"odradek-{self.id[:8]}"
 
@@ -71,7 +71,7 @@ class _BrokerContainer:
 
     _has_registry = False
 
-    def __init__(self, image: str, *arguments: Any, **kwargs: Any) -> None:
+    def __init__(self, image: str, *arguments: object, **kwargs: object) -> None:
         self.image = image
         self.env: dict[str, str] = {}
         self._host_port = 0
@@ -106,7 +106,7 @@ class _BrokerContainer:
         """Returns the port of the broker, whatever port of a container is meant."""
         return int(self.broker.bootstrap_servers.rpartition(":")[2])
 
-    def with_env(self, key: str, value: Any) -> Self:
+    def with_env(self, key: str, value: object) -> Self:
         """Sets a property by the name that the images use: KAFKA_AUTO_CREATE_TOPICS_ENABLE."""
         self.env[key] = str(value)
         return self
@@ -116,12 +116,12 @@ class _BrokerContainer:
             self.with_env(key, value)
         return self
 
-    def with_bind_ports(self, container: Any, host: Any = None) -> Self:
+    def with_bind_ports(self, container: object, host: int | str | None = None) -> Self:
         """Has the broker listen on a port of the host."""
         self._host_port = int(host) if host is not None else 0
         return self
 
-    def _ignored(self, *arguments: Any, **kwargs: Any) -> Self:
+    def _ignored(self, *arguments: object, **kwargs: object) -> Self:
         return self
 
     with_exposed_ports = with_name = with_network = with_network_aliases = with_kwargs = with_command = _ignored
@@ -148,7 +148,7 @@ class KafkaContainer(_BrokerContainer):
     """A broker with the methods of testcontainers' class. `port` has no effect: the broker takes a free one."""
 
     def __init__(
-        self, image: str = "confluentinc/cp-kafka:7.6.0", port: int = 9093, *arguments: Any, **kwargs: Any
+        self, image: str = "confluentinc/cp-kafka:7.6.0", port: int = 9093, *arguments: object, **kwargs: object
     ) -> None:
         super().__init__(image, *arguments, **kwargs)
         self.port = port
@@ -169,7 +169,7 @@ class RedpandaContainer(_BrokerContainer):
     _has_registry = True
 
     def __init__(
-        self, image: str = "docker.redpanda.com/redpandadata/redpanda:v23.1.13", *arguments: Any, **kwargs: Any
+        self, image: str = "docker.redpanda.com/redpandadata/redpanda:v23.1.13", *arguments: object, **kwargs: object
     ) -> None:
         super().__init__(image, *arguments, **kwargs)
         self.redpanda_port = 9092

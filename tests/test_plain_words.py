@@ -61,6 +61,9 @@ PACKAGES = (
     "spark", "testing", "tiers",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
+#: Packages that say `response` and `respond` in names, prose and messages.
+RESPONSES = ("cli", "console")
+ANSWER = re.compile("answer", re.IGNORECASE)
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
@@ -155,6 +158,19 @@ def test_prose_uses_the_terms_of_the_field() -> None:
         if file not in ("tests/test_plain_words.py", "CHANGELOG.md")
         for match in phrases.finditer(text_of(file))
     ]
+    assert found == []
+
+
+def test_what_a_server_sends_is_a_response_and_no_answer() -> None:
+    found = []
+    for file in files(*(f"{package}/*.py" for package in RESPONSES)):
+        if not ANSWER.search(text_of(file)):
+            continue
+        found += [
+            f"{file}:{token.start[0]}: {token.string}"
+            for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline)
+            if token.type in (tokenize.NAME, tokenize.STRING, tokenize.COMMENT) and ANSWER.search(token.string)
+        ]
     assert found == []
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
@@ -26,6 +26,10 @@ from ...protocol.records.record import Record, encode_batch
 from ..client.admin_calls import api_error, check, described_topics
 from ..client.errors import CommandError
 from ..client.wire_requests import ask
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient
+
 
 #: Offsets of one request. The batch has 2 KB; a marker has 78 bytes, and a broker writes 100 of them in 20 ms.
 _BATCH_RECORDS = 100_000
@@ -44,7 +48,7 @@ _PATIENCE_S, _PAUSE_S = 30.0, 0.1
 class Fillers:
     """Offsets of one partition, which nothing else writes to. Raises CommandError."""
 
-    def __init__(self, admin: Any, topic: str, partition: int) -> None:
+    def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
         (described,) = described_topics(admin, [topic])
         self._admin = admin
         self._topic = topic
@@ -60,8 +64,8 @@ class Fillers:
             part = PartitionProduceData(self._partition, _filler_batch(size))
             topic = TopicProduceData(name=self._topic, topic_id=self._topic_id, partition_data=[part])
             request = ProduceRequest(acks=_ALL_REPLICAS, timeout_ms=_TIMEOUT_MS, topic_data=[topic])
-            (answer,) = ask(self._admin, request, self._leader).responses[0].partition_responses
-            check(self._subject, answer.error_code, answer.error_message)
+            (response,) = ask(self._admin, request, self._leader).responses[0].partition_responses
+            check(self._subject, response.error_code, response.error_message)
             count -= size
 
     def fill_gap(self, count: int) -> None:
@@ -71,8 +75,8 @@ class Fillers:
             topic = WritableTxnMarkerTopic(self._topic, [self._partition])
             marker = WritableTxnMarker(producer_id, epoch, False, [topic], 0)
             request = WriteTxnMarkersRequest([marker] * min(count, _MARKERS))
-            for answer in ask(self._admin, request, self._leader).markers:
-                self._check_marker(answer.topics[0].partitions[0].error_code)
+            for response in ask(self._admin, request, self._leader).markers:
+                self._check_marker(response.topics[0].partitions[0].error_code)
             count -= min(count, _MARKERS)
 
     def _check_marker(self, code: int) -> None:
@@ -85,12 +89,14 @@ class Fillers:
         """An id that no producer has."""
         deadline = time.monotonic() + _PATIENCE_S
         while self._producer is None:
-            answer = ask(self._admin, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_TIMEOUT_MS))
-            if answer.error_code == _COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < deadline:
+            response = ask(
+                self._admin, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_TIMEOUT_MS)
+            )
+            if response.error_code == _COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < deadline:
                 time.sleep(_PAUSE_S)
                 continue
-            check("producer id", answer.error_code)
-            self._producer = answer.producer_id, answer.producer_epoch
+            check("producer id", response.error_code)
+            self._producer = response.producer_id, response.producer_epoch
         return self._producer
 
     @property

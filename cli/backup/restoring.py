@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...protocol.records.record import Record
 from ..client.admin_calls import LATEST, alter_configs, described_topics, partition_offsets
@@ -28,6 +28,10 @@ from .sending import Sending
 from .settings import SettingsWriter
 from .stores import Store
 from .target_topics import RESTORE_CONFIGS, check_creation, create, delete_fillers, description, own_configs
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient
+
 
 #: Offsets that are filled below the log start: 5,000,000 a second, with 20 bytes for 1000.
 MOST_BELOW_START = 1_000_000_000
@@ -109,7 +113,7 @@ class Restoring:
             writer = SettingsWriter(admin, self._manifest.settings)
             self._check(admin, writer, self._own_topics(journal), len(cluster["brokers"]))
 
-    def _check(self, admin: Any, writer: SettingsWriter, own: set[str], brokers: int) -> None:
+    def _check(self, admin: AdminClient, writer: SettingsWriter, own: set[str], brokers: int) -> None:
         there = {str(topic["name"]) for topic in described_topics(admin, None)}
         foreign = sorted(there & {topic.name for topic in self.topics} - own)
         if foreign:
@@ -127,7 +131,7 @@ class Restoring:
         if self._with_settings:
             writer.check()
 
-    def _check_groups(self, admin: Any) -> None:
+    def _check_groups(self, admin: AdminClient) -> None:
         """Raises CommandError for a group that has members, or is of another kind in the target."""
         restored = {topic.name for topic in self.topics}
         wanted = {
@@ -160,7 +164,7 @@ class Restoring:
 
     # ---- records
 
-    def _partition(self, admin: Any, topic: Topic, part: Part, progress: Callable[[int], None]) -> Restored:
+    def _partition(self, admin: AdminClient, topic: Topic, part: Part, progress: Callable[[int], None]) -> Restored:
         where = (topic.name, part.partition)
         described = description(admin, topic)
         end = partition_offsets(admin, described, LATEST).get(where)
@@ -238,7 +242,7 @@ class Restoring:
 
     # ---- configs and groups
 
-    def _configure(self, admin: Any, topic: Topic) -> None:
+    def _configure(self, admin: AdminClient, topic: Topic) -> None:
         """The configs of the backup, in place of those that let old records be written."""
         there = own_configs(admin, topic.name)
         changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in topic.configs.items()}
@@ -246,7 +250,7 @@ class Restoring:
         if changes:
             alter_configs(admin, "topic", topic.name, changes, dry_run=False)
 
-    def _commit(self, admin: Any) -> None:
+    def _commit(self, admin: AdminClient) -> None:
         for group in self._manifest.groups:
             metadata = {(topic, index): text for topic, index, _, text in group.offsets}
             offsets = self._mapped_offsets(group)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...protocol.records.record import Record
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from ..client.producer_ids import request_producer_id
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
 
 _SETTINGS = {
     "enable.idempotence": True,
@@ -34,14 +38,14 @@ class Sending:
         self._topic = topic
         self._partition = partition
         self._sent = 0
-        self._failed: Any = None
+        self._failed: KafkaError | None = None
 
     def send(self, record: Record) -> None:
         while True:
             try:
                 self._producer.produce(
                     self._topic, record.value, record.key, self._partition,
-                    timestamp=max(0, record.timestamp), headers=record.headers or None,
+                    timestamp=max(0, record.timestamp), headers=[*record.headers] or None,
                 )  # fmt: skip
                 break
             except BufferError:  # the queue is full: the brokers are slower
@@ -58,7 +62,7 @@ class Sending:
             self._raise_failed()
         self._raise_failed()
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
             self._failed = error
 

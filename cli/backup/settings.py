@@ -6,8 +6,8 @@ No protocol shows secrets: of users the backup has the names, of sensitive confi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...metadata import acls
 from ...protocol.messages import alter_client_quotas as alter_quotas
@@ -28,6 +28,10 @@ from ..client.errors import DENIED, CommandError
 from ..client.wire_requests import ask
 from .manifests import Configs, Quota, Rule, Settings, User
 
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, Broker
+
+
 _ANY = 1
 _SECURITY_DISABLED = 54
 _BROKER, _CLIENT_METRICS, _GROUP = 4, 16, 32
@@ -43,12 +47,12 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 class SettingsReader:
     """Reads the settings of a cluster. `warnings`: what is left out, and why."""
 
-    def __init__(self, admin: Any, groups: Sequence[re.Pattern[str]]) -> None:
+    def __init__(self, admin: AdminClient, groups: Sequence[re.Pattern[str]]) -> None:
         self._admin = admin
         self._groups = groups
         self.warnings: list[str] = []
 
-    def read(self, brokers: Sequence[Mapping[str, Any]]) -> Settings:
+    def read(self, brokers: Sequence[Broker]) -> Settings:
         """`brokers`: as kafka-python describes them."""
         made = Settings()
         for subject, step in (
@@ -78,11 +82,11 @@ class SettingsReader:
             operation=_ANY,
             permission_type=_ANY,
         )
-        answer = ask(self._admin, request)
-        if answer.error_code == _SECURITY_DISABLED:
+        response = ask(self._admin, request)
+        if response.error_code == _SECURITY_DISABLED:
             return
-        check("ACLs", answer.error_code, answer.error_message)
-        for resource in answer.resources:
+        check("ACLs", response.error_code, response.error_message)
+        for resource in response.resources:
             for one in resource.acls:
                 yield Rule(
                     one.principal,
@@ -95,21 +99,21 @@ class SettingsReader:
                 )
 
     def _quotas(self) -> Iterator[Quota]:
-        answer = ask(self._admin, DescribeClientQuotasRequest(components=[], strict=False))
-        check("quotas", answer.error_code, answer.error_message)
-        for entry in answer.entries or ():
+        response = ask(self._admin, DescribeClientQuotasRequest(components=[], strict=False))
+        check("quotas", response.error_code, response.error_message)
+        for entry in response.entries or ():
             entity = {one.entity_type: one.entity_name for one in entry.entity}
             yield Quota(entity, {one.key: one.value for one in entry.values})
 
     def _users(self) -> Iterator[User]:
-        answer = ask(self._admin, DescribeUserScramCredentialsRequest(users=None))
-        check("users", answer.error_code, answer.error_message)
-        for result in answer.results:
+        response = ask(self._admin, DescribeUserScramCredentialsRequest(users=None))
+        check("users", response.error_code, response.error_message)
+        for result in response.results:
             check(f"user {result.user}", result.error_code, result.error_message)
             for one in result.credential_infos:
                 yield User(result.user, _MECHANISMS.get(one.mechanism, str(one.mechanism)), one.iterations)
 
-    def _configs(self, brokers: Sequence[Mapping[str, Any]]) -> Iterator[Configs]:
+    def _configs(self, brokers: Sequence[Broker]) -> Iterator[Configs]:
         yield from self._of_resource(_BROKER, "", _OF_ALL_BROKERS)
         for broker in sorted(brokers, key=lambda one: int(one["broker_id"])):
             node = int(broker["broker_id"])
@@ -123,9 +127,9 @@ class SettingsReader:
                 "configs of groups and client metrics are not in the backup: the brokers do not list them"
             )
             return
-        answer = ask(self._admin, ListConfigResourcesRequest(resource_types=[_CLIENT_METRICS, _GROUP]))
-        check("config resources", answer.error_code)
-        for one in sorted(answer.config_resources, key=lambda one: (one.resource_type, one.resource_name)):
+        response = ask(self._admin, ListConfigResourcesRequest(resource_types=[_CLIENT_METRICS, _GROUP]))
+        check("config resources", response.error_code)
+        for one in sorted(response.config_resources, key=lambda one: (one.resource_type, one.resource_name)):
             if one.resource_type == _CLIENT_METRICS:
                 yield from self._of_resource(_CLIENT_METRICS, one.resource_name, _OF_CLIENT_METRICS)
             elif not self._groups or any(pattern.fullmatch(one.resource_name) for pattern in self._groups):
@@ -150,7 +154,7 @@ class SettingsReader:
 class SettingsWriter:
     """Restores settings; those of the target that the backup lacks stay. `warnings`: what has to be done by hand."""
 
-    def __init__(self, admin: Any, settings: Settings) -> None:
+    def __init__(self, admin: AdminClient, settings: Settings) -> None:
         self._admin = admin
         self._settings = settings
         self.warnings: list[str] = []
@@ -161,9 +165,9 @@ class SettingsWriter:
         self._write_configs(validate_only=True)
         if self._settings.rules and self._has_authorizer():
             request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-            answer = ask(self._admin, request)
-            check("cluster", answer.error_code, answer.error_message)
-            if not answer.cluster_authorized_operations >> acls.Operation.ALTER & 1:
+            response = ask(self._admin, request)
+            check("cluster", response.error_code, response.error_message)
+            if not response.cluster_authorized_operations >> acls.Operation.ALTER & 1:
                 raise CommandError("ACLs: the user may not alter the cluster: leave them out by --no-settings", DENIED)
 
     def _has_authorizer(self) -> bool:
@@ -214,8 +218,8 @@ class SettingsWriter:
         ]
         if not entries:
             return
-        for answer in ask(self._admin, alter_quotas.AlterClientQuotasRequest(entries, validate_only)).entries:
-            check("quotas", answer.error_code, answer.error_message)
+        for response in ask(self._admin, alter_quotas.AlterClientQuotasRequest(entries, validate_only)).entries:
+            check("quotas", response.error_code, response.error_message)
 
     def _write_configs(self, *, validate_only: bool = False) -> list[str]:
         """Returns warnings about what is left out."""
@@ -231,7 +235,7 @@ class SettingsWriter:
             resources.append(AlterConfigsResource(numbers[one.kind], one.name, entries))
         if not resources:
             return warnings
-        for answer in ask(self._admin, IncrementalAlterConfigsRequest(resources, validate_only)).responses:
-            subject = f"configs of {_KINDS[answer.resource_type]} {answer.resource_name or 'default'}"
-            check(subject, answer.error_code, answer.error_message)
+        for response in ask(self._admin, IncrementalAlterConfigsRequest(resources, validate_only)).responses:
+            subject = f"configs of {_KINDS[response.resource_type]} {response.resource_name or 'default'}"
+            check(subject, response.error_code, response.error_message)
         return warnings

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, Union
 
 from ...storage.files.modes import FILE_MODE, make_folder, restrict
 from ...storage.files.regular_files import read_regular_file
@@ -141,13 +141,19 @@ class ObjectStore:
         return contextlib.nullcontext()
 
 
-def _nested(options: Mapping[str, str]) -> dict[str, Any]:
+Options = dict[str, Union[str, "Options"]]
+
+
+def _nested(options: Mapping[str, str]) -> Options:
     """`client_kwargs.region_name=x` as {"client_kwargs": {"region_name": "x"}}."""
-    made: dict[str, Any] = {}
+    made: Options = {}
     for name, value in options.items():
         place = made
         *above, last = name.split(".")
         for part in above:
-            place = place.setdefault(part, {})
+            inner = place.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise Misused(f"{name} is inside {part}, which has a value already")
+            place = inner
         place[last] = value
     return made

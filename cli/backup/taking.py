@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ...protocol.records.record import Record
 from ..client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
@@ -26,6 +26,14 @@ from .manifests import Chunk, GroupOffsets, Manifest, Part, Topic, numbers, read
 from .settings import SettingsReader
 from .stores import Store
 from .target_topics import own_configs
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from ..client.admin import AdminClient
+    from ..client.admin import Topic as TopicDescription
+    from ..records.consumed import ConsumedRecord, PolledMessage
+
 
 #: A partition of which nothing comes for so long has no leader.
 _PATIENCE_S = 60.0
@@ -75,10 +83,10 @@ class Taking:
         write_manifest(self._store, made)
         return made
 
-    def _is_wanted(self, topic: dict[str, Any]) -> bool:
+    def _is_wanted(self, topic: TopicDescription) -> bool:
         return not topic["is_internal"] and _matches(self._topics, topic["name"])
 
-    def _group_names(self, admin: Any, *, shares: bool) -> list[str]:
+    def _group_names(self, admin: AdminClient, *, shares: bool) -> list[str]:
         return sorted(
             str(one["group_id"])
             for one in admin.list_groups()
@@ -86,14 +94,14 @@ class Taking:
             and _matches(self._groups, one["group_id"])
         )
 
-    def _group_offsets(self, admin: Any, topics: set[str]) -> Iterator[GroupOffsets]:
+    def _group_offsets(self, admin: AdminClient, topics: set[str]) -> Iterator[GroupOffsets]:
         for name in self._group_names(admin, shares=False):
             found = committed(admin, name)
             offsets = [(topic, index, *one) for (topic, index), one in found.items() if topic in topics]
             if offsets:
                 yield GroupOffsets(name, offsets)
 
-    def _share_group_offsets(self, admin: Any, topics: set[str]) -> Iterator[GroupOffsets]:
+    def _share_group_offsets(self, admin: AdminClient, topics: set[str]) -> Iterator[GroupOffsets]:
         for name, found in share_offsets(admin, self._group_names(admin, shares=True)).items():
             offsets = [
                 (topic, index, start, "")
@@ -104,7 +112,11 @@ class Taking:
                 yield GroupOffsets(name, offsets)
 
     def _topic(
-        self, admin: Any, topic: dict[str, Any], starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int]
+        self,
+        admin: AdminClient,
+        topic: TopicDescription,
+        starts: dict[tuple[str, int], int],
+        ends: dict[tuple[str, int], int],
     ) -> Topic:
         name = str(topic["name"])
         replicas = len(topic["partitions"][0]["replica_nodes"])
@@ -178,7 +190,7 @@ def _matches(patterns: list[re.Pattern[str]], name: str) -> bool:
     return not patterns or any(pattern.fullmatch(name) for pattern in patterns)
 
 
-def _records(consumer: Any, topic: str, partition: int, begin: int, end: int) -> Iterator[Record]:
+def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: int) -> Iterator[Record]:
     """The committed records from `begin` up to `end`. Raises CommandError."""
     if begin >= end:
         return
@@ -188,7 +200,7 @@ def _records(consumer: Any, topic: str, partition: int, begin: int, end: int) ->
     deadline = time.monotonic() + _PATIENCE_S
     try:
         while True:
-            messages = consumer.consume(_BATCH, 0.5)
+            messages = cast("list[PolledMessage]", consumer.consume(_BATCH, 0.5))
             if messages:
                 deadline = time.monotonic() + _PATIENCE_S
             elif time.monotonic() > deadline:
@@ -210,7 +222,7 @@ def _records(consumer: Any, topic: str, partition: int, begin: int, end: int) ->
         consumer.unassign()
 
 
-def _record(message: Any) -> Record:
+def _record(message: ConsumedRecord) -> Record:
     return Record(
         message.offset(), max(message.timestamp()[1], -1), message.key(), message.value(), list(message.headers() or ())
     )

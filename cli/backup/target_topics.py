@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.admin_calls import LATEST, check, config_values, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from .manifests import Part, Topic
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, TopicOptions
+    from ..client.admin import Topic as TopicDescription
+
 
 _LAST = str((1 << 63) - 1)
 #: Nothing is deleted, compacted or refused for its age while records are written; the backup's configs come at the end.
@@ -29,22 +34,26 @@ _PATIENCE_S = 60.0
 _POLL_S = 0.1
 
 
-def own_configs(admin: Any, name: str) -> dict[str, str]:
+def own_configs(admin: AdminClient, name: str) -> dict[str, str]:
     """The configs that a topic itself has; the others are defaults of its cluster."""
     values = config_values(admin, "topic", name)
     return {key: str(one["value"]) for key, one in values.items() if one["config_source"] == _OWN}
 
 
-def check_creation(admin: Any, topic: Topic, replication_factor: int) -> None:
+def check_creation(admin: AdminClient, topic: Topic, replication_factor: int) -> None:
     """Raises CommandError for a topic that the controller would not create, with its configs during a restore and after."""
     for configs in (RESTORE_CONFIGS, topic.configs):
-        options = {"num_partitions": len(topic.parts), "replication_factor": replication_factor, "configs": {**configs}}
-        answered = admin.create_topics({topic.name: options}, validate_only=True, raise_errors=False)
-        for one in answered["topics"]:
+        options: TopicOptions = {
+            "num_partitions": len(topic.parts),
+            "replication_factor": replication_factor,
+            "configs": {**configs},
+        }
+        response = admin.create_topics({topic.name: options}, validate_only=True, raise_errors=False)
+        for one in response["topics"]:
             check(f"topic {topic.name}", one["error_code"], one["error_message"])
 
 
-def create(admin: Any, topic: Topic, replication_factor: int) -> None:
+def create(admin: AdminClient, topic: Topic, replication_factor: int) -> None:
     """Creates the topic where it is not there, and waits until its partitions have leaders. Raises CommandError.
 
     The controller decides whether the topic exists: a broker may still show one that was deleted a moment ago.
@@ -60,7 +69,7 @@ def create(admin: Any, topic: Topic, replication_factor: int) -> None:
         _wait(deadline, f"topic {topic.name} has partitions without a leader after {_PATIENCE_S:g} s")
 
 
-def description(admin: Any, topic: Topic) -> list[dict[str, Any]]:
+def description(admin: AdminClient, topic: Topic) -> list[TopicDescription]:
     """Describes a topic that was created: a broker may learn of it after others. Raises CommandError."""
     deadline = time.monotonic() + _PATIENCE_S
     while not (found := [one for one in admin.describe_topics([topic.name]) if not one["error_code"]]):
@@ -75,8 +84,8 @@ def _wait(deadline: float, failure: str) -> None:
     time.sleep(_POLL_S)
 
 
-def _is_led(admin: Any, topic: Topic) -> bool:
-    """Whether the leaders of all partitions answer: a leader may learn of a new partition after other brokers."""
+def _is_led(admin: AdminClient, topic: Topic) -> bool:
+    """Whether the leaders of all partitions respond: a leader may learn of a new partition after other brokers."""
     from kafka.errors import KafkaError
 
     found = [one for one in admin.describe_topics([topic.name]) if not one["error_code"]]

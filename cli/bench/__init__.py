@@ -1,1 +1,1 @@
-"""`odradek bench`: how fast a cluster writes, reads and answers."""
+"""`odradek bench`: how fast a cluster writes, reads and responds."""

@@ -6,7 +6,7 @@ import contextlib
 import statistics
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -156,7 +156,7 @@ def _median(results: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _show(output: Output, names: list[str], results: list[dict[str, float]]) -> None:
-    data: list[dict[str, Any]] = [{"cluster": name, **one} for name, one in zip(names, results, strict=True)]
+    data: list[dict[str, object]] = [{"cluster": name, **one} for name, one in zip(names, results, strict=True)]
     if len(data) > 1:
         ratio = {key: _ratio(results[0][key], results[1][key]) for key in results[0]}
         data.append({"cluster": "ratio", **ratio})

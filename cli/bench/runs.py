@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.connection import Connection
 from ..client.errors import UNREACHABLE, CommandError, status_of_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Consumer, KafkaError, Message, Producer
+
 
 _BATCH = 10_000
 _WAIT_S = 0.05
@@ -21,7 +27,7 @@ class Load:
     count: int
     size: int
     seconds: float
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, str | int] = field(default_factory=dict)
     rate: float = 100.0
 
 
@@ -36,7 +42,7 @@ class Bench:
         """Records and bytes a second until all are acknowledged."""
         from confluent_kafka import Producer
 
-        failed: list[Any] = []
+        failed: list[KafkaError] = []
         settings = {"linger.ms": 5, "queue.buffering.max.messages": 1_000_000, "delivery.report.only.error": True}
         producer = Producer(settings | load.settings | self.connection.librdkafka() | {"on_delivery": _collect(failed)})
         value = os.urandom(load.size)
@@ -55,7 +61,7 @@ class Bench:
             raise CommandError(f"bench produce: {words}", status_of_code(failed[0].code()) if failed else UNREACHABLE)
         return _rates(sent, load.size, seconds)
 
-    def _produce(self, producer: Any, value: bytes) -> None:
+    def _produce(self, producer: Producer, value: bytes) -> None:
         while True:
             try:
                 producer.produce(self.topic, value)
@@ -131,11 +137,13 @@ class Bench:
             **_percentiles("end_to_end_ms", arrived),
         }
 
-    def _ping(self, producer: Any, consumer: Any, size: int, acknowledged: list[float], arrived: list[float]) -> None:
+    def _ping(
+        self, producer: Producer, consumer: Consumer, size: int, acknowledged: list[float], arrived: list[float]
+    ) -> None:
         sent = time.perf_counter()
         done: list[float] = []
 
-        def delivered(error: Any, message: Any) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 raise CommandError(f"bench latency: {error.str()}", status_of_code(error.code()))
             done.append(time.perf_counter())
@@ -154,8 +162,8 @@ class Bench:
         arrived.append((came - sent) * 1000)
 
 
-def _collect(failed: list[Any]) -> Any:
-    def delivered(error: Any, message: Any) -> None:
+def _collect(failed: list[KafkaError]) -> Callable[[KafkaError | None, Message], None]:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failed.append(error)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..options import FAILED
 from .errors import COORDINATOR_MOVES, CommandError, CoordinatorMoves, advice_for, status_of_code
+
+if TYPE_CHECKING:
+    from .admin import AdminClient, ConfigValue, Topic
+
 
 #: `OffsetSpec` of ListOffsets.
 EARLIEST, LATEST = -2, -1
@@ -18,7 +22,7 @@ _OFFSETS_AT_ONCE = 500
 
 
 def api_error(subject: str, code: int, message: str | None = None) -> CommandError:
-    """An error code of an answer, as the error of a command. `subject` names the topic, group or other thing."""
+    """An error code of a response, as the error of a command. `subject` names the topic, group or other thing."""
     from kafka.errors import for_code
 
     kind = for_code(code)
@@ -36,7 +40,7 @@ def check(subject: str, code: int, message: str | None = None) -> None:
         raise api_error(subject, code, message)
 
 
-def described_topics(admin: Any, names: Iterable[str] | None) -> list[dict[str, Any]]:
+def described_topics(admin: AdminClient, names: Iterable[str] | None) -> list[Topic]:
     """Topics as Metadata describes them, sorted. Raises CommandError for one of `names` that does not exist."""
     wanted = None if names is None else list(names)
     if wanted == []:
@@ -50,8 +54,8 @@ def described_topics(admin: Any, names: Iterable[str] | None) -> list[dict[str, 
 
 
 def partition_offsets(
-    admin: Any,
-    topics: Iterable[Mapping[str, Any]],
+    admin: AdminClient,
+    topics: Iterable[Topic],
     timestamp: int,
     *,
     committed: bool = False,
@@ -73,11 +77,13 @@ def partition_offsets(
     if not asked:
         return {}
     level = "READ_COMMITTED" if committed else "READ_UNCOMMITTED"
-    answered = admin.list_partition_offsets(asked, isolation_level=level)
-    return {(where.topic, where.partition): found.offset for where, found in answered.items()}
+    response = admin.list_partition_offsets(asked, isolation_level=level)
+    return {(where.topic, where.partition): found.offset for where, found in response.items()}
 
 
-def offsets_at(admin: Any, places: Sequence[tuple[str, int]], timestamp: int) -> Iterator[tuple[tuple[str, int], int]]:
+def offsets_at(
+    admin: AdminClient, places: Sequence[tuple[str, int]], timestamp: int
+) -> Iterator[tuple[tuple[str, int], int]]:
     """Offsets of partitions that have leaders, at EARLIEST, LATEST or a time in ms, in requests of bounded size."""
     from kafka.structs import TopicPartition
 
@@ -87,7 +93,7 @@ def offsets_at(admin: Any, places: Sequence[tuple[str, int]], timestamp: int) ->
             yield (where.topic, where.partition), found.offset
 
 
-def replica_sizes(admin: Any, topics: list[str] | None = None) -> dict[tuple[str, int], int]:
+def replica_sizes(admin: AdminClient, topics: list[str] | None = None) -> dict[tuple[str, int], int]:
     """Bytes of the largest replica by (topic, partition), of all log directories that are online."""
     sizes: dict[tuple[str, int], int] = {}
     for broker in admin.describe_log_dirs(topics):
@@ -100,26 +106,25 @@ def replica_sizes(admin: Any, topics: list[str] | None = None) -> dict[tuple[str
     return sizes
 
 
-def config_values(admin: Any, kind: str, name: str, *, which: str = "all") -> dict[str, dict[str, Any]]:
+def config_values(admin: AdminClient, kind: str, name: str, *, which: str = "all") -> dict[str, ConfigValue]:
     """Configs of a resource: `kind` topic, broker, group or client_metrics; `which` all, modified or dynamic."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     resource = ConfigResource(ConfigResourceType[kind.upper()], name)
-    answered = admin.describe_configs([resource], include_synonyms=True, config_filter=which)
-    found: dict[str, dict[str, Any]] = answered.get(kind, {}).get(name, {})
-    return found
+    response = admin.describe_configs([resource], include_synonyms=True, config_filter=which)
+    return response.get(kind, {}).get(name, {})
 
 
 def alter_configs(
-    admin: Any, kind: str, name: str, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool
+    admin: AdminClient, kind: str, name: str, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool
 ) -> None:
     """Sets, deletes, appends to or subtracts from configs: name -> (SET, DELETE, APPEND or SUBTRACT, value)."""
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
 
     entries = {key: (AlterConfigOp[word], value) for key, (word, value) in changes.items()}
     resource = ConfigResource(ConfigResourceType[kind.upper()], name, entries)
-    answered = admin.alter_configs([resource], validate_only=dry_run, raise_on_unknown=False, incremental=True)
-    for results in answered.values():
+    response = admin.alter_configs([resource], validate_only=dry_run, raise_on_unknown=False, incremental=True)
+    for results in response.values():
         for result in results.values():
             if result != "OK":
                 error, _, words = str(result).partition(": ")

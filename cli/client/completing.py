@@ -35,7 +35,7 @@ def complete_context(incomplete: str) -> list[str]:
 
 
 def complete_topic(incomplete: str) -> list[str]:
-    """Topics of the cluster; nothing when it does not answer."""
+    """Topics of the cluster; nothing when it does not respond."""
     return _names(_topics, incomplete)
 
 

@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, CoordinatorMoves, Misused
@@ -21,9 +21,11 @@ from .properties import pairs, read_client_properties
 from .security import Security, security_of
 
 if TYPE_CHECKING:
+    import logging
     import ssl
 
     from ...client.cluster import Cluster
+    from .admin import AdminClient
 
 T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -40,7 +42,7 @@ _CONNECT_TIMEOUT_S = 5.0
 _MOST_PROBES = 4
 
 
-#: A request that every version of Kafka answers: its length, API key 18, version 0, correlation id 1, no client id.
+#: A request that every version of Kafka serves: its length, API key 18, version 0, correlation id 1, no client id.
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _TLS_ALERT = b"\x15\x03"
 #: Reasons of OpenSSL for bytes that are not of TLS.
@@ -68,7 +70,7 @@ class Admin:
         return self._requests
 
     def forget_places(self) -> None:
-        """Begins anew: kafka-python's client keeps the first answer about coordinators and the controller for ever, and a
+        """Begins anew: kafka-python's client keeps the first response about coordinators and the controller for ever, and a
         broker that has died or lost them fails every later call.
         """
         library, self._library = self._library, None
@@ -170,14 +172,14 @@ class Connection:
         """The same options for another cluster."""
         return Connection({**self.properties, "bootstrap.servers": bootstrap}, self.timeout_s)
 
-    def librdkafka(self, **settings: Any) -> dict[str, Any]:
+    def librdkafka(self, **settings: str | bool) -> dict[str, Any]:
         """Settings of a confluent-kafka client. Names have `_` in place of dots. The user's properties have precedence."""
         self.reach()
         own = {"client.id": "odradek-cli", **{name.replace("_", "."): value for name, value in settings.items()}}
         return own | librdkafka_settings(self.properties, self.security) | {"log_level": 0, "logger": _silent_logger()}
 
     @contextlib.contextmanager
-    def admin(self) -> Iterator[Any]:
+    def admin(self) -> Iterator[AdminClient]:
         """A `Patient` client, closed at the end."""
         import logging
 
@@ -190,7 +192,9 @@ class Connection:
         settings = admin_settings(self.properties, self.security, self.timeout_s)
         client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=network_client), self.cluster)
         try:
-            yield Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
+            # Calls pass through `__getattr__` to the untyped library.
+            patient = Patient(client, min(self.timeout_s, self.patience_s), min(self.timeout_s, _PATIENCE_S))
+            yield cast("AdminClient", patient)
         finally:
             client.close()
 
@@ -252,7 +256,7 @@ class Connection:
             except TimeoutError:
                 return True
             except OSError:
-                pass  # a refused connection, or a handshake that failed: it answers
+                pass  # a refused connection, or a handshake that failed: it responds
             return False
 
         return probe
@@ -280,7 +284,7 @@ class Connection:
 
 
 def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
-    """Sends an ApiVersions request of version 0. A port with TLS answers with an alert, or ends the connection: then it gets
+    """Sends an ApiVersions request of version 0. A port with TLS sends an alert, or ends the connection: then it gets
     a handshake on another connection, whose certificate does not count.
     """
     connected.settimeout(_CONNECT_TIMEOUT_S)
@@ -293,7 +297,7 @@ def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
         first = b""
     if first:
         return first == _TLS_ALERT
-    import ssl  # a port of Kafka without TLS has answered
+    import ssl  # a port of Kafka without TLS has responded
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -302,7 +306,7 @@ def _expects_tls(connected: socket.socket, address: tuple[str, int]) -> bool:
 
 
 def _offers_tls(connected: socket.socket, host: str, context: ssl.SSLContext) -> bool:
-    """Whether the port answers a handshake with TLS; that it fails for another reason is for the libraries to explain."""
+    """Whether the port takes a handshake with TLS; that it fails for another reason is for the libraries to explain."""
     import ssl
 
     connected.settimeout(_CONNECT_TIMEOUT_S)
@@ -324,7 +328,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _silent_logger() -> Any:
+def _silent_logger() -> logging.Logger:
     """librdkafka writes to standard error itself unless it is given a logger."""
     import logging
 

@@ -6,7 +6,7 @@ from ..options import FAILED, MISUSED
 
 #: A topic, partition, group, transaction or context that does not exist.
 NOT_FOUND = 3
-#: No broker answers, or not in time.
+#: No broker responds, or not in time.
 UNREACHABLE = 4
 #: Authentication failed, or the authorizer denied the operation.
 DENIED = 5

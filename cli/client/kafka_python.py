@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import DENIED, CommandError, Misused
 from .security import Security
@@ -11,16 +11,18 @@ from .security import Security
 if TYPE_CHECKING:
     import ssl
 
+    from kafka.net.compat import KafkaNetClient
+
     from ...client.sasl import Login, SaslClient
 
 #: Limit of a token endpoint's response.
 _MOST_TOKEN_BYTES = 1 << 20
 
 
-def admin_settings(properties: Mapping[str, str], security: Security, timeout_s: float) -> dict[str, Any]:
+def admin_settings(properties: Mapping[str, str], security: Security, timeout_s: float) -> dict[str, object]:
     """Returns keyword arguments of `kafka.KafkaAdminClient`."""
     timeout_ms = int(timeout_s * 1000)
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "bootstrap_servers": [one.strip() for one in properties["bootstrap.servers"].split(",") if one.strip()],
         "client_id": properties.get("client.id", "odradek-cli"),
         "request_timeout_ms": timeout_ms,
@@ -37,8 +39,8 @@ def admin_settings(properties: Mapping[str, str], security: Security, timeout_s:
     return made
 
 
-def _sasl(security: Security) -> dict[str, Any]:
-    made: dict[str, Any] = {"sasl_mechanism": security.mechanism}
+def _sasl(security: Security) -> dict[str, object]:
+    made: dict[str, object] = {"sasl_mechanism": security.mechanism}
     if security.mechanism == "OAUTHBEARER":
         made["sasl_oauth_token_provider"] = _TokenProvider(security)
     elif security.mechanism == "GSSAPI":
@@ -48,7 +50,7 @@ def _sasl(security: Security) -> dict[str, Any]:
     return made
 
 
-def network_client(**settings: Any) -> Any:
+def network_client(**settings: object) -> KafkaNetClient:
     """The network client of kafka-python that asks another broker where one hangs, and without the 10 KB of figures that it
     keeps for each connection.
     """
@@ -101,7 +103,7 @@ class TokenLogin:
             raise AuthenticationFailed(str(error)) from None
 
 
-def connection_arguments(security: Security) -> Callable[[str, str], dict[str, Any]]:
+def connection_arguments(security: Security) -> Callable[[str, str], dict[str, object]]:
     """Arguments of asyncio's `create_connection` for the TLS of a host."""
     if not security.has_tls:
         return lambda listener, host: {}
@@ -158,8 +160,8 @@ class _TokenProvider:
             {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return str(json.loads(answer.read(_MOST_TOKEN_BYTES))["access_token"])
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
         except (OSError, ValueError, KeyError, TypeError):
             raise CommandError(
                 f"{security.token_endpoint} returned no token: check the client id and secret", DENIED

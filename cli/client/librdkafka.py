@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..options import did_you_mean, shown
 from .errors import Misused
@@ -74,9 +73,9 @@ def _is_librdkafkas(name: str) -> bool:
     return True
 
 
-def librdkafka_settings(properties: Mapping[str, str], security: Security) -> dict[str, Any]:
+def librdkafka_settings(properties: Mapping[str, str], security: Security) -> dict[str, str]:
     """Returns settings for a confluent-kafka client; the bootstrap servers are among `properties`."""
-    made: dict[str, Any] = {}
+    made: dict[str, str] = {}
     for name, value in properties.items():
         if name not in NAMES and name not in _JAVA_ONLY:
             made[_RENAMED.get(name, name)] = value
@@ -86,7 +85,7 @@ def librdkafka_settings(properties: Mapping[str, str], security: Security) -> di
     return {name: value for name, value in made.items() if value != ""}
 
 
-def _add_tls(made: dict[str, Any], security: Security) -> None:
+def _add_tls(made: dict[str, str], security: Security) -> None:
     if not security.has_tls:
         return
     made |= {
@@ -101,7 +100,7 @@ def _add_tls(made: dict[str, Any], security: Security) -> None:
     }
 
 
-def _add_sasl(made: dict[str, Any], security: Security) -> None:
+def _add_sasl(made: dict[str, str], security: Security) -> None:
     if not security.has_sasl:
         return
     made["sasl.mechanism"] = security.mechanism

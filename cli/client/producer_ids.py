@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
 
 #: The limit for each of the two responses. An attempt that fails changes nothing: librdkafka asks again by its own timer.
 _TIMEOUT_S = 1.0
@@ -13,7 +17,7 @@ _TIMEOUT_S = 1.0
 _YES = ("true", "t", "1")
 
 
-def request_producer_id(producer: Any, settings: Mapping[str, Any], topic: str) -> None:
+def request_producer_id(producer: Producer, settings: Mapping[str, object], topic: str) -> None:
     """Has the producer ask for its id as soon as a connection is up, on a thread: records are queued meanwhile.
 
     librdkafka 2.16 asks when metadata arrives. The first metadata names the brokers, and the bootstrap connection is
@@ -24,7 +28,7 @@ def request_producer_id(producer: Any, settings: Mapping[str, Any], topic: str) 
         threading.Thread(target=_read_metadata_twice, args=(producer, topic), name="producer-id", daemon=True).start()
 
 
-def _read_metadata_twice(producer: Any, topic: str) -> None:
-    with contextlib.suppress(Exception):  # of a broker that does not answer: the records themselves say so
+def _read_metadata_twice(producer: Producer, topic: str) -> None:
+    with contextlib.suppress(Exception):  # of a broker that does not respond: the records themselves say so
         producer.list_topics(topic, timeout=_TIMEOUT_S)
         producer.list_topics(topic, timeout=_TIMEOUT_S)

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ..options import FAILED, INTERRUPTED, MISUSED, complain, did_you_mean, warn
 from .commands import COMMANDS, EXTRA, ClientCommand, command_of
@@ -53,7 +53,7 @@ def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]
         return _explained(" ".join(("odradek", *words)), error)
 
 
-def _without_aliases(command: Any, arguments: Sequence[str]) -> list[str]:
+def _without_aliases(command: object, arguments: Sequence[str]) -> list[str]:
     """The arguments with the name of the command that an alias stands for."""
     names = getattr(command, "commands", {})
     if not arguments or arguments[0] in names:
@@ -86,7 +86,7 @@ def _explained(program: str, error: Exception) -> int:
     if isinstance(error, typer.Abort):
         return complain("not confirmed; nothing was changed", FAILED)
     if hasattr(error, "format_message"):  # of a wrong option or argument; typer names the class anew now and then
-        return _usage(program, error)
+        return _usage(program, cast("_UsageError", error))
     known = from_library(error)
     if known is not None:
         return complain(known, known.status)
@@ -95,7 +95,11 @@ def _explained(program: str, error: Exception) -> int:
     raise error
 
 
-def _usage(program: str, error: Any) -> int:
+class _UsageError(Protocol):
+    def format_message(self) -> str: ...
+
+
+def _usage(program: str, error: _UsageError) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else program
     message = error.format_message().rstrip(".")
@@ -182,23 +186,23 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
     return {}
 
 
-def _stub(parser: argparse.ArgumentParser) -> Any:
+def _stub(parser: argparse.ArgumentParser) -> Callable[..., None]:
     import inspect
     from typing import Annotated
 
     import typer
 
-    def nothing(**given: Any) -> None:
+    def nothing(**given: object) -> None:
         pass
 
     parameters = []
     for action in parser._actions:
         if not action.option_strings or action.dest == "help":
             continue
-        kind: Any = bool if action.nargs == 0 else str
-        option = Annotated[kind | None, typer.Option(*action.option_strings, help=action.help)]
+        option: object = typer.Option(*action.option_strings, help=action.help)
+        annotation = Annotated[bool | None, option] if action.nargs == 0 else Annotated[str | None, option]
         parameters.append(
-            inspect.Parameter(action.dest, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+            inspect.Parameter(action.dest, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         )
     nothing.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     nothing.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -206,8 +210,8 @@ def _stub(parser: argparse.ArgumentParser) -> Any:
 
 
 def complete(make_parser: Callable[[], argparse.ArgumentParser]) -> int:
-    """Answers the shell's question in the environment variable `_ODRADEK_COMPLETE`. The parser is made for a line without a
-    client command; otherwise that command alone is imported.
+    """Writes completions of the line that is in the environment. `_ODRADEK_COMPLETE` names the shell. The parser is made for
+    a line without a client command; otherwise that command alone is imported.
     """
     import typer.main
 

@@ -10,12 +10,13 @@ from .errors import COORDINATOR_MOVES, UNREACHABLE, CommandError, CoordinatorMov
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
+    from .admin import RequestSender
 
 _PATIENCE_S, _PAUSE_S = 30.0, 0.2
 T = TypeVar("T")
 
 
-def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
+def ask(admin: RequestSender, request: Message, node_id: int | None = None) -> Any:
     """Sends a request, in the newest version that both sides have, to a node or to any. Raises CommandError, and
     ConnectionError without a response.
     """
@@ -27,7 +28,7 @@ def ask(admin: Any, request: Message, node_id: int | None = None) -> Any:
         raise CommandError(f"the brokers do not support {error}: use a newer version") from None
 
 
-def coordinator_now(admin: Any, group: str) -> int:
+def coordinator_now(admin: RequestSender, group: str) -> int:
     """The node that coordinates a group. Raises CoordinatorMoves where there is none at the moment."""
     from ...client.errors import CoordinatorError
 
@@ -43,12 +44,12 @@ def coordinator_now(admin: Any, group: str) -> int:
         raise api_error(f"group {group}", error.code, error.message) from None
 
 
-def coordinator_of(admin: Any, group: str) -> int:
+def coordinator_of(admin: RequestSender, group: str) -> int:
     """Works as `coordinator_now`, and waits while a new cluster has none."""
     return patiently(admin, lambda: coordinator_now(admin, group))
 
 
-def patiently(admin: Any, step: Callable[[], T]) -> T:
+def patiently(admin: RequestSender, step: Callable[[], T]) -> T:
     """Runs a step that asks coordinators, again while they load or move to other nodes. Raises CommandError."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,11 @@ from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, client_command, new_app
 from ..client.properties import pairs
 from ..client.wire_requests import ask
+
+if TYPE_CHECKING:
+    from ...protocol.messages.elect_leaders import ElectLeadersResponse
+    from ..client.admin import Partition
+
 
 elect_leaders_app = new_app("Elect the preferred leaders of partitions.")
 set_feature_app = new_app("Upgrade and downgrade features.")
@@ -61,12 +66,12 @@ def elect_leaders(
     output.changed("elected", [f"{topic}-{index}" for topic, index in wanted], dry_run=dry_run)
 
 
-def _has_other_leader(partition: dict[str, Any]) -> bool:
+def _has_other_leader(partition: Partition) -> bool:
     preferred = partition["replica_nodes"][0]
     return bool(partition["leader_id"] != preferred and preferred in partition["isr_nodes"])
 
 
-def _check_elections(response: Any) -> None:
+def _check_elections(response: ElectLeadersResponse) -> None:
     """Raises CommandError for the first partition that has no new leader."""
     check("election", response.error_code)
     for topic in response.replica_election_results:

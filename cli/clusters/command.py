@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from ..client.admin_calls import described_topics
 from ..client.connection import Connection
 from ..client.options import Output, client_command, new_app
 from ..output.results import Table
+
+if TYPE_CHECKING:
+    from ..client.admin import LogDirectory, QuorumPartition, QuorumReplica
+
 
 describe_app = new_app("Show brokers, controller and the state of replicas.")
 quorum_app = new_app("Show the metadata quorum.")
@@ -64,8 +68,8 @@ def describe(connection: Connection, output: Output) -> None:
 def quorum(connection: Connection, output: Output) -> None:
     """Show leader, epoch and replicas of the metadata log, and the lag of each replica."""
     with connection.admin() as admin:
-        answered = admin.describe_metadata_quorum()
-    (partition,) = answered["topics"][0]["partitions"]
+        response = admin.describe_metadata_quorum()
+    (partition,) = response["topics"][0]["partitions"]
     ends = [one["log_end_offset"] for one in partition["current_voters"] if one["replica_id"] == partition["leader_id"]]
     end = ends[0] if ends else partition["high_watermark"]
     caught_up = {one["replica_id"]: one["last_caught_up_timestamp"] for one in _replicas(partition)}
@@ -92,11 +96,11 @@ def quorum(connection: Connection, output: Output) -> None:
     output.show([{**about, "replicas": found}], main, described)
 
 
-def _replicas(partition: dict[str, Any]) -> list[dict[str, Any]]:
+def _replicas(partition: QuorumPartition) -> list[QuorumReplica]:
     return [*partition["current_voters"], *partition["observers"]]
 
 
-def _role(node: int, partition: dict[str, Any]) -> str:
+def _role(node: int, partition: QuorumPartition) -> str:
     if node == partition["leader_id"]:
         return "leader"
     return "voter" if any(one["replica_id"] == node for one in partition["current_voters"]) else "observer"
@@ -107,9 +111,9 @@ def _role(node: int, partition: dict[str, Any]) -> str:
 def features(connection: Connection, output: Output) -> None:
     """Show each feature's level in use, and the levels that the broker supports."""
     with connection.admin() as admin:
-        answered = admin.describe_features()
+        response = admin.describe_features()
     found = []
-    for name, feature in sorted(answered.items()):
+    for name, feature in sorted(response.items()):
         supported, finalized = feature.get("supported"), feature.get("finalized")
         found.append(
             {
@@ -138,16 +142,16 @@ def log_dirs(
             (one["name"], [p["partition_index"] for p in one["partitions"]]) for one in described_topics(admin, topic)
         ]
         asked = dict(topics) if topic else None
-        answered = admin.describe_log_dirs(asked, broker or None)
-    found: list[dict[str, Any]] = []
-    for node in sorted(answered, key=lambda node: int(node["broker"])):
+        response = admin.describe_log_dirs(asked, broker or None)
+    found: list[dict[str, object]] = []
+    for node in sorted(response, key=lambda node: int(node["broker"])):
         for directory in node["log_dirs"]:
             found += _rows(node["broker"], directory, by_replica=bool(topic))
     columns = [name.upper().replace("_", " ") for name in found[0]] if found else ["BROKER"]
     output.show(found, Table("", columns, [list(one.values()) for one in found]))
 
 
-def _rows(broker: int, directory: dict[str, Any], *, by_replica: bool) -> list[dict[str, Any]]:
+def _rows(broker: int, directory: LogDirectory, *, by_replica: bool) -> list[dict[str, object]]:
     replicas = [(topic["name"], partition) for topic in directory["topics"] for partition in topic["partitions"]]
     if by_replica:
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from ..client.options import DryRun, Output, client_command, new_app
 from ..client.properties import HIDDEN, pairs
 from ..output.results import Table
 from .cluster_defaults import DEFAULT, alter_cluster_defaults, cluster_defaults
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, ConfigValue
+
 
 app = new_app("Show and change configs of topics, brokers, groups and client metrics.")
 
@@ -63,7 +67,7 @@ def get(
     output.show(found, Table("", ("KEY", "VALUE", "SOURCE", "READ ONLY"), rows))
 
 
-def _read(connection: Connection, kind: Kind, name: str) -> dict[str, dict[str, Any]]:
+def _read(connection: Connection, kind: Kind, name: str) -> dict[str, ConfigValue]:
     """Raises CommandError for a topic that does not exist."""
     with connection.admin() as admin:
         if _is_of_all(kind, name):
@@ -78,7 +82,7 @@ def _is_of_all(kind: Kind, name: str) -> bool:
     return kind is Kind.broker and name == DEFAULT
 
 
-def _described(key: str, value: dict[str, Any]) -> dict[str, Any]:
+def _described(key: str, value: ConfigValue) -> dict[str, object]:
     return {
         "key": key,
         "value": HIDDEN if value["is_sensitive"] else value["value"],
@@ -96,7 +100,7 @@ def _check_name(kind: Kind, name: str) -> None:
         raise Misused(f"{kind.value} needs a broker's id{every}, not {name!r}; `odradek cluster describe` lists them")
 
 
-def _check_exists(admin: Any, kind: Kind, name: str) -> None:
+def _check_exists(admin: AdminClient, kind: Kind, name: str) -> None:
     """DescribeConfigs of kafka-python has no error for an absent topic."""
     if kind is Kind.topic and name not in admin.list_topics():
         raise CommandError(f"topic {name} does not exist", NOT_FOUND)
@@ -183,6 +187,6 @@ def diff(
         raise typer.Exit(1)
 
 
-def _values(connection: Connection, kind: Kind, name: str) -> dict[str, Any]:
+def _values(connection: Connection, kind: Kind, name: str) -> dict[str, str | None]:
     values = _read(connection, kind, name)
     return {key: HIDDEN if value["is_sensitive"] else value["value"] for key, value in values.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.admin_calls import config_values, described_topics
 from ..transactions.hanging import open_transactions
@@ -12,14 +12,18 @@ from .directory import disk
 from .finding import ERROR, WARNING, Finding, limited
 from .settings import dangers
 
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, Broker, Topic
+
+
 #: A broker that leads so many times its share is unbalanced, in clusters with some partitions.
 _SKEW, _FEWEST_LEADERS = 1.5, 30
 _HANGS_AFTER_MS = 20 * 60_000
 
-Topics = list[dict[str, Any]]
+Topics = list["Topic"]
 
 
-def check_cluster(admin: Any) -> Iterator[Finding]:
+def check_cluster(admin: AdminClient) -> Iterator[Finding]:
     cluster = admin.describe_cluster()
     topics = described_topics(admin, None)
     brokers = cluster["brokers"]
@@ -38,7 +42,7 @@ def check_cluster(admin: Any) -> Iterator[Finding]:
         yield from limited(check())
 
 
-def _fenced(brokers: list[dict[str, Any]]) -> Iterator[Finding]:
+def _fenced(brokers: list[Broker]) -> Iterator[Finding]:
     for broker in brokers:
         if broker.get("is_fenced"):
             yield Finding(
@@ -95,7 +99,7 @@ def _single_replicas(topics: Topics, brokers: int) -> Iterator[Finding]:
             )
 
 
-def _directories(admin: Any, serving: list[int]) -> Iterator[Finding]:
+def _directories(admin: AdminClient, serving: list[int]) -> Iterator[Finding]:
     for broker in admin.describe_log_dirs(brokers=serving):
         for one in broker["log_dirs"]:
             subject = f"broker {broker['broker']}: {one['log_dir']}"
@@ -107,13 +111,13 @@ def _directories(admin: Any, serving: list[int]) -> Iterator[Finding]:
                 yield from disk(subject, one.get("usable_bytes") or 0, one.get("total_bytes") or 0)
 
 
-def _settings(admin: Any, serving: list[int], brokers: int) -> Iterator[Finding]:
+def _settings(admin: AdminClient, serving: list[int], brokers: int) -> Iterator[Finding]:
     for node in serving:
         values = {key: value["value"] for key, value in config_values(admin, "broker", str(node)).items()}
         yield from dangers(f"broker {node}", values, brokers=brokers)
 
 
-def _quorum(admin: Any) -> Iterator[Finding]:
+def _quorum(admin: AdminClient) -> Iterator[Finding]:
     partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
     voters = partition["current_voters"]
     newest = max((one["last_caught_up_timestamp"] for one in voters), default=-1)
@@ -129,7 +133,7 @@ def _quorum(admin: Any) -> Iterator[Finding]:
         yield Finding(WARNING, "quorum", "cluster", words, "add a third controller")
 
 
-def _transactions(admin: Any) -> Iterator[Finding]:
+def _transactions(admin: AdminClient) -> Iterator[Finding]:
     for one in open_transactions(admin, None):
         if one["hangs"] and one["age_ms"] >= _HANGS_AFTER_MS:
             subject = f"{one['topic']}-{one['partition']}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -19,6 +19,13 @@ from .members import share_groups, streams_groups
 from .offsets import chosen_places, commit, stored_offsets, targets
 from .share_offsets import delete_share_offsets
 
+if TYPE_CHECKING:
+    from confluent_kafka.admin._group import MemberDescription
+
+    from ..client.admin import AdminClient
+    from .members import GroupDescription, Member
+
+
 app = new_app("Show and change classic, consumer, share and streams groups.")
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)]
@@ -28,8 +35,15 @@ Topics = Annotated[
 ]
 
 
-def _listed(admin: Any) -> list[dict[str, Any]]:
-    found = [
+class ListedGroup(TypedDict):
+    group: str
+    kind: str
+    state: str
+    protocol: str
+
+
+def _listed(admin: AdminClient) -> list[ListedGroup]:
+    found: list[ListedGroup] = [
         {
             "group": one["group_id"],
             "kind": str(one.get("group_type") or "classic").lower(),
@@ -41,11 +55,11 @@ def _listed(admin: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one["group"])
 
 
-def _shares(admin: Any, name: str) -> bool:
+def _shares(admin: AdminClient, name: str) -> bool:
     return any(one["group"] == name and one["kind"] == "share" for one in _listed(admin))
 
 
-def _known(admin: Any, names: list[str]) -> list[dict[str, Any]]:
+def _known(admin: AdminClient, names: list[str]) -> list[ListedGroup]:
     by_name = {one["group"]: one for one in _listed(admin)}
     for name in names:
         if name not in by_name:
@@ -85,38 +99,44 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
         described = share_groups(admin, [one["group"] for one in found if one["kind"] == "share"])
         described |= streams_groups(admin, [one["group"] for one in found if one["kind"] == "streams"])
     described |= _described(connection, [one["group"] for one in found if one["kind"] in ("classic", "consumer")])
-    for one in found:
-        one |= described.get(one["group"], {"assignor": None, "coordinator": None, "members": None})
-        one["offsets"] = [_row(lag) for lag in behind.get(one["group"], ())]
+    absent: GroupDescription = {"assignor": None, "coordinator": None, "members": None}
+    rows = [
+        {
+            **one,
+            **described.get(one["group"], absent),
+            "offsets": [_row(lag) for lag in behind.get(one["group"], ())],
+        }
+        for one in found
+    ]
     keys = ("group", "kind", "state", "assignor", "coordinator")
-    about = Table("Groups", [key.upper() for key in keys], [[one[key] for key in keys] for one in found])
+    about = Table("Groups", [key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
     members = Table(
         "Members",
         ("GROUP", "MEMBER", "CLIENT", "HOST", "PARTITIONS"),
         [
             (one["group"], member["member"], member["client"], member["host"], " ".join(member["partitions"]))
             for one in found
-            for member in one["members"] or ()
+            for member in described.get(one["group"], absent)["members"] or ()
         ],
     )
     offsets = _offset_table({one["group"]: behind.get(one["group"], []) for one in found})
     offsets.title = "Offsets"
-    output.show(found, offsets, about, members)
+    output.show(rows, offsets, about, members)
     _explain(output, {group: total_of(rows) for group, rows in behind.items()})
 
 
-def _kinds(found: list[dict[str, Any]]) -> dict[str, str]:
+def _kinds(found: list[ListedGroup]) -> dict[str, str]:
     return {one["group"]: one["kind"] for one in found}
 
 
-def _described(connection: Connection, names: list[str]) -> dict[str, dict[str, Any]]:
+def _described(connection: Connection, names: list[str]) -> dict[str, GroupDescription]:
     """Members of classic and consumer groups, by confluent-kafka: kafka-python describes classic ones only."""
     if not names:
         return {}
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient(connection.librdkafka())
-    made = {}
+    made: dict[str, GroupDescription] = {}
     for name, future in admin.describe_consumer_groups(names, request_timeout=connection.timeout_s).items():
         group = future.result()
         made[name] = {
@@ -127,7 +147,7 @@ def _described(connection: Connection, names: list[str]) -> dict[str, dict[str, 
     return made
 
 
-def _member(member: Any) -> dict[str, Any]:
+def _member(member: MemberDescription) -> Member:
     held = member.assignment.topic_partitions if member.assignment is not None else []
     return {
         "member": member.member_id,
@@ -138,7 +158,7 @@ def _member(member: Any) -> dict[str, Any]:
     }
 
 
-def _row(lag: Lag) -> dict[str, Any]:
+def _row(lag: Lag) -> dict[str, object]:
     return {
         "topic": lag.topic,
         "partition": lag.partition,
@@ -203,7 +223,7 @@ def _explain(output: Output, sums: dict[str, Total]) -> None:
                 "record on; the group reads fewer of them if its members have auto.offset.reset=latest"
             )
         if one.unknown:
-            warn(f"group {group}: the lag of {one.unknown} partitions is unknown: no leader answers")
+            warn(f"group {group}: the lag of {one.unknown} partitions is unknown: no leader responds")
 
 
 def _check_most(sums: dict[str, Total], most: int) -> None:
@@ -292,7 +312,7 @@ def delete(
     output.changed("deleted", done, dry_run=dry_run)
 
 
-def _delete_group(admin: Any, name: str, *, dry_run: bool) -> list[str]:
+def _delete_group(admin: AdminClient, name: str, *, dry_run: bool) -> list[str]:
     result = "OK" if dry_run else admin.delete_groups([name])[name]
     if result != "OK":
         hint = "; stop its members first" if "NonEmpty" in result else ""
@@ -300,7 +320,7 @@ def _delete_group(admin: Any, name: str, *, dry_run: bool) -> list[str]:
     return [name]
 
 
-def _delete_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
+def _delete_offsets(admin: AdminClient, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
     from kafka.errors import NoError
     from kafka.structs import TopicPartition
 
@@ -313,7 +333,7 @@ def _delete_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) 
     return [f"{name}: {topic}-{partition}" for topic, partition in places]
 
 
-def _delete_share_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
+def _delete_share_offsets(admin: AdminClient, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
     if any(":" in topic for topic in topics):
         raise Misused(f"{name} is a share group: leave out :PARTITIONS; a share group's offsets are deleted by topic")
     held = {topic for topic, _ in stored_offsets(admin, name, shares=True)}

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..client.admin_calls import EARLIEST, LATEST, check, config_values, offsets_at
 from ..client.wire_requests import ask, patiently
 from .members import by_coordinator
 from .offsets import Place, committed_offsets
 from .share_offsets import share_offsets
+
+if TYPE_CHECKING:
+    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from ...protocol.messages.describe_groups import DescribeGroupsResponse
+    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+    from ..client.admin import AdminClient
+
 
 _CONSUMER_PROTOCOL = "consumer"
 _UNKNOWN_TOPIC = 3
@@ -84,7 +91,7 @@ class Progress(NamedTuple):
 Positions = Mapping[Place, Progress]
 
 
-def lags(admin: Any, kinds: Mapping[str, str], *, without: Container[int] = ()) -> dict[str, list[Lag]]:
+def lags(admin: AdminClient, kinds: Mapping[str, str], *, without: Container[int] = ()) -> dict[str, list[Lag]]:
     """Lag by partition of each group; `kinds` has the kind of each. Leaders of `without` get no request."""
     plain = [group for group, kind in kinds.items() if kind != "share"]
     nodes = by_coordinator(admin, plain)
@@ -96,18 +103,18 @@ def lags(admin: Any, kinds: Mapping[str, str], *, without: Container[int] = ()) 
     return {group: found[group] for group in kinds if group in found}
 
 
-def committed_positions(admin: Any, group: str) -> Positions:
+def committed_positions(admin: AdminClient, group: str) -> Positions:
     return {place: Progress(offset) for place, offset in committed_offsets(admin, group).items()}
 
 
 def shared_positions(
-    admin: Any, group: str, offsets: Mapping[Place, tuple[int | None, int | None]]
+    admin: AdminClient, group: str, offsets: Mapping[Place, tuple[int | None, int | None]]
 ) -> dict[Place, Progress]:
     """Positions of a share group. A partition that it has not begun has no lag where it begins at the end."""
     begins_late = False
     if any(start is None for start, _ in offsets.values()):
-        reset = config_values(admin, "group", group).get("share.auto.offset.reset") or {}
-        begins_late = str(reset.get("value") or _SHARE_RESET) == _SHARE_RESET
+        reset = config_values(admin, "group", group).get("share.auto.offset.reset")
+        begins_late = ((reset and reset["value"]) or _SHARE_RESET) == _SHARE_RESET
     return {
         place: Progress(start, 0 if start is None and begins_late else counted)
         for place, (start, counted) in offsets.items()
@@ -115,7 +122,7 @@ def shared_positions(
 
 
 def lags_of(
-    admin: Any, positions: Mapping[str, Positions], readings: Mapping[str, Reading], without: Container[int]
+    admin: AdminClient, positions: Mapping[str, Positions], readings: Mapping[str, Reading], without: Container[int]
 ) -> dict[str, list[Lag]]:
     """Lag of groups whose positions and topics are known, with one look-up of the partitions for all of them."""
     names = {topic for places in positions.values() for topic, _ in places}
@@ -132,10 +139,10 @@ def lags_of(
     gone = {topic["name"] for topic in described if topic["error_code"] == _UNKNOWN_TOPIC}
     places = {group: dict(_places(found, readings.get(group, Reading()), led)) for group, found in positions.items()}
     every = {place: progress for found in places.values() for place, progress in found.items()}
-    answering = sorted((topic, index) for topic, index in every if led.get(topic, {}).get(index))
-    ends = dict(offsets_at(admin, answering, LATEST))
+    responding = sorted((topic, index) for topic, index in every if led.get(topic, {}).get(index))
+    ends = dict(offsets_at(admin, responding, LATEST))
     unbegun = {place for found in places.values() for place, one in found.items() if one == Progress(None)}
-    firsts = dict(offsets_at(admin, [place for place in answering if place in unbegun], EARLIEST))
+    firsts = dict(offsets_at(admin, [place for place in responding if place in unbegun], EARLIEST))
     return {
         group: [
             Lag(*place, one.start, ends.get(place), firsts.get(place), one.counted, place[0] in gone)
@@ -160,7 +167,7 @@ def _places(
 # ---- topics that members read
 
 
-def read_topics(admin: Any, kinds: Mapping[str, str], nodes: Mapping[int, Sequence[str]]) -> dict[str, Reading]:
+def read_topics(admin: AdminClient, kinds: Mapping[str, str], nodes: Mapping[int, Sequence[str]]) -> dict[str, Reading]:
     """The topics of classic, consumer and streams groups; `nodes` has the groups of each coordinator."""
     found: dict[str, Reading] = {}
     for node, groups in nodes.items():
@@ -171,11 +178,12 @@ def read_topics(admin: Any, kinds: Mapping[str, str], nodes: Mapping[int, Sequen
     return found
 
 
-def _of_classic(admin: Any, groups: list[str], node: int) -> dict[str, Reading]:
+def _of_classic(admin: AdminClient, groups: list[str], node: int) -> dict[str, Reading]:
     from ...protocol.messages.describe_groups import DescribeGroupsRequest
 
     made = {}
-    for one in ask(admin, DescribeGroupsRequest(groups=groups), node).groups:
+    response: DescribeGroupsResponse = ask(admin, DescribeGroupsRequest(groups=groups), node)
+    for one in response.groups:
         check(f"group {one.group_id}", one.error_code)
         topics = {topic for member in one.members for topic in _subscribed(member.member_metadata)}
         has_protocol = one.protocol_type == _CONSUMER_PROTOCOL
@@ -195,11 +203,12 @@ def _subscribed(metadata: bytes) -> Sequence[str]:
     return list(subscription.topics)
 
 
-def _of_consumer(admin: Any, groups: list[str], node: int) -> dict[str, Reading]:
+def _of_consumer(admin: AdminClient, groups: list[str], node: int) -> dict[str, Reading]:
     from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     made = {}
-    for one in ask(admin, ConsumerGroupDescribeRequest(group_ids=groups), node).groups:
+    response: ConsumerGroupDescribeResponse = ask(admin, ConsumerGroupDescribeRequest(group_ids=groups), node)
+    for one in response.groups:
         check(f"group {one.group_id}", one.error_code, one.error_message)
         topics = {name for member in one.members for name in member.subscribed_topic_names or ()}
         topics |= {held.topic_name for member in one.members for held in member.assignment.topic_partitions}
@@ -207,12 +216,13 @@ def _of_consumer(admin: Any, groups: list[str], node: int) -> dict[str, Reading]
     return made
 
 
-def _of_streams(admin: Any, groups: list[str], node: int) -> dict[str, Reading]:
+def _of_streams(admin: AdminClient, groups: list[str], node: int) -> dict[str, Reading]:
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     made = {}
     request = StreamsGroupDescribeRequest(group_ids=groups, include_topology_description=False)
-    for one in ask(admin, request, node).groups:
+    response: StreamsGroupDescribeResponse = ask(admin, request, node)
+    for one in response.groups:
         check(f"group {one.group_id}", one.error_code, one.error_message)
         subtopologies = one.topology.subtopologies if one.topology is not None and one.members else ()
         topics = {name for each in subtopologies or () for name in each.source_topics}

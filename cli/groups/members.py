@@ -7,43 +7,73 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ..client.admin_calls import check
 from ..client.wire_requests import ask, coordinator_of
 
+if TYPE_CHECKING:
+    from ...protocol.messages.share_group_describe import Member as ShareMember
+    from ...protocol.messages.share_group_describe import ShareGroupDescribeResponse
+    from ...protocol.messages.streams_group_describe import DescribedGroup as StreamsGroup
+    from ...protocol.messages.streams_group_describe import Member as StreamsMember
+    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+    from ..client.admin import AdminClient
 
-def share_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+
+class Member(TypedDict):
+    """A member of a group of any kind. Only streams groups have tasks."""
+
+    member: str
+    instance: str | None
+    client: str
+    host: str
+    partitions: list[str]
+    tasks: NotRequired[dict[str, list[str]]]
+
+
+class GroupDescription(TypedDict):
+    """A group as its coordinator describes it. `members` is None where it is not known."""
+
+    assignor: str | None
+    coordinator: int | None
+    topology_epoch: NotRequired[int | None]
+    members: list[Member] | None
+
+
+def share_groups(admin: AdminClient, names: Iterable[str]) -> dict[str, GroupDescription]:
     """Assignor, coordinator and members of share groups."""
     from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
-    made = {}
+    made: dict[str, GroupDescription] = {}
     for node, groups in by_coordinator(admin, names).items():
         request = ShareGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
-        for group in ask(admin, request, node).groups:
+        response: ShareGroupDescribeResponse = ask(admin, request, node)
+        for group in response.groups:
             check(f"group {group.group_id}", group.error_code, group.error_message)
             members = [_share_member(member) for member in group.members]
             made[group.group_id] = {"assignor": group.assignor_name or None, "coordinator": node, "members": members}
     return made
 
 
-def _share_member(member: Any) -> dict[str, Any]:
+def _share_member(member: ShareMember) -> Member:
     places = [
         f"{one.topic_name}-{partition}" for one in member.assignment.topic_partitions for partition in one.partitions
     ]
-    return _member(member, None) | {"partitions": sorted(places)}
+    return _member(member, None, places)
 
 
-def streams_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def streams_groups(admin: AdminClient, names: Iterable[str]) -> dict[str, GroupDescription]:
     """Assignor, coordinator, topology epoch and members with their tasks of streams groups."""
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
-    made = {}
+    made: dict[str, GroupDescription] = {}
     for node, groups in by_coordinator(admin, names).items():
         request = StreamsGroupDescribeRequest(
             group_ids=groups, include_authorized_operations=False, include_topology_description=False
         )
-        for group in ask(admin, request, node).groups:
+        response: StreamsGroupDescribeResponse = ask(admin, request, node)
+        for group in response.groups:
             check(f"group {group.group_id}", group.error_code, group.error_message)
             made[group.group_id] = {
                 "assignor": group.assignor_name or None,
@@ -54,7 +84,7 @@ def streams_groups(admin: Any, names: Iterable[str]) -> dict[str, dict[str, Any]
     return made
 
 
-def _sources(group: Any) -> dict[str, list[str]]:
+def _sources(group: StreamsGroup) -> dict[str, list[str]]:
     """The topics that the tasks of each subtopology read."""
     subtopologies = group.topology.subtopologies if group.topology is not None else None
     return {
@@ -63,7 +93,7 @@ def _sources(group: Any) -> dict[str, list[str]]:
     }
 
 
-def _streams_member(member: Any, sources: dict[str, list[str]]) -> dict[str, Any]:
+def _streams_member(member: StreamsMember, sources: dict[str, list[str]]) -> Member:
     tasks = {
         kind: sorted(f"{one.subtopology_id}_{number}" for one in held for number in one.partitions)
         for kind, held in (
@@ -78,19 +108,20 @@ def _streams_member(member: Any, sources: dict[str, list[str]]) -> dict[str, Any
         for number in one.partitions
         for topic in sources.get(one.subtopology_id, ())
     }
-    return _member(member, member.instance_id) | {"partitions": sorted(places), "tasks": tasks}
+    return {**_member(member, member.instance_id, places), "tasks": tasks}
 
 
-def _member(member: Any, instance: str | None) -> dict[str, Any]:
+def _member(member: ShareMember | StreamsMember, instance: str | None, places: Iterable[str]) -> Member:
     return {
         "member": member.member_id,
         "instance": instance,
         "client": member.client_id,
         "host": member.client_host,
+        "partitions": sorted(places),
     }
 
 
-def by_coordinator(admin: Any, names: Iterable[str]) -> dict[int, list[str]]:
+def by_coordinator(admin: AdminClient, names: Iterable[str]) -> dict[int, list[str]]:
     """Groups by the node that coordinates them."""
     made: dict[int, list[str]] = defaultdict(list)
     for name in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
 from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
@@ -12,14 +12,18 @@ from ..client.wire_requests import coordinator_of, patiently
 from ..records.positions import BEGINNING, END, STORED, Position
 from .share_offsets import alter_share_offsets, share_offsets
 
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, Topic
+
+
 Place = tuple[str, int]
 
 
-def committed_offsets(admin: Any, group: str) -> dict[Place, int]:
+def committed_offsets(admin: AdminClient, group: str) -> dict[Place, int]:
     return {place: offset for place, (offset, _) in committed(admin, group).items()}
 
 
-def committed(admin: Any, group: str) -> dict[Place, tuple[int, str]]:
+def committed(admin: AdminClient, group: str) -> dict[Place, tuple[int, str]]:
     """Committed offsets, each with the text that a client committed with it."""
     found = admin.list_group_offsets({group: None})[group]
     return {
@@ -29,7 +33,7 @@ def committed(admin: Any, group: str) -> dict[Place, tuple[int, str]]:
     }
 
 
-def stored_offsets(admin: Any, group: str, *, shares: bool) -> dict[Place, int]:
+def stored_offsets(admin: AdminClient, group: str, *, shares: bool) -> dict[Place, int]:
     """Committed offsets, or the start offsets of a share group; none of a group that does not exist."""
     if not shares:
         return committed_offsets(admin, group)
@@ -42,14 +46,14 @@ def stored_offsets(admin: Any, group: str, *, shares: bool) -> dict[Place, int]:
     return {place: offset for place, (offset, _) in sorted(found.items()) if offset is not None}
 
 
-def topics_of(admin: Any, names: Iterable[str]) -> list[dict[str, Any]]:
+def topics_of(admin: AdminClient, names: Iterable[str]) -> list[Topic]:
     """Those of the topics that exist."""
     wanted = sorted(names)
     return [topic for topic in admin.describe_topics(wanted) if not topic["error_code"]] if wanted else []
 
 
 def chosen_places(
-    admin: Any, group: str, topics: Sequence[str], stored: Mapping[Place, int] | None = None
+    admin: AdminClient, group: str, topics: Sequence[str], stored: Mapping[Place, int] | None = None
 ) -> list[Place]:
     """Partitions of `TOPIC` or `TOPIC:0,2`; without any, those with `stored` offsets, by default the committed ones.
 
@@ -78,7 +82,7 @@ def chosen_places(
 
 
 def targets(
-    admin: Any,
+    admin: AdminClient,
     group: str,
     places: Sequence[Place],
     to: Position | None,
@@ -101,9 +105,9 @@ def targets(
 
 
 def _wanted(
-    admin: Any,
+    admin: AdminClient,
     stored: Mapping[Place, int],
-    topics: list[dict[str, Any]],
+    topics: list[Topic],
     places: Sequence[Place],
     to: Position | None,
     first: Mapping[Place, int],
@@ -125,7 +129,7 @@ def _wanted(
 
 
 def commit(
-    admin: Any,
+    admin: AdminClient,
     group: str,
     offsets: Mapping[Place, int],
     *,

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..client.admin_calls import api_error
 from ..client.wire_requests import ask, coordinator_of, patiently
 from .members import by_coordinator
 
 if TYPE_CHECKING:
+    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+    from ...protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+    from ...protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
     from ...protocol.schema import Message
+    from ..client.admin import AdminClient
 
 Place = tuple[str, int]
 _NON_EMPTY_GROUP = 68
@@ -24,13 +28,13 @@ _NON_EMPTY_GROUP = 68
 Started = tuple[int | None, int | None]
 
 
-def share_offsets(admin: Any, names: Iterable[str]) -> dict[str, dict[Place, Started]]:
+def share_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[Place, Started]]:
     """Start offset and lag of share groups by partition."""
     asked = list(names)
     return patiently(admin, lambda: _share_offsets(admin, asked))
 
 
-def _share_offsets(admin: Any, names: list[str]) -> dict[str, dict[Place, Started]]:
+def _share_offsets(admin: AdminClient, names: list[str]) -> dict[str, dict[Place, Started]]:
     from ...protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
@@ -39,7 +43,8 @@ def _share_offsets(admin: Any, names: list[str]) -> dict[str, dict[Place, Starte
     made: dict[str, dict[Place, Started]] = {}
     for node, groups in by_coordinator(admin, names).items():
         asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
-        for group in ask(admin, DescribeShareGroupOffsetsRequest(groups=asked), node).groups:
+        response: DescribeShareGroupOffsetsResponse = ask(admin, DescribeShareGroupOffsetsRequest(groups=asked), node)
+        for group in response.groups:
             _check(group.group_id, group)
             made[group.group_id] = {
                 (topic.topic_name, one.partition_index): (_known(one.start_offset), _known(one.lag))
@@ -54,7 +59,7 @@ def _known(number: int) -> int | None:
     return number if number >= 0 else None
 
 
-def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:
+def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
     """Sets start offsets, of a group that need not exist yet. Raises CommandError for a group with members."""
     from ...protocol.messages import alter_share_group_offsets as alter
 
@@ -64,38 +69,43 @@ def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) ->
         )
         for name, places in groupby(sorted(offsets), key=lambda place: place[0])
     ]
-    answer = _asked(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
-    for topic in answer.responses:
+    response: AlterShareGroupOffsetsResponse = _asked(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
+    for topic in response.responses:
         for one in topic.partitions:
             _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)
 
 
-def delete_share_offsets(admin: Any, group: str, topics: Sequence[str]) -> None:
+def delete_share_offsets(admin: AdminClient, group: str, topics: Sequence[str]) -> None:
     """Deletes the start offsets of whole topics. Raises CommandError for a group with members."""
     from ...protocol.messages import delete_share_group_offsets as delete
 
     request = delete.DeleteShareGroupOffsetsRequest(
         group, [delete.DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
     )
-    answer = _asked(admin, group, request)
-    for topic in answer.responses:
+    response: DeleteShareGroupOffsetsResponse = _asked(admin, group, request)
+    for topic in response.responses:
         _check(f"{group}, {topic.topic_name}", topic)
 
 
-def _asked(admin: Any, group: str, request: Message) -> Any:
-    """The answer of the group's coordinator."""
+def _asked(admin: AdminClient, group: str, request: Message) -> Any:
+    """The response of the group's coordinator."""
 
     def step() -> Any:
-        answer = ask(admin, request, coordinator_of(admin, group))
-        _check(group, answer)
-        return answer
+        response = ask(admin, request, coordinator_of(admin, group))
+        _check(group, response)
+        return response
 
     return patiently(admin, step)
 
 
-def _check(subject: str, answer: Any) -> None:
-    if answer.error_code:
-        error = api_error(f"group {subject}", answer.error_code, answer.error_message)
-        if answer.error_code == _NON_EMPTY_GROUP:
+class _Result(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+def _check(subject: str, result: _Result) -> None:
+    if result.error_code:
+        error = api_error(f"group {subject}", result.error_code, result.error_message)
+        if result.error_code == _NON_EMPTY_GROUP:
             error.args = (f"{error}; stop its members first",)
         raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from ..client.errors import Misused
 from ..client.options import Output, client_command, new_app
 from ..output.results import Table
 from .sampling import Sample, Sampler
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
 
 app = new_app("Show live metrics of a cluster.")
 
@@ -68,7 +72,7 @@ def _live(sampler: Sampler, interval: float, iterations: int | None, most: int) 
             time.sleep(interval)
 
 
-def _rendered(found: Sample, most: int) -> Any:
+def _rendered(found: Sample, most: int) -> Group:
     from rich.console import Group
 
     from ..output.results import rich_table

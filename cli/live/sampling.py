@@ -6,11 +6,15 @@ import re
 import time
 import urllib.request
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..client.admin_calls import LATEST, described_topics, partition_offsets, replica_sizes
 from ..client.errors import UNREACHABLE, CommandError, Misused
 from ..groups.lag import lags, total_of
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, Topic
+
 
 Sample = dict[str, Any]
 #: Limit of a /metrics page.
@@ -21,7 +25,7 @@ _REQUEST_TIME = re.compile(r'^kafka_network_requestmetrics_totaltimems_(sum|coun
 class Sampler:
     """Each `sample` compares with the one before it; rates of the first are None."""
 
-    def __init__(self, admin: Any, metrics: str | None) -> None:
+    def __init__(self, admin: AdminClient, metrics: str | None) -> None:
         if metrics is not None and not metrics.startswith(("http://", "https://")):
             raise Misused("--metrics needs the http:// URL of a node's /metrics")
         self._admin = admin
@@ -52,9 +56,7 @@ class Sampler:
         self._ends, self._at = ends, now
         return made
 
-    def _topics(
-        self, topics: list[dict[str, Any]], ends: dict[tuple[str, int], int], elapsed: float | None
-    ) -> list[Sample]:
+    def _topics(self, topics: list[Topic], ends: dict[tuple[str, int], int], elapsed: float | None) -> list[Sample]:
         sizes: dict[str, int] = defaultdict(int)
         for (name, _), size in replica_sizes(self._admin).items():
             sizes[name] += size
@@ -93,8 +95,8 @@ class Sampler:
         if self._metrics is None:
             return []
         try:
-            with urllib.request.urlopen(self._metrics, timeout=5) as answer:
-                text = answer.read(_MOST_METRICS_BYTES).decode(errors="replace")
+            with urllib.request.urlopen(self._metrics, timeout=5) as response:
+                text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
         except (OSError, ValueError) as error:
             raise CommandError(f"no response from {self._metrics}: {error}", UNREACHABLE) from None
         now = request_times(text)

@@ -7,16 +7,22 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..options import FAILED, MISUSED, UsageError, complain
 from ..options import path as path_option
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonValue
+    from ..options import CommandParser
+    from .files import Row
+
 
 #: Found damage.
 DAMAGED = 1
 
 
-def add_to(actions: Any) -> None:
+def add_to(actions: argparse._SubParsersAction[CommandParser]) -> None:
     dump = actions.add_parser(
         "dump",
         help="print segments, indexes, snapshots and checkpoints",
@@ -99,7 +105,7 @@ def _topic(file: Path) -> str | None:
     return replica.topic if replica is not None else None
 
 
-def _line(file: Path, row: dict[str, Any], form: str) -> str:
+def _line(file: Path, row: Row, form: str) -> str:
     if form == "jsonl":
         return json.dumps({"file": str(file), **row}, ensure_ascii=False) + "\n"
     words = " ".join(f"{name}={_word(content)}" for name, content in row.items() if name != "kind")
@@ -107,7 +113,7 @@ def _line(file: Path, row: dict[str, Any], form: str) -> str:
     return f"{indent}{row['kind']}: {words}\n"
 
 
-def _word(content: Any) -> str:
+def _word(content: JsonValue) -> str:
     if isinstance(content, str) and content.isprintable() and " " not in content:
         return content or '""'
     return json.dumps(content, ensure_ascii=False)

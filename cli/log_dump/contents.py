@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import enum
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from ...coordinator.common.record_frames import UnknownRecord
 from ...protocol.codec import MalformedMessage
@@ -14,11 +14,15 @@ from ...protocol.records.control import decode_control
 from ...protocol.records.errors import InvalidBatch
 from ...protocol.uuids import UUID_BYTES, uuid_to_text
 
-Decode = Callable[[bytes | None, bytes | None, bool], dict[str, Any]]
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject, JsonValue
+
+
+Decode = Callable[[bytes | None, bytes | None, bool], "JsonObject"]
 """Takes key, value, and whether they are of a control batch."""
 
 
-def plain_content(content: Any) -> Any:
+def plain_content(content: object) -> JsonValue:
     """A message as nested mappings. Fields of 16 bytes whose names end with id are UUIDs."""
     if dataclasses.is_dataclass(content) and not isinstance(content, type):
         named = ((one.name, getattr(content, one.name)) for one in dataclasses.fields(content))
@@ -29,10 +33,10 @@ def plain_content(content: Any) -> Any:
         return content.name
     if isinstance(content, bytes | memoryview | bytearray):
         return as_text(bytes(content))
-    return content
+    return content if content is None or isinstance(content, str | int | float) else str(content)
 
 
-def _field(name: str, content: Any) -> Any:
+def _field(name: str, content: object) -> JsonValue:
     if name.endswith(("id", "ids", "directories", "assignments")):
         if isinstance(content, bytes) and len(content) == UUID_BYTES:
             return uuid_to_text(content)
@@ -43,7 +47,7 @@ def _field(name: str, content: Any) -> Any:
     return plain_content(content)
 
 
-def as_text(content: bytes | None) -> Any:
+def as_text(content: bytes | None) -> JsonValue:
     """Text, or base64 in a mapping for bytes that are no printable text."""
     if content is None:
         return None
@@ -66,8 +70,8 @@ def decoder_of(topic: str | None) -> Decode:
     return _with_control(_text)
 
 
-def _with_control(decode: Callable[[bytes | None, bytes | None], dict[str, Any]]) -> Decode:
-    def decoded(key: bytes | None, value: bytes | None, is_control: bool) -> dict[str, Any]:
+def _with_control(decode: Callable[[bytes | None, bytes | None], JsonObject]) -> Decode:
+    def decoded(key: bytes | None, value: bytes | None, is_control: bool) -> JsonObject:
         try:
             if not is_control:
                 return decode(key, value)
@@ -81,19 +85,27 @@ def _with_control(decode: Callable[[bytes | None, bytes | None], dict[str, Any]]
     return decoded
 
 
-def _text(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+def _text(key: bytes | None, value: bytes | None) -> JsonObject:
     return {"key": as_text(key), "value": as_text(value)}
 
 
-def _metadata(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+def _metadata(key: bytes | None, value: bytes | None) -> JsonObject:
     from ...metadata.records import decode_record
 
     message = decode_record(value or b"")
     return {"type": type(message).__name__, "value": plain_content(message)}
 
 
-def _framed(decode: Callable[[bytes, bytes | None], Any]) -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
-    def decoded(key: bytes | None, value: bytes | None) -> dict[str, Any]:
+class KeyedRecord(Protocol):
+    @property
+    def key(self) -> object: ...
+
+    @property
+    def value(self) -> object: ...
+
+
+def _framed(decode: Callable[[bytes, bytes | None], KeyedRecord]) -> Callable[[bytes | None, bytes | None], JsonObject]:
+    def decoded(key: bytes | None, value: bytes | None) -> JsonObject:
         record = decode(key or b"", value)
         name = type(record.key).__name__.removesuffix("Key")
         return {"type": name, "key": plain_content(record.key), "value": plain_content(record.value)}
@@ -101,19 +113,19 @@ def _framed(decode: Callable[[bytes, bytes | None], Any]) -> Callable[[bytes | N
     return decoded
 
 
-def _groups() -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
+def _groups() -> Callable[[bytes | None, bytes | None], JsonObject]:
     from ...coordinator.groups.loading import decode_record
 
     return _framed(decode_record)
 
 
-def _transactions() -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
+def _transactions() -> Callable[[bytes | None, bytes | None], JsonObject]:
     from ...coordinator.transactions.transaction import decode_record
 
     return _framed(decode_record)
 
 
-def _share_state() -> Callable[[bytes | None, bytes | None], dict[str, Any]]:
+def _share_state() -> Callable[[bytes | None, bytes | None], JsonObject]:
     from ...coordinator.share_state.state import decode_record
 
     return _framed(decode_record)

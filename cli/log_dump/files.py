@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, read_header
 from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldFormatInLog, UnsupportedCompression
@@ -19,7 +19,11 @@ from ...storage.segments.aborted import CorruptSnapshot, decode_snapshot, read_a
 from ...storage.segments.recovery import batches_of
 from .contents import Decode, as_text, plain_content
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonValue
+
+
+Row = dict[str, "JsonValue"]
 
 _SNAPSHOT_OF_METADATA = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _OFFSET_ENTRY = struct.Struct(">ii")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -81,7 +81,7 @@ def _show_plan(output: Output, found: Survey, findings: list[Finding], steps: li
     findings = sorted(findings, key=lambda one: (one.verdict != STOPS, one.verdict == "works"))
     nodes = [(node.id, node.roles, node.program, node.release, _state(node)) for node in found.nodes.values()]
     actions = [(number, node.id, _action(node, program)) for number, node in enumerate(steps, 1)]
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "cluster_id": found.cluster_id,
         "to": program,
         "nodes": [dict(zip(("node", "roles", "program", "release", "state"), one, strict=True)) for one in nodes],
@@ -132,7 +132,7 @@ def check(
 
 def _settled(connection: Connection, wait_s: float) -> tuple[Survey, list[str]]:
     """Returns the cluster and what the next step still waits for; nothing when it may go. Raises CommandError when the
-    cluster does not answer in time.
+    cluster does not respond in time.
     """
     deadline = time.monotonic() + wait_s
     while True:

@@ -170,7 +170,7 @@ def order(found: Survey, to: str) -> list[Node]:
 
 
 class Step(NamedTuple):
-    """A moment of a step. `found` is None while the cluster does not answer; `waits_for` is empty when the next may go."""
+    """A moment of a step. `found` is None while the cluster does not respond; `waits_for` is empty when the next may go."""
 
     found: Survey | None
     waits_for: list[str]
@@ -184,7 +184,7 @@ def look(connection: Connection) -> Step:
             found = survey(admin)
     except (CommandError, KafkaError) as error:
         # A controller or coordinator moves while a node changes.
-        return Step(None, [f"the cluster does not answer: {str(error) or type(error).__name__}"])
+        return Step(None, [f"the cluster does not respond: {str(error) or type(error).__name__}"])
     return Step(found, blockers(found))
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...metadata.unsupported import TIERED_TOPIC_KEY
 from ..client.admin_calls import config_values, described_topics
 from ..client.wire_requests import ask
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, QuorumPartition, Topic
+
 
 APACHE, ODRADEK = "Apache Kafka", "Odradek"
 #: The highest stable metadata.version of each release of Apache Kafka.
@@ -50,8 +54,8 @@ class Survey:
     nodes: dict[int, Node]
     #: Finalized levels by feature.
     levels: dict[str, int]
-    quorum: dict[str, Any]
-    topics: list[dict[str, Any]]
+    quorum: QuorumPartition
+    topics: list[Topic]
     tiered: list[str]
 
     @property
@@ -63,7 +67,7 @@ class Survey:
         return [node for node in self.nodes.values() if node.is_broker]
 
 
-def survey(admin: Any) -> Survey:
+def survey(admin: AdminClient) -> Survey:
     cluster = admin.describe_cluster()
     (partition,) = admin.describe_metadata_quorum()["topics"][0]["partitions"]
     nodes = {
@@ -83,7 +87,7 @@ def survey(admin: Any) -> Survey:
     return Survey(str(cluster["cluster_id"]), found, levels, partition, topics, _tiered(admin, topics))
 
 
-def _describe(admin: Any, node: Node) -> None:
+def _describe(admin: AdminClient, node: Node) -> None:
     from ...protocol.messages.api_versions import ApiVersionsRequest
 
     loggers = config_values(admin, "broker_logger", str(node.id))
@@ -91,11 +95,11 @@ def _describe(admin: Any, node: Node) -> None:
     set_ones = config_values(admin, "broker", str(node.id), which="modified")
     node.configs = {name: one["value"] for name, one in sorted(set_ones.items())}
     request = ApiVersionsRequest(client_software_name="odradek-cli", client_software_version="1")
-    answered = ask(admin, request, node.id)
-    node.supported = {one.name: (one.min_version, one.max_version) for one in answered.supported_features or ()}
+    response = ask(admin, request, node.id)
+    node.supported = {one.name: (one.min_version, one.max_version) for one in response.supported_features or ()}
 
 
-def _tiered(admin: Any, topics: list[dict[str, Any]]) -> list[str]:
+def _tiered(admin: AdminClient, topics: list[Topic]) -> list[str]:
     """Returns the topics with segments in remote storage."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -106,6 +110,10 @@ def _tiered(admin: Any, topics: list[dict[str, Any]]) -> list[str]:
             ConfigResource(ConfigResourceType.TOPIC, name, {TIERED_TOPIC_KEY: None})
             for name in names[first : first + _TOPICS_PER_REQUEST]
         ]
-        answered = admin.describe_configs(asked, config_filter="all").get("topic", {})
-        found += [name for name, one in answered.items() if one.get(TIERED_TOPIC_KEY, {}).get("value") == "true"]
+        response = admin.describe_configs(asked, config_filter="all").get("topic", {})
+        found += [
+            name
+            for name, one in response.items()
+            if TIERED_TOPIC_KEY in one and one[TIERED_TOPIC_KEY]["value"] == "true"
+        ]
     return sorted(found)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
 
 #: Fewer steps need no bar.
 _FEWEST = 2
@@ -21,8 +26,8 @@ class Progress:
         self._words = words
         self._total = total
         self._is_bytes = is_bytes
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Progress:
         if self._is_shown:
@@ -38,7 +43,7 @@ class Progress:
         return self
 
     def advance(self, count: int = 1) -> None:
-        if self._bar is not None:
+        if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, count)
 
     def __exit__(

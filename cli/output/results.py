@@ -13,7 +13,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
 
 FORMATS = ("table", "json", "jsonl", "csv", "plain")
 
@@ -24,7 +28,7 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
 
 
 class Output:
@@ -33,7 +37,7 @@ class Output:
     def __init__(self, form: str = "table") -> None:
         self.form = form
 
-    def show(self, data: Iterable[Mapping[str, Any]], main: Table, *others: Table) -> None:
+    def show(self, data: Iterable[Mapping[str, object]], main: Table, *others: Table) -> None:
         """Shows one result: `data` for JSON, `main` for CSV and plain text, `others` and then `main` for people."""
         if self.form == "json":
             sys.stdout.write(json.dumps(list(data), indent=2, ensure_ascii=False) + "\n")
@@ -69,7 +73,7 @@ def csv_text(table: Table) -> str:
     return made.getvalue()
 
 
-def _cell(cell: Any) -> str:
+def _cell(cell: object) -> str:
     if cell is None:
         return ""
     if isinstance(cell, bool):
@@ -79,11 +83,11 @@ def _cell(cell: Any) -> str:
     return str(cell)
 
 
-def _plain(cell: Any) -> str:
+def _plain(cell: object) -> str:
     return _cell(cell).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
-def rich_table(table: Table) -> Any:
+def rich_table(table: Table) -> RichTable:
     """The table as one of rich's, for a terminal's width or for a pipe."""
     from rich import box
     from rich.table import Table as RichTable

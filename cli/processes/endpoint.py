@@ -7,17 +7,22 @@ runs: it starts a process again that has ended. `/health/ready` is 200 when ever
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Union
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject
+
 
 LABEL = "node_id"
 #: Scrapers at once; one more is refused.
@@ -48,26 +53,31 @@ class ServiceEndpoint:
         self._server.server_close()
 
 
+#: As socketserver has them.
+_Request = Union[socket.socket, tuple[bytes, socket.socket]]
+_Address = object
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-        super().__init__(*given)
+        super().__init__(address, handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: _Request, client_address: _Address) -> None:
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def process_request_thread(self, request: _Request, client_address: _Address) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: _Request, client_address: _Address) -> None:
         """A scraper that has gone costs no line."""
 
 
@@ -141,7 +151,7 @@ class _Found(CollectorRegistry):
         raise NotImplementedError
 
 
-def health(ports: Ports) -> dict[int, dict[str, Any]]:
+def health(ports: Ports) -> dict[int, JsonObject]:
     """The response of each process to `/health/ready`; one that does not respond is not ready."""
     found = {}
     for node, port in ports.items():
@@ -150,7 +160,7 @@ def health(ports: Ports) -> dict[int, dict[str, Any]]:
             body = json.loads(text) if status else None
         except ValueError:
             body = None
-        silent = {
+        silent: JsonObject = {
             "ready": False,
             "not_ready": {"process": "it does not run" if port is None else "it does not respond"},
         }

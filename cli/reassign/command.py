@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,11 @@ from ..client.wire_requests import ask
 from ..output.progress import Progress
 from ..output.results import Table
 from .balance import Balance, Place, Placement
+
+if TYPE_CHECKING:
+    from ...protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
+    from ..client.admin import AdminClient, Topic
+
 
 app = new_app("Move replicas: plan, run, status, cancel.")
 
@@ -147,7 +152,7 @@ def cancel(connection: Connection, output: Output, topics: Topics = None, dry_ru
 # ---- plans
 
 
-def _racks(admin: Any, brokers: str | None) -> dict[int, str | None]:
+def _racks(admin: AdminClient, brokers: str | None) -> dict[int, str | None]:
     known = {one["broker_id"]: one["rack"] for one in admin.describe_cluster()["brokers"] if not one.get("is_fenced")}
     if brokers is None:
         return known
@@ -162,7 +167,7 @@ def _racks(admin: Any, brokers: str | None) -> dict[int, str | None]:
     return {one: known[one] for one in chosen}
 
 
-def _placement(topics: Iterable[Mapping[str, Any]]) -> Placement:
+def _placement(topics: Iterable[Topic]) -> Placement:
     return {
         (str(topic["name"]), one["partition_index"]): list(one["replica_nodes"])
         for topic in topics
@@ -197,7 +202,7 @@ def _lines(placement: Mapping[Place, list[int]]) -> list[str]:
 # ---- moves
 
 
-def _send(admin: Any, wanted: Mapping[Place, list[int] | None]) -> None:
+def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
     """Begins moves; None cancels one. Raises CommandError for the first that is refused."""
     from ...protocol.messages import alter_partition_reassignments as alter
 
@@ -213,7 +218,7 @@ def _send(admin: Any, wanted: Mapping[Place, list[int] | None]) -> None:
                 check(f"{topic.name}-{one.partition_index}", one.error_code, one.error_message)
 
 
-def _ongoing(admin: Any) -> dict[Place, Any]:
+def _ongoing(admin: AdminClient) -> dict[Place, OngoingPartitionReassignment]:
     from ...protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
     response = admin.repeated(lambda: ask(admin, ListPartitionReassignmentsRequest(topics=None)))
@@ -221,7 +226,7 @@ def _ongoing(admin: Any) -> dict[Place, Any]:
     return {(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
 
 
-def _await(admin: Any, places: set[Place]) -> None:
+def _await(admin: AdminClient, places: set[Place]) -> None:
     left = len(places)
     with Progress("moving partitions", left) as progress:
         while left:
@@ -232,7 +237,7 @@ def _await(admin: Any, places: set[Place]) -> None:
                 time.sleep(_POLL_S)
 
 
-def _throttle(admin: Any, before: Placement, moved: Mapping[Place, list[int]], rate: int) -> None:
+def _throttle(admin: AdminClient, before: Placement, moved: Mapping[Place, list[int]], rate: int) -> None:
     """Leaders are those that have a replica before, followers those that get one, as Kafka's tool has it."""
     brokers = {node for place, held in moved.items() for node in (*held, *before[place])}
     for node in sorted(brokers):
@@ -246,7 +251,7 @@ def _throttle(admin: Any, before: Placement, moved: Mapping[Place, list[int]], r
         alter_configs(admin, "topic", name, {key: ("SET", value) for key, value in values.items()}, dry_run=False)
 
 
-def _clear(admin: Any, topics: Iterable[str]) -> None:
+def _clear(admin: AdminClient, topics: Iterable[str]) -> None:
     for node in [one["broker_id"] for one in admin.describe_cluster()["brokers"]]:
         alter_configs(admin, "broker", str(node), dict.fromkeys(_RATES, ("DELETE", None)), dry_run=False)
     for name in sorted(topics):

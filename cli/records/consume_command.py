@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
@@ -33,6 +33,7 @@ from .consume_options import (
     OffsetOption,
     OutputFormatOption,
     PartitionOption,
+    RecordFormat,
     RegexOption,
     SchemaRegistryOption,
     TopicsArgument,
@@ -47,6 +48,10 @@ from .filters import Filter, filters_of
 from .positions import END, parse_position
 from .reading import Reader, Selection, default_start, matching_topics
 from .writing import Decode, Writer, writer_of
+
+if TYPE_CHECKING:
+    from .consumed import ConsumedRecord, Content
+
 
 app = new_app("Read records of topics.")
 
@@ -109,7 +114,7 @@ def consume(
         _read(connection, selection, decoders, filters, writer_of(form, text, out), out)
 
 
-def _form(output_format: Any, format_string: str | None, file: Path | None) -> tuple[str, str | None]:
+def _form(output_format: RecordFormat | None, format_string: str | None, file: Path | None) -> tuple[str, str | None]:
     if output_format is not None and format_string is not None:
         raise Misused("-f and --output exclude each other")
     by_name = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
@@ -174,26 +179,34 @@ def _read(
             reader.close()
 
 
+Kept = tuple[list["ConsumedRecord"], list["Content"], list["Content"]]
+
+
 def _kept(
-    messages: list[Any], decoders: tuple[Decode | None, Decode | None], filters: list[Filter], most: int | None
-) -> tuple[list[Any], list[Any], list[Any]]:
+    messages: list[ConsumedRecord],
+    decoders: tuple[Decode | None, Decode | None],
+    filters: list[Filter],
+    most: int | None,
+) -> Kept:
     """Messages that pass the filters, with their keys and values."""
     of_key, of_value = decoders
     if not filters and of_key is None and of_value is None:
         some = messages if most is None else messages[:most]
         return some, [one.key() for one in some], [one.value() for one in some]
-    kept: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    kept: Kept = ([], [], [])
+    kept_messages, kept_keys, kept_values = kept
     for one in messages:
         key = one.key() if of_key is None else of_key(one.key(), one.topic())
         value = one.value() if of_value is None else of_value(one.value(), one.topic())
         if all(passes(one, key, value) for passes in filters):
-            for column, content in zip(kept, (one, key, value), strict=True):
-                column.append(content)
-            if most is not None and len(kept[0]) >= most:
+            kept_messages.append(one)
+            kept_keys.append(key)
+            kept_values.append(value)
+            if most is not None and len(kept_messages) >= most:
                 break
     return kept
 
 
-def _examined(messages: list[Any], kept: list[Any], *, is_full: bool) -> list[Any]:
+def _examined(messages: list[ConsumedRecord], kept: list[ConsumedRecord], *, is_full: bool) -> list[ConsumedRecord]:
     """Messages up to the last one that was looked at: those after it are read again by the group."""
     return messages[: messages.index(kept[-1]) + 1] if is_full and kept else messages

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .consumed import Content
 
 
-def as_bytes(content: Any) -> bytes:
+def as_bytes(content: Content) -> bytes:
     if content is None:
         return b""
     return content if isinstance(content, bytes) else as_text(content).encode()
 
 
-def as_text(content: Any) -> str:
+def as_text(content: Content) -> str:
     if content is None:
         return ""
     if isinstance(content, bytes):
@@ -21,6 +24,6 @@ def as_text(content: Any) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=for_json)
 
 
-def for_json(content: Any) -> Any:
+def for_json(content: object) -> str:
     """Avro has bytes, dates and decimals, which JSON has not."""
     return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)

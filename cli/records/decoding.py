@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from .writing import Decode
 
 if TYPE_CHECKING:
+    from .consumed import Content
     from .schema_registry import SchemaRegistry
 
 
@@ -52,8 +53,8 @@ def decoder(coding: Coding, connection: Connection) -> Decode | None:
     return _explained(coding.form, _PLAIN[coding.form])
 
 
-def _explained(form: Form, decode: Callable[[bytes], Any]) -> Decode:
-    def decoded(data: bytes | None, topic: str) -> Any:
+def _explained(form: Form, decode: Callable[[bytes], Content]) -> Decode:
+    def decoded(data: bytes | None, topic: str) -> Content:
         if data is None:
             return None
         try:
@@ -66,16 +67,16 @@ def _explained(form: Form, decode: Callable[[bytes], Any]) -> Decode:
     return decoded
 
 
-def _number(form: str) -> Callable[[bytes], Any]:
+def _number(form: str) -> Callable[[bytes], Content]:
     return lambda data: struct.unpack(form, data)[0]
 
 
-def _json(data: bytes) -> Any:
+def _json(data: bytes) -> Content:
     """JSON, with or without a schema's id before it."""
     return json.loads(data[5:] if data[:1] == b"\0" else data)
 
 
-_PLAIN: dict[Form, Callable[[bytes], Any]] = {
+_PLAIN: dict[Form, Callable[[bytes], Content]] = {
     Form.json: _json,
     Form.hex: lambda data: data.hex(),
     Form.base64: lambda data: base64.b64encode(data).decode(),
@@ -83,7 +84,7 @@ _PLAIN: dict[Form, Callable[[bytes], Any]] = {
 }
 
 
-def _with_schema(coding: Coding, connection: Connection) -> Callable[[bytes], Any]:
+def _with_schema(coding: Coding, connection: Connection) -> Callable[[bytes], Content]:
     if (coding.registry is None) == (coding.schema is None):
         raise Misused(f"{coding.form} needs --schema-registry URL or a schema file, not both")
     if coding.form is Form.avro:
@@ -99,15 +100,15 @@ def _with_schema(coding: Coding, connection: Connection) -> Callable[[bytes], An
     return protobuf_from_registry(registry_of(coding, connection))
 
 
-def decoder_by_schema(registry: SchemaRegistry) -> Callable[[bytes], tuple[str, Any]]:
+def decoder_by_schema(registry: SchemaRegistry) -> Callable[[bytes], tuple[str, Content]]:
     """A function of a value with a schema's id before it. The id decides: the function returns the schema's kind and the
     value. It raises ValueError and so on for damaged values, CommandError for schemas that cannot be read.
     """
     from .schema_registry import framed
 
-    by_kind: dict[str, Callable[[bytes], Any]] = {"JSON": _json}
+    by_kind: dict[str, Callable[[bytes], Content]] = {"JSON": _json}
 
-    def decode(data: bytes) -> tuple[str, Any]:
+    def decode(data: bytes) -> tuple[str, Content]:
         schema_id, _ = framed(data)
         kind = registry.schema(schema_id).kind
         if kind not in by_kind:
@@ -117,7 +118,7 @@ def decoder_by_schema(registry: SchemaRegistry) -> Callable[[bytes], tuple[str, 
     return decode
 
 
-def _decoder_of_kind(kind: str, registry: SchemaRegistry) -> Callable[[bytes], Any]:
+def _decoder_of_kind(kind: str, registry: SchemaRegistry) -> Callable[[bytes], Content]:
     if kind == "AVRO":
         from .avro import avro_from_registry
 

@@ -7,11 +7,16 @@ import io
 import json
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from .decoding import NUMBERS, Coding, Form, registry_of
+
+if TYPE_CHECKING:
+    from fastavro.types import Schema as AvroSchema
+    from google.protobuf.descriptor import Descriptor
+
 
 #: Makes the bytes of a key or value of its text.
 Encode = Callable[[bytes], bytes]
@@ -88,7 +93,7 @@ def _of_file(coding: Coding) -> Encode:
     return _protobuf(message_of_file(coding.schema, coding.message))
 
 
-def _avro(schema: Any) -> Encode:
+def _avro(schema: AvroSchema) -> Encode:
     import fastavro
 
     def write(text: bytes) -> bytes:
@@ -99,7 +104,7 @@ def _avro(schema: Any) -> Encode:
     return write
 
 
-def _protobuf(message: Any) -> Encode:
+def _protobuf(message: Descriptor) -> Encode:
     from google.protobuf import json_format, message_factory
 
     kind = message_factory.GetMessageClass(message)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.errors import Misused
 
-Filter = Callable[[Any, Any, Any], bool]
+if TYPE_CHECKING:
+    from .consumed import ConsumedRecord, Content
+
+
+Filter = Callable[["ConsumedRecord", "Content", "Content"], bool]
 """Takes the message, its decoded key and its decoded value."""
 
 
@@ -32,7 +36,7 @@ def _compiled(text: str, option: str) -> re.Pattern[bytes]:
         raise Misused(f"{option} {text!r} is not a regular expression: {error}") from None
 
 
-def _matching(text: str, option: str, part: Callable[[Any], bytes | None]) -> Filter:
+def _matching(text: str, option: str, part: Callable[[ConsumedRecord], bytes | None]) -> Filter:
     """The whole text when it has no characters of expressions, else a search."""
     pattern = _compiled(text, option)
     if re.escape(text) == text:
@@ -46,7 +50,7 @@ def _header(text: str) -> Filter:
     name, equals, expression = text.partition("=")
     pattern = _compiled(expression, "--header") if equals else None
 
-    def passes(message: Any, key: Any, value: Any) -> bool:
+    def passes(message: ConsumedRecord, key: Content, value: Content) -> bool:
         for known, content in message.headers() or ():
             if known == name and (pattern is None or pattern.search(content or b"") is not None):
                 return True
@@ -66,7 +70,7 @@ def _where(text: str) -> Filter:
         raise Misused(f"--where {text!r} is not a JSONPath expression: {str(error).splitlines()[0]}") from None
     is_filter = query != text
 
-    def passes(message: Any, key: Any, value: Any) -> bool:
+    def passes(message: ConsumedRecord, key: Content, value: Content) -> bool:
         document = value
         if isinstance(value, str | bytes):
             try:

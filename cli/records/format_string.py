@@ -10,20 +10,24 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.errors import Misused
 
+if TYPE_CHECKING:
+    from .consumed import ConsumedRecord
+
+
 _TOKEN = re.compile(rb"%(.)|%$|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(\\$)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\", b"0": b"\0"}
-Piece = Callable[[Any, bytes, bytes], bytes]
+Piece = Callable[["ConsumedRecord", bytes, bytes], bytes]
 
 
 def _length(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-def _headers(message: Any) -> bytes:
+def _headers(message: ConsumedRecord) -> bytes:
     return b",".join(
         name.encode() + b"=" + (b"NULL" if content is None else content) for name, content in message.headers() or ()
     )
@@ -43,7 +47,7 @@ _FIELDS: dict[bytes, Piece] = {
 }
 
 
-def compile_format(text: str) -> Callable[[Any, bytes, bytes], bytes]:
+def compile_format(text: str) -> Piece:
     """A function of a message and its key and value as bytes. Raises Misused for an unknown field."""
     pieces: list[bytes | Piece] = []
     for field, hexadecimal, escaped, plain, lone in _TOKEN.findall(text.encode()):
@@ -62,7 +66,7 @@ def compile_format(text: str) -> Callable[[Any, bytes, bytes], bytes]:
                 f"-f has no field %{field.decode(errors='replace')}: %s %S %R %k %K %T %h %t %p %o and %% are known"
             )
 
-    def formatted(message: Any, key: bytes, value: bytes) -> bytes:
+    def formatted(message: ConsumedRecord, key: bytes, value: bytes) -> bytes:
         return b"".join([piece if isinstance(piece, bytes) else piece(message, key, value) for piece in pieces])
 
     return formatted

@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..client.errors import CommandError, Misused
 from .positions import timestamp_ms
+
+if TYPE_CHECKING:
+    from .consumed import ProducedHeaders
+
 
 #: Limit of a line, and of a file that is one record. Brokers take 1 MB by default.
 MOST_RECORD_BYTES = 64 << 20
@@ -36,7 +40,7 @@ class Record:
 
     value: bytes | None
     key: bytes | None = None
-    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    headers: ProducedHeaders = field(default_factory=list)
     partition: int = -1
     timestamp_ms: int = 0
 
@@ -203,7 +207,7 @@ def _csv(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
         text.detach()
 
 
-def _of_rows(rows: Iterable[Mapping[str, Any]], name: str, shape: Shape) -> Iterator[Record]:
+def _of_rows(rows: Iterable[Mapping[str, object]], name: str, shape: Shape) -> Iterator[Record]:
     """A row with the column `value` is a record as `consume` writes it; another one becomes a JSON object."""
     for number, row in enumerate(rows, 1):
         where = f"{name}, row {number}"
@@ -218,7 +222,7 @@ def _of_rows(rows: Iterable[Mapping[str, Any]], name: str, shape: Shape) -> Iter
         yield Record(_bytes(value), _bytes(key))
 
 
-def record_of(content: Mapping[str, Any], where: str) -> Record:
+def record_of(content: Mapping[str, object], where: str) -> Record:
     """The record of an object with `value`, and perhaps `key`, `headers`, `partition` and `timestamp`."""
     try:
         return Record(
@@ -232,20 +236,22 @@ def record_of(content: Mapping[str, Any], where: str) -> Record:
         raise CommandError(f"{where} is not a record: {error}") from None
 
 
-def _part(content: Mapping[str, Any], name: str) -> bytes | None:
+def _part(content: Mapping[str, object], name: str) -> bytes | None:
     encoded = content.get(f"{name}_base64")
     if encoded is not None:
+        if not isinstance(encoded, str | bytes):
+            raise TypeError(f"{name}_base64 is not a text")
         return base64.b64decode(encoded, validate=True)
     return _bytes(content.get(name))
 
 
-def _bytes(content: Any) -> bytes | None:
+def _bytes(content: object) -> bytes | None:
     if content is None or isinstance(content, bytes):
         return content
     return (content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)).encode()
 
 
-def _headers(content: Any) -> list[tuple[str, bytes | None]]:
+def _headers(content: object) -> ProducedHeaders:
     """A list of objects with `key` and `value`, an object, or either as JSON text."""
     if content is None or content == "":
         return []
@@ -253,14 +259,20 @@ def _headers(content: Any) -> list[tuple[str, bytes | None]]:
         content = json.loads(content)
     if isinstance(content, Mapping):
         return [(str(name), _bytes(value)) for name, value in content.items()]
+    if not isinstance(content, list | tuple):
+        raise TypeError("its headers are not a list or an object")
     return [(str(one["key"]), _part(one, "value")) for one in content]
 
 
-def _number(content: Any, default: int) -> int:
-    return default if content is None or content == "" else int(content)
+def _number(content: object, default: int) -> int:
+    if content is None or content == "":
+        return default
+    if not isinstance(content, str | int | float):
+        raise TypeError("its partition is not a number")
+    return int(content)
 
 
-def _timestamp(content: Any) -> int:
+def _timestamp(content: object) -> int:
     if content is None or content == "":
         return 0
     if hasattr(content, "timestamp"):  # Parquet's are datetimes

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from .consumed import ConsumedRecord, Content
+
 
 #: Rows of a row group.
 _GROUP_ROWS = 50_000
@@ -31,9 +35,9 @@ class ParquetWriter:
         )
         self._arrow = pyarrow
         self._file = pyarrow.parquet.ParquetWriter(out, self._schema)
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
 
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         for message, key, value in zip(messages, keys, values, strict=True):
             stamp = message.timestamp()[1]
             headers = [{"key": name, "value": content} for name, content in message.headers() or ()]
@@ -56,13 +60,13 @@ class ParquetWriter:
         self._file.close()
 
 
-def _binary(content: Any) -> bytes | None:
+def _binary(content: Content) -> bytes | None:
     from .contents import as_bytes
 
     return None if content is None else as_bytes(content)
 
 
-def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+def parquet_rows(path: Path) -> Iterator[dict[str, object]]:
     """Rows of a file, a group at a time."""
     import pyarrow.parquet
 

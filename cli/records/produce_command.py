@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import typer
 
@@ -29,6 +29,7 @@ from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, val
 from .positions import timestamp_ms
 from .produce_options import (
     AcksOption,
+    Compression,
     CompressionOption,
     CountOption,
     DelimiterOption,
@@ -145,8 +146,8 @@ def _check(count: int | None, rate: float | None, size: int | None, shape: Shape
         raise Misused("--repeat needs --count, the total number of records")
 
 
-def _settings(compression: Any, acks: str | None) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _settings(compression: Compression | None, acks: str | None) -> dict[str, str | bool]:
+    made: dict[str, str | bool] = {}
     if compression is not None:
         made["compression.type"] = compression.value
     if acks is not None:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.errors import Misused
 from .schema_registry import Schema, SchemaRegistry, framed
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FileDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    from .consumed import Content
+
 
 #: Levels of messages within messages that an index path may have.
 _MOST_LEVELS = 32
 _COMPILER_TIMEOUT_S = 30
 
 
-def protobuf_from_file(path: Path, message: str | None) -> Callable[[bytes], Any]:
+def protobuf_from_file(path: Path, message: str | None) -> Callable[[bytes], Content]:
     """Values without a schema's id. The file is a .proto text or a descriptor set (`protoc -o`)."""
     chosen = message_of_file(path, message)
     return lambda data: _decoded(chosen, data)
 
 
-def message_of_file(path: Path, message: str | None) -> Any:
+def message_of_file(path: Path, message: str | None) -> Descriptor:
     """The descriptor of a message of a file: of the first for None. Raises Misused."""
     if path.suffix == ".proto":
         files = _compiled(path.name, {path.name: _text(path)}, include=path.parent)
@@ -31,7 +39,7 @@ def message_of_file(path: Path, message: str | None) -> Any:
     return _message_named(pool, last, message)
 
 
-def message_of_schema(schema: Schema, message: str | None) -> Any:
+def message_of_schema(schema: Schema, message: str | None) -> Descriptor:
     """The descriptor of a message of a registry's schema: of the first for None. Raises Misused."""
     if schema.kind != "PROTOBUF":
         raise Misused(f"the registry's schema is {schema.kind}, not PROTOBUF")
@@ -39,7 +47,7 @@ def message_of_schema(schema: Schema, message: str | None) -> Any:
     return _message_named(pool, file, message)
 
 
-def index_path(message: Any) -> bytes:
+def index_path(message: Descriptor) -> bytes:
     """Returns the indexes of a message in its file, as a schema registry's serializer writes them before a value."""
     path: list[int] = []
     while message is not None:
@@ -58,16 +66,16 @@ def _zigzag(number: int) -> bytes:
     return bytes((*made, raw))
 
 
-def protobuf_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:
+def protobuf_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Content]:
     message_of = message_of_value(registry)
     return lambda data: _decoded(*message_of(data))
 
 
-def message_of_value(registry: SchemaRegistry) -> Callable[[bytes], tuple[Any, bytes]]:
+def message_of_value(registry: SchemaRegistry) -> Callable[[bytes], tuple[Descriptor, bytes]]:
     """A function that returns the descriptor of a value's message, and its bytes. It raises ValueError, IndexError."""
-    known: dict[tuple[int, tuple[int, ...]], Any] = {}
+    known: dict[tuple[int, tuple[int, ...]], Descriptor] = {}
 
-    def of_value(data: bytes) -> tuple[Any, bytes]:
+    def of_value(data: bytes) -> tuple[Descriptor, bytes]:
         schema_id, rest = framed(data)
         path, rest = _index_path(rest)
         if (schema_id, path) not in known:
@@ -110,7 +118,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("its message index is damaged")
 
 
-def _compiled(name: str, texts: dict[str, str], include: Path | None = None) -> Any:
+def _compiled(name: str, texts: dict[str, str], include: Path | None = None) -> FileDescriptorSet:
     """A FileDescriptorSet of .proto texts. Raises Misused with the compiler's first line."""
     import importlib.resources
     import subprocess
@@ -137,7 +145,7 @@ def _compiled(name: str, texts: dict[str, str], include: Path | None = None) -> 
         return _descriptor_set(made.read_bytes(), Path(name))
 
 
-def _descriptor_set(data: bytes, path: Path) -> Any:
+def _descriptor_set(data: bytes, path: Path) -> FileDescriptorSet:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -150,7 +158,7 @@ def _descriptor_set(data: bytes, path: Path) -> Any:
     return found
 
 
-def _pool(files: Any) -> tuple[Any, Any]:
+def _pool(files: FileDescriptorSet) -> tuple[DescriptorPool, FileDescriptor]:
     """A pool of all files, and the last one: protoc writes the file that was asked for last."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -160,7 +168,7 @@ def _pool(files: Any) -> tuple[Any, Any]:
     return pool, pool.FindFileByName(files.file[-1].name)
 
 
-def _message_named(pool: Any, file: Any, name: str | None) -> Any:
+def _message_named(pool: DescriptorPool, file: FileDescriptor, name: str | None) -> Descriptor:
     if name is None:
         if not file.message_types_by_name:
             raise Misused(f"{file.name} has no message")
@@ -173,7 +181,7 @@ def _message_named(pool: Any, file: Any, name: str | None) -> Any:
     raise Misused(f"there is no message {name}: {', '.join(file.message_types_by_name) or 'the file has none'}")
 
 
-def _message_at(schema: Schema, path: tuple[int, ...]) -> Any:
+def _message_at(schema: Schema, path: tuple[int, ...]) -> Descriptor:
     if schema.kind != "PROTOBUF":
         raise ValueError(f"its schema is {schema.kind}")
     files = _compiled("schema.proto", {"schema.proto": schema.text, **schema.references})
@@ -189,7 +197,7 @@ def _message_at(schema: Schema, path: tuple[int, ...]) -> Any:
     return pool.FindMessageTypeByName(full)
 
 
-def _decoded(message: Any, data: bytes) -> Any:
+def _decoded(message: Descriptor, data: bytes) -> Content:
     from google.protobuf import json_format, message_factory
     from google.protobuf.message import DecodeError
 

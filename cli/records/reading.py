@@ -8,11 +8,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused, status_of_code
 from .positions import BEGINNING, END, STORED, Position
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+    from confluent_kafka.admin._metadata import TopicMetadata
+
+    from .consumed import ConsumedRecord
+
 
 #: Records in one batch; each is an object until it is written.
 _BATCH = 10_000
@@ -63,7 +70,7 @@ class Reader:
         connection: Connection,
         selection: Selection,
         note: Callable[[str], None] = lambda line: None,
-        more_settings: Mapping[str, Any] = MappingProxyType({}),
+        more_settings: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         from confluent_kafka import Consumer
 
@@ -89,7 +96,7 @@ class Reader:
         )
         self._consumer = Consumer(settings)
 
-    def _note_error(self, error: Any) -> None:
+    def _note_error(self, error: KafkaError) -> None:
         if error.fatal() or error.code() == _ALL_BROKERS_DOWN or status_of_code(error.code()) > 4:
             self._lost = CommandError(f"{error.str()}", status_of_code(error.code()))
 
@@ -126,7 +133,7 @@ class Reader:
         found = self._consumer.offsets_for_times(asked, timeout=self._connection.timeout_s) if asked else []
         return {(one.topic, one.partition): one.offset for one in found if one.error is None}
 
-    def _partitions(self) -> list[Any]:
+    def _partitions(self) -> list[TopicPartition]:
         from confluent_kafka import TopicPartition
 
         found = []
@@ -139,23 +146,23 @@ class Reader:
                 found.append(TopicPartition(topic, partition))
         return found
 
-    def described(self, topic: str) -> Any:
+    def described(self, topic: str) -> TopicMetadata:
         """The metadata of a topic. Raises CommandError for one that does not exist."""
         metadata = self._consumer.list_topics(topic, timeout=self._connection.timeout_s)
-        described = metadata.topics[topic]
+        described: TopicMetadata = metadata.topics[topic]
         if described.error is not None:
             raise CommandError(f"topic {topic}: {described.error.str()}", status_of_code(described.error.code()))
         return described
 
-    def _take(self, partitions: list[Any]) -> None:
+    def _take(self, partitions: list[TopicPartition]) -> None:
         self._take_at(self._placed(partitions))
 
-    def _take_at(self, placed: list[Any]) -> None:
+    def _take_at(self, placed: list[TopicPartition]) -> None:
         self._open = {(one.topic, one.partition) for one in placed}
         self._is_assigned = True
         self._consumer.assign(placed)
 
-    def _placed(self, partitions: list[Any]) -> list[Any]:
+    def _placed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """The partitions with the offsets that the selection begins at."""
         from confluent_kafka import TopicPartition
 
@@ -168,7 +175,7 @@ class Reader:
             return self._within_logs(partitions, offset)
         return [TopicPartition(one.topic, one.partition, offset) for one in partitions]
 
-    def _within_logs(self, partitions: list[Any], offset: int) -> list[Any]:
+    def _within_logs(self, partitions: list[TopicPartition], offset: int) -> list[TopicPartition]:
         """The partitions at an offset, or at the end of their log that is nearest to it, with a note."""
         from confluent_kafka import TopicPartition
 
@@ -183,30 +190,30 @@ class Reader:
             self._note(note)
         return placed
 
-    def _bounds(self, partitions: list[Any], end: int) -> dict[Place, int]:
+    def _bounds(self, partitions: list[TopicPartition], end: int) -> dict[Place, int]:
         """First or next offsets, without partitions that have no leader now."""
         found = self.offsets_at([(one.topic, one.partition) for one in partitions], end)
         return {place: offset for place, offset in found.items() if offset >= 0}
 
-    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._is_assigned = True
         self._open |= {(one.topic, one.partition) for one in partitions}
         if self.selection.start.offset != STORED:
             assign = consumer.incremental_assign if self._is_incremental else consumer.assign
             assign(self._placed(partitions))
 
-    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._open -= {(one.topic, one.partition) for one in partitions}
 
     # ---- records
 
-    def batches(self, most: int) -> Iterator[list[Any]]:
+    def batches(self, most: int) -> Iterator[list[ConsumedRecord]]:
         """Batches of `most` records at most; empty ones while nothing comes."""
         until = self._ends()
         deadline = time.monotonic() + self._connection.timeout_s
         while True:
             messages = self._consumer.consume(min(most, _BATCH), _WAIT_S)
-            found = [message for message in messages if message.error() is None]
+            found = cast("list[ConsumedRecord]", [message for message in messages if message.error() is None])
             if len(found) < len(messages):
                 for message in messages:
                     if (error := message.error()) is not None:
@@ -226,7 +233,7 @@ class Reader:
                 raise CommandError(f"no response for {self._connection.timeout_s:g} s; check the brokers", UNREACHABLE)
 
     def _check_lost(self, error: CommandError) -> None:
-        """Raises the error, unless its text is that all brokers are down, and one answers: librdkafka reports this when the
+        """Raises the error, unless its text is that all brokers are down, and one responds: librdkafka reports this when the
         first of the addresses is of a dead broker, and before it connects to the second.
         """
         from confluent_kafka import KafkaException
@@ -238,11 +245,11 @@ class Reader:
                 return
         raise error
 
-    def _handle(self, message: Any, error: Any) -> None:
+    def _handle(self, message: Message, error: KafkaError) -> None:
         if error.code() == _EOF:
             self._lost = None
             if not self.selection.follow:
-                self._open.discard((message.topic(), message.partition()))
+                self._open.discard((str(message.topic()), message.partition() or 0))
         elif not error.retriable() and error.code() != 3:
             where = f"{message.topic()}-{message.partition()}"
             raise CommandError(f"{where}: {error.str()}", status_of_code(error.code()))
@@ -257,7 +264,7 @@ class Reader:
             raise Misused("--until needs an offset or @TIME")
         return until
 
-    def _is_before(self, message: Any, until: Position) -> bool:
+    def _is_before(self, message: ConsumedRecord, until: Position) -> bool:
         if until.timestamp_ms is not None:
             past = message.timestamp()[1] >= until.timestamp_ms
         else:
@@ -266,7 +273,7 @@ class Reader:
             self._open.discard((message.topic(), message.partition()))
         return not past
 
-    def _is_in_range(self, message: Any) -> bool:
+    def _is_in_range(self, message: ConsumedRecord) -> bool:
         place, offset = (message.topic(), message.partition()), message.offset()
         low, high = self._ranges[place]
         if offset >= high - 1:
@@ -280,7 +287,10 @@ class Reader:
         if self.selection.group is None or not offsets:
             return
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
-        self._consumer.commit(offsets=places, asynchronous=not is_last)
+        if is_last:
+            self._consumer.commit(offsets=places, asynchronous=False)
+        else:
+            self._consumer.commit(offsets=places, asynchronous=True)
 
 
 def _reset_of(start: Position) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,10 @@ from ..output.progress import Progress
 from .consume_options import TopicsArgument
 from .positions import BEGINNING, Position
 from .reading import Reader, Selection
+
+if TYPE_CHECKING:
+    from .consumed import ConsumedRecord
+
 
 app = new_app("Copy records of topics into a file for tests.")
 
@@ -67,7 +71,7 @@ def _records(connection: Connection, selection: Selection, progress: Progress) -
         reader.close()
 
 
-def _recorded(message: Any) -> Recorded:
+def _recorded(message: ConsumedRecord) -> Recorded:
     _, timestamp = message.timestamp()
     headers = message.headers() or ()
     return Recorded(message.topic(), message.partition(), timestamp, message.key(), message.value(), headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.parse
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from ..client.errors import CommandError, Misused
 from ..client.options import Output, Yes, client_command, new_app
 from ..output.results import Table
 from .schema_registry import SchemaRegistry
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject
+
 
 app = new_app("List, get, register, check and delete schemas of a registry.")
 
@@ -118,7 +122,7 @@ def _version(version: int | None) -> str:
     return "latest" if version is None else str(version)
 
 
-def _body(file: Path) -> dict[str, Any]:
+def _body(file: Path) -> JsonObject:
     kind = _KINDS.get(file.suffix.lower())
     if kind is None:
         raise Misused(f"{file} is not a schema: its name ends in .avsc, .proto or .json")

@@ -9,10 +9,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misused
 from ..options import shown
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject
+
 
 _TIMEOUT_S = 10
 #: HTTP statuses of a server that has no time for the request.
@@ -43,7 +47,20 @@ class Registered:
 
 
 class RegistryFailure(CommandError):
-    """The registry does not answer, has an error of its own, or rejects the login: the schema may exist."""
+    """The registry does not respond, has an error of its own, or rejects the login: the schema may exist."""
+
+
+class Reference(TypedDict):
+    name: str
+    subject: str
+    version: int
+
+
+class SchemaResponse(TypedDict):
+    id: NotRequired[int]
+    schema: str
+    schemaType: NotRequired[str]
+    references: NotRequired[list[Reference]]
 
 
 class SchemaRegistry:
@@ -60,46 +77,46 @@ class SchemaRegistry:
         self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
-        """Raises CommandError when there is none, or no answer."""
+        """Raises CommandError when there is none, or no response."""
         if schema_id not in self._known:
-            answer = self._get(f"/schemas/ids/{schema_id}")
-            made = Schema(answer.get("schemaType") or "AVRO", answer["schema"])
-            self._add_references(made, answer.get("references") or [])
+            response = self._get(f"/schemas/ids/{schema_id}")
+            made = Schema(response.get("schemaType") or "AVRO", response["schema"])
+            self._add_references(made, response.get("references") or [])
             self._known[schema_id] = made
         return self._known[schema_id]
 
     def latest(self, subject: str) -> Registered:
-        """The newest schema of a subject. Raises CommandError when there is none, or no answer."""
-        answer = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
-        made = Schema(answer.get("schemaType") or "AVRO", answer["schema"])
-        self._add_references(made, answer.get("references") or [])
-        return Registered(int(answer["id"]), made)
+        """The newest schema of a subject. Raises CommandError when there is none, or no response."""
+        response = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
+        made = Schema(response.get("schemaType") or "AVRO", response["schema"])
+        self._add_references(made, response.get("references") or [])
+        return Registered(int(response["id"]), made)
 
-    def _add_references(self, into: Schema, references: list[dict[str, Any]]) -> None:
+    def _add_references(self, into: Schema, references: list[Reference]) -> None:
         for one in references:
             if one["name"] in into.references:
                 continue
             if len(into.references) >= _MOST_REFERENCES:
                 raise CommandError(f"a schema has more than {_MOST_REFERENCES} references")
             subject = urllib.parse.quote(str(one["subject"]), safe="")
-            answer = self._get(f"/subjects/{subject}/versions/{int(one['version'])}")
-            into.references[one["name"]] = answer["schema"]
-            self._add_references(into, answer.get("references") or [])
+            response = self._get(f"/subjects/{subject}/versions/{int(one['version'])}")
+            into.references[one["name"]] = response["schema"]
+            self._add_references(into, response.get("references") or [])
 
-    def _get(self, path: str) -> dict[str, Any]:
-        found = self.ask("GET", path)
+    def _get(self, path: str) -> SchemaResponse:
+        found: SchemaResponse | None = self.ask("GET", path)
         if not isinstance(found, dict) or "schema" not in found:
             raise CommandError(f"the schema registry's response for {path} has no schema")
         return found
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def ask(self, method: str, path: str, body: JsonObject | None = None) -> Any:
         """Sends a request of the REST interface. Returns the JSON of the response. Raises CommandError."""
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
-                return json.loads(answer.read(_MOST_BYTES))
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                return json.loads(response.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
             reason = _reason(error)

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.connection import Connection
 from ..client.errors import CommandError, status_of_code
 from ..client.producer_ids import request_producer_id
 from ..output.progress import Progress
 from .inputs import Record
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
 
 #: Callbacks run, and a bar moves, once for so many records.
 _POLL_EVERY = 500
@@ -45,7 +49,7 @@ class Sender:
         self,
         connection: Connection,
         topic: str,
-        settings: dict[str, Any],
+        settings: dict[str, str | bool],
         *,
         transactional_id: str | None = None,
         transaction_size: int | None = None,
@@ -61,14 +65,14 @@ class Sender:
         self._producer = Producer(own)
         self._is_transactional = transactional_id is not None
         self._transaction_size = transaction_size
-        self._failed: Any = None
+        self._failed: KafkaError | None = None
         self.sent = Sent()
         if self._is_transactional:
             self._producer.init_transactions(self._timeout_s)
         else:
             request_producer_id(self._producer, own, topic)
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
             self._failed = error
 

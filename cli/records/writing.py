@@ -12,24 +12,28 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from .contents import as_bytes, as_text, for_json
 from .format_string import compile_format
 
-Decode = Callable[[bytes | None, str], Any]
+if TYPE_CHECKING:
+    from .consumed import ConsumedRecord, Content
+
+
+Decode = Callable[[bytes | None, str], "Content"]
 """Takes the bytes and the topic; returns text, bytes, or a value of JSON."""
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 class Writer(Protocol):
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None: ...
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None: ...
 
     def end(self) -> None: ...
 
 
-def _field(name: str, content: Any) -> str:
+def _field(name: str, content: Content) -> str:
     """`"name":content` of JSON."""
     if type(content) is bytes:
         try:
@@ -41,7 +45,7 @@ def _field(name: str, content: Any) -> str:
     return f'"{name}":{json.dumps(content, ensure_ascii=False, default=for_json)}'
 
 
-def _headers(message: Any) -> str:
+def _headers(message: ConsumedRecord) -> str:
     headers = message.headers()
     if not headers:
         return "[]"
@@ -57,12 +61,14 @@ class JsonLines:
         self._out = out
         self._topics: dict[str, str] = {}
 
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         lines = self.lines(messages, keys, values)
         if lines:
             self._out.write(("\n".join(lines) + "\n").encode(errors="surrogatepass"))
 
-    def lines(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> list[str]:
+    def lines(
+        self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]
+    ) -> list[str]:
         topics, quoted = self._topics, encode_basestring
         made = []
         for message, key, value in zip(messages, keys, values, strict=True):
@@ -96,7 +102,7 @@ class JsonArray(JsonLines):
         super().__init__(out)
         self._is_first = True
 
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         lines = self.lines(messages, keys, values)
         if lines:
             self._out.write((("[\n" if self._is_first else ",\n") + ",\n".join(lines)).encode())
@@ -114,7 +120,7 @@ class Formatted:
         self._out = out
         self._format = None if text == "%s\\n" else compile_format(text)
 
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         if self._format is None:
             self._out.write(b"".join([as_bytes(value) + b"\n" for value in values]))
             return
@@ -132,7 +138,7 @@ class Formatted:
         self._out.flush()
 
 
-def cells(message: Any, key: Any, value: Any) -> list[Any]:
+def cells(message: ConsumedRecord, key: Content, value: Content) -> list[object]:
     """The record under COLUMNS."""
     headers = _headers(message)
     position = [message.topic(), message.partition(), message.offset(), message.timestamp()[1]]
@@ -146,7 +152,7 @@ class Csv:
         self._writer = csv.writer(self._text, lineterminator="\n")
         self._writer.writerow(COLUMNS)
 
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         self._writer.writerows(map(cells, messages, keys, values))
         self._out.write(self._text.getvalue().encode())
         self._text.seek(0)
@@ -160,7 +166,7 @@ class Csv:
 class Tables:
     """A table for each batch, for people."""
 
-    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         from ..output.results import Output, Table
 
         rows = [cells(*one) for one in zip(messages, keys, values, strict=True)]

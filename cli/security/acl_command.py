@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import product
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,12 @@ from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
+
+if TYPE_CHECKING:
+    from kafka.admin import ACL, ACLFilter, ACLOperation
+
+    from ..client.admin import AdminClient
+
 
 app = new_app("List, create and delete ACLs (access control lists).")
 
@@ -49,7 +55,7 @@ def _principal(text: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
-def _operation(text: str) -> Any:
+def _operation(text: str) -> ACLOperation:
     from kafka.admin import ACLOperation
 
     try:
@@ -60,8 +66,13 @@ def _operation(text: str) -> Any:
 
 
 def _filter(
-    resource: tuple[str, str] | None, principal: str | None, host: str | None, operation: Any, *, prefixed: bool
-) -> Any:
+    resource: tuple[str, str] | None,
+    principal: str | None,
+    host: str | None,
+    operation: ACLOperation | None,
+    *,
+    prefixed: bool,
+) -> ACLFilter:
     from kafka.admin import (
         ACLFilter,
         ACLOperation,
@@ -82,14 +93,14 @@ def _filter(
     )
 
 
-def _found(admin: Any, asked: Any) -> list[dict[str, Any]]:
+def _found(admin: AdminClient, asked: ACLFilter) -> list[dict[str, str]]:
     listed, error = admin.describe_acls(asked)
     if error.errno:
         raise api_error("rules", error.errno)
-    return sorted((_row(one) for one in listed), key=lambda one: [str(value) for value in one.values()])
+    return sorted((_row(one) for one in listed), key=lambda one: list(one.values()))
 
 
-def _row(one: Any) -> dict[str, Any]:
+def _row(one: ACL) -> dict[str, str]:
     pattern = one.resource_pattern
     return {
         "principal": one.principal,
@@ -102,9 +113,9 @@ def _row(one: Any) -> dict[str, Any]:
     }
 
 
-def _words(row: dict[str, Any]) -> str:
+def _words(row: dict[str, str]) -> str:
     return " ".join(
-        str(row[name]) for name in ("permission", "principal", "operation", "resource", "name", "pattern", "host")
+        row[name] for name in ("permission", "principal", "operation", "resource", "name", "pattern", "host")
     )
 
 
@@ -164,7 +175,7 @@ def create(
 
 def _made(
     resource: tuple[str, str], allow: list[str], deny: list[str], operations: list[str], host: str, *, prefixed: bool
-) -> list[Any]:
+) -> list[ACL]:
     from kafka.admin import ACL, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
     kind = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -43,15 +43,15 @@ def list_quotas(
         for kind, name in _entity(user, client_id, ip)
     ]
     with connection.admin() as admin:
-        answered = ask(admin, DescribeClientQuotasRequest(components=asked, strict=False))
-    check("quotas", answered.error_code, answered.error_message)
+        response = ask(admin, DescribeClientQuotasRequest(components=asked, strict=False))
+    check("quotas", response.error_code, response.error_message)
     found = [
         {
             "entity": _words([(one.entity_type, one.entity_name) for one in entry.entity]),
             "key": value.key,
             "value": _number(value.value),
         }
-        for entry in answered.entries or ()
+        for entry in response.entries or ()
         for value in entry.values
     ]
     found.sort(key=lambda one: (one["entity"], one["key"]))
@@ -98,13 +98,13 @@ def set_quotas(
             entity=[alter.EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity],
             ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
         )
-        answered = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
-    for one in answered.entries:
+        response = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
+    for one in response.entries:
         check(f"quota of {_words(entity)}", one.error_code, one.error_message)
     output.changed("set", [_change(entity, key, value) for key, value in changes.items()], dry_run=dry_run)
 
 
-def _change(entity: list[tuple[str, str | None]], key: str, value: Any) -> str:
+def _change(entity: list[tuple[str, str | None]], key: str, value: float | None) -> str:
     return f"{_words(entity)}: {key} deleted" if value is None else f"{_words(entity)}: {key}={_number(value)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,11 @@ from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import Output, client_command, new_app
 from ..client.wire_requests import ask
 from ..output.results import Table
+
+if TYPE_CHECKING:
+    from ...protocol.messages.describe_delegation_token import DescribedDelegationToken, DescribeDelegationTokenResponse
+    from ..client.admin import AdminClient
+
 
 app = new_app("Create, list, renew and expire delegation tokens.")
 
@@ -111,19 +116,19 @@ def expire(token: Token, connection: Connection, output: Output, hours: Hours = 
     output.changed("expired", [f"expires {_time(done.expiry_timestamp_ms)}"], dry_run=False)
 
 
-def _described(admin: Any, owner: str | None) -> list[Any]:
+def _described(admin: AdminClient, owner: str | None) -> list[DescribedDelegationToken]:
     from ...protocol.messages.describe_delegation_token import (
         DescribeDelegationTokenOwner,
         DescribeDelegationTokenRequest,
     )
 
     owners = None if owner is None else [DescribeDelegationTokenOwner(*_principal(owner))]
-    response = ask(admin, DescribeDelegationTokenRequest(owners=owners))
+    response: DescribeDelegationTokenResponse = ask(admin, DescribeDelegationTokenRequest(owners=owners))
     check("tokens", response.error_code)
     return sorted(response.tokens, key=lambda one: str(one.token_id))
 
 
-def _hmac(admin: Any, token: str) -> bytes:
+def _hmac(admin: AdminClient, token: str) -> bytes:
     """The HMAC of the token with that id; a text that is no id is the HMAC itself."""
     for one in _described(admin, None):
         if one.token_id == token:
@@ -151,6 +156,6 @@ def _time(ms: int) -> str:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="seconds")
 
 
-def _show(output: Output, found: list[dict[str, Any]]) -> None:
+def _show(output: Output, found: list[dict[str, str]]) -> None:
     columns = [name.upper().replace("_", " ") for name in found[0]] if found else ()
     output.show(found, Table("", columns, [list(one.values()) for one in found]))

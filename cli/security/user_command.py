@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..output.results import Table
+
+if TYPE_CHECKING:
+    from kafka.admin import ScramMechanism
+
 
 app = new_app("List, create and delete users with SCRAM credentials.")
 
@@ -40,7 +44,7 @@ def list_users(connection: Connection, output: Output) -> None:
     output.show(found, Table("", ("USER", "MECHANISM", "ITERATIONS"), [list(one.values()) for one in found]))
 
 
-def _word(mechanism: Any) -> str:
+def _word(mechanism: ScramMechanism) -> str:
     return str(mechanism.name).replace("_", "-")
 
 
@@ -84,8 +88,8 @@ def _password(file: Path | None) -> str:
     return sys.stdin.readline().removesuffix("\n")
 
 
-def _check(name: str, answered: dict[str, str | None]) -> None:
-    message = answered.get(name)
+def _check(name: str, response: dict[str, str | None]) -> None:
+    message = response.get(name)
     if message is not None:
         status = NOT_FOUND if any(one in message.lower() for one in _NOT_FOUND_WORDS) else 1
         raise CommandError(f"user {name}: {message}", status)
@@ -109,8 +113,8 @@ def delete(
     if sys.stdin.isatty() and not yes and not dry_run:
         typer.confirm(f"Delete user {name}?", abort=True, err=True)
     with connection.admin() as admin:
-        described = admin.describe_user_scram_credentials().get(name, {"credential_infos": []})
-        held = [_word(one["mechanism"]) for one in described["credential_infos"]]
+        described = admin.describe_user_scram_credentials().get(name)
+        held = [_word(one["mechanism"]) for one in described["credential_infos"]] if described is not None else []
         chosen = [one for one in held if mechanism is None or one == mechanism.value]
         if not chosen:
             raise CommandError(f"user {name} has no {mechanism.value if mechanism else 'SCRAM'} credentials", NOT_FOUND)

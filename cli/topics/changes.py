@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..client.admin_calls import LATEST, alter_configs, api_error, check, described_topics, partition_offsets
 from ..client.errors import CommandError, Misused
 from ..output.progress import Progress
+
+if TYPE_CHECKING:
+    from ..client.admin import AdminClient, Topic, TopicOptions, TopicResult
+
 
 _UNKNOWN_TOPIC, _TOPIC_EXISTS = 3, 36
 #: Topics in one request.
@@ -16,15 +20,15 @@ _AT_ONCE = 100
 
 
 def create_topics(
-    admin: Any, names: Sequence[str], options: Mapping[str, Any], *, if_not_exists: bool, dry_run: bool
+    admin: AdminClient, names: Sequence[str], options: TopicOptions, *, if_not_exists: bool, dry_run: bool
 ) -> list[str]:
     """With `dry_run` the broker validates and creates nothing."""
     outcome = _Outcome("created")
     with Progress("creating topics", len(names)) as progress:
         for some in _batches(names):
-            asked = {name: dict(options) for name in some}
-            answered = admin.create_topics(asked, validate_only=dry_run, raise_errors=False)
-            for topic in answered["topics"]:
+            asked = dict.fromkeys(some, options)
+            response = admin.create_topics(asked, validate_only=dry_run, raise_errors=False)
+            for topic in response["topics"]:
                 progress.advance()
                 if not (if_not_exists and topic["error_code"] == _TOPIC_EXISTS):
                     outcome.add(topic["name"], topic["error_code"], topic["error_message"])
@@ -60,10 +64,11 @@ class _Outcome:
         raise CommandError("; ".join(words), self._errors[0].status)
 
 
-def delete_topics(admin: Any, names: Sequence[str], *, if_exists: bool, dry_run: bool) -> list[str]:
+def delete_topics(admin: AdminClient, names: Sequence[str], *, if_exists: bool, dry_run: bool) -> list[str]:
     outcome = _Outcome("deleted")
     with Progress("deleting topics", len(names)) as progress:
         for some in _batches(names):
+            topics: Sequence[Topic | TopicResult]
             if dry_run:
                 topics = admin.describe_topics(some)
             else:
@@ -80,7 +85,7 @@ def _batches(names: Sequence[str]) -> list[list[str]]:
 
 
 def alter_topic(
-    admin: Any,
+    admin: AdminClient,
     name: str,
     partitions: int | None,
     replication_factor: int | None,
@@ -96,8 +101,8 @@ def alter_topic(
             f"{name}: {key}" if word == "DELETE" else f"{name}: {key}={value}" for key, (word, value) in configs.items()
         ]
     if partitions is not None:
-        answered = admin.create_partitions({name: partitions}, validate_only=dry_run, raise_errors=False)
-        for result in answered.results:
+        response = admin.create_partitions({name: partitions}, validate_only=dry_run, raise_errors=False)
+        for result in response.results:
             check(f"topic {name}", result.error_code, result.error_message)
         done.append(f"{name}: {partitions} partitions")
     if replication_factor is not None:
@@ -110,7 +115,7 @@ def alter_topic(
     return done
 
 
-def _placed(admin: Any, topic: Mapping[str, Any], count: int) -> dict[int, list[int]]:
+def _placed(admin: AdminClient, topic: Topic, count: int) -> dict[int, list[int]]:
     """New replicas for each partition whose number differs. The first that run stay; new ones go where the fewest are."""
     brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"] if not broker.get("is_fenced")]
     if not 1 <= count <= len(brokers):
@@ -131,7 +136,7 @@ def _placed(admin: Any, topic: Mapping[str, Any], count: int) -> dict[int, list[
     return placed
 
 
-def _reassign(admin: Any, name: str, moved: Mapping[int, list[int]]) -> None:
+def _reassign(admin: AdminClient, name: str, moved: Mapping[int, list[int]]) -> None:
     from kafka.structs import TopicPartition
 
     if not moved:
@@ -142,7 +147,7 @@ def _reassign(admin: Any, name: str, moved: Mapping[int, list[int]]) -> None:
             raise CommandError(f"{name}-{where.partition}: {getattr(error, 'message', error.__name__)}")
 
 
-def trim_topic(admin: Any, name: str, partition: int | None, before: int | None, *, dry_run: bool) -> list[str]:
+def trim_topic(admin: AdminClient, name: str, partition: int | None, before: int | None, *, dry_run: bool) -> list[str]:
     """Deletes records before an offset, None for all, of one partition or of all."""
     from kafka.structs import TopicPartition
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import typer
 
@@ -15,6 +15,12 @@ from ..client.options import Connection, DryRun, Output, Yes, client_command, ne
 from ..client.properties import pairs
 from ..output.results import Table
 from .changes import alter_topic, create_topics, delete_topics, trim_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..client.admin import AdminClient, Partition, Topic, TopicOptions
+
 
 app = new_app("List, describe, create, alter and delete topics.")
 
@@ -53,10 +59,34 @@ def list_topics(
             _add_sizes(admin, topics, found)
     columns = ["NAME", "PARTITIONS", "REPLICAS", "UNDER REPLICATED", *(["RECORDS", "BYTES"] if sizes else [])]
     keys = ["name", "partitions", "replicas", "under_replicated", *(["records", "bytes"] if sizes else [])]
-    output.show(found, Table("", columns, [[one[key] for key in keys] for one in found]))
+    shown: Sequence[Mapping[str, object]] = found
+    output.show(shown, Table("", columns, [[one[key] for key in keys] for one in shown]))
 
 
-def _summary(topic: dict[str, Any]) -> dict[str, Any]:
+class TopicSummary(TypedDict):
+    name: str
+    id: str
+    internal: bool
+    partitions: int
+    replicas: int
+    under_replicated: int
+    records: NotRequired[int]
+    bytes: NotRequired[int]
+
+
+class DescribedPartition(TypedDict):
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+    first_offset: int | None
+    end_offset: int | None
+    bytes: int | None
+
+
+def _summary(topic: Topic) -> TopicSummary:
     partitions = topic["partitions"]
     return {
         "name": topic["name"],
@@ -68,15 +98,15 @@ def _summary(topic: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_short(partition: dict[str, Any]) -> bool:
+def _is_short(partition: Partition) -> bool:
     return len(partition["isr_nodes"]) < len(partition["replica_nodes"]) or partition["leader_id"] < 0
 
 
-def _lacks_replicas(topic: dict[str, Any]) -> bool:
+def _lacks_replicas(topic: Topic) -> bool:
     return any(_is_short(partition) for partition in topic["partitions"])
 
 
-def _add_sizes(admin: Any, topics: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
+def _add_sizes(admin: AdminClient, topics: list[Topic], found: list[TopicSummary]) -> None:
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
     sizes = replica_sizes(admin)
     for one in found:
@@ -98,32 +128,27 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
             for topic in topics
             for found in [config_values(admin, "topic", topic["name"], which="modified")]
         }
-    described = []
+    described: list[dict[str, object]] = []
+    rows: list[list[object]] = []
+    about = []
     for topic in topics:
-        places = [_partition(topic["name"], partition, first, last, sizes) for partition in topic["partitions"]]
-        described.append({**_summary(topic), "configs": configs[topic["name"]], "partitions": places})
-    rows = [[one["name"], *(place[key] for key in _PARTITION_KEYS)] for one in described for place in one["partitions"]]
+        name, summary, own = topic["name"], _summary(topic), configs[topic["name"]]
+        places = [_partition(name, partition, first, last, sizes) for partition in topic["partitions"]]
+        described.append({**summary, "configs": own, "partitions": places})
+        rows += [[name, *place.values()] for place in places]
+        about.append((name, summary["id"], len(places), summary["replicas"], _config_text(own)))
     columns = ("TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "OFFLINE", "FIRST", "END", "BYTES")
-    about = [
-        (one["name"], one["id"], len(one["partitions"]), one["replicas"], _config_text(one["configs"]))
-        for one in described
-    ]
     overview = Table("Topics", ("NAME", "ID", "PARTITIONS", "REPLICAS", "CONFIGS"), about)
     output.show(described, Table("Partitions", columns, rows), overview)
 
 
-_PARTITION_KEYS = (
-    "partition", "leader", "leader_epoch", "replicas", "isr", "offline", "first_offset", "end_offset", "bytes",
-)  # fmt: skip
-
-
 def _partition(
     name: str,
-    partition: dict[str, Any],
+    partition: Partition,
     first: dict[tuple[str, int], int],
     last: dict[tuple[str, int], int],
     sizes: dict[tuple[str, int], int],
-) -> dict[str, Any]:
+) -> DescribedPartition:
     place = (name, partition["partition_index"])
     return {
         "partition": partition["partition_index"],
@@ -138,7 +163,7 @@ def _partition(
     }
 
 
-def _config_text(configs: dict[str, Any]) -> str:
+def _config_text(configs: Mapping[str, str | None]) -> str:
     return " ".join(f"{key}={value}" for key, value in sorted(configs.items()))
 
 
@@ -168,7 +193,7 @@ def create(
     for option, value in (("--partitions", partitions), ("--replication-factor", replication_factor)):
         if value is not None and value < 1:
             raise Misused(f"{option} must be at least 1")
-    options = {
+    options: TopicOptions = {
         "num_partitions": -1 if partitions is None else partitions,
         "replication_factor": -1 if replication_factor is None else replication_factor,
         "configs": pairs(config or [], "--config"),

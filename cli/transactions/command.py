@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import typer
 
@@ -40,7 +41,9 @@ def list_transactions(
     """List transactions."""
     with connection.admin() as admin:
         if hanging:
-            found = [one for one in open_transactions(admin, topic) if one["hangs"] and one["age_ms"] >= older_than_ms]
+            found: Sequence[Mapping[str, object]] = [
+                one for one in open_transactions(admin, topic) if one["hangs"] and one["age_ms"] >= older_than_ms
+            ]
         else:
             found = [
                 {
@@ -72,7 +75,7 @@ def describe(
     output.show([found], Table("", ("PROPERTY", "VALUE"), rows))
 
 
-def _described(connection: Connection, name: str) -> dict[str, Any]:
+def _described(connection: Connection, name: str) -> dict[str, object]:
     with connection.admin() as admin:
         one = admin.describe_transactions([name])[name]
     started = one.transaction_start_time_ms
@@ -94,7 +97,7 @@ def _described(connection: Connection, name: str) -> dict[str, Any]:
 def producers(topic: Annotated[str, typer.Argument(metavar="TOPIC")], connection: Connection, output: Output) -> None:
     """Show producers that write to a topic, and their open transactions."""
     with connection.admin() as admin:
-        found = open_transactions(admin, [topic], every=True)
+        found: Sequence[Mapping[str, object]] = open_transactions(admin, [topic], every=True)
     keys = ("partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp", "start_offset", "hangs")
     rows = [[one[key] for key in keys] for one in found]
     output.show(found, Table("", [key.upper().replace("_", " ") for key in keys], rows))

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ..client.admin_calls import described_topics
+
+if TYPE_CHECKING:
+    from kafka.structs import TopicPartition
+
+    from ..client.admin import AdminClient, ProducerState
+
 
 #: Partitions in one question to the brokers.
 _AT_ONCE = 500
 _TRANSACTION_LOG = "__transaction_state"
 
 
+class OpenTransaction(TypedDict):
+    """A producer's state in a partition's log. `start_offset` is None without an open transaction."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    start_offset: int | None
+    age_ms: int
+    transactional_id: str | None
+    hangs: bool | None
+
+
 def open_transactions(
-    admin: Any, topics: Sequence[str] | None, *, every: bool = False, without: Container[int] = ()
-) -> list[dict[str, Any]]:
+    admin: AdminClient, topics: Sequence[str] | None, *, every: bool = False, without: Container[int] = ()
+) -> list[OpenTransaction]:
     """Producers with an open transaction, or with `every` all producers, of topics or of all that are not internal.
 
     Brokers of `without` are not asked: partitions that they lead are left out.
@@ -33,14 +54,14 @@ def open_transactions(
         for partition in topic["partitions"]
         if partition["leader_id"] >= 0 and partition["leader_id"] not in without
     ]
-    found = []
+    found: list[OpenTransaction] = []
     now_ms = int(time.time() * 1000)
     for start in range(0, len(places), _AT_ONCE):
-        answered = admin.describe_producers(places[start : start + _AT_ONCE])
-        for place, state in sorted(answered.items()):
-            for one in state.active_producers:
-                if every or one.current_transaction_start_offset >= 0:
-                    found.append(_row(place, one, now_ms))
+        response = admin.describe_producers(places[start : start + _AT_ONCE])
+        for place, state in sorted(response.items()):
+            for producer in state.active_producers:
+                if every or producer.current_transaction_start_offset >= 0:
+                    found.append(_row(place, producer, now_ms))
     known, is_whole = _known(admin, {one["producer_id"] for one in found if one["start_offset"] is not None}, without)
     for one in found:
         transactional_id, held = known.get(one["producer_id"], (None, frozenset()))
@@ -50,7 +71,7 @@ def open_transactions(
     return found
 
 
-def _row(place: Any, one: Any, now_ms: int) -> dict[str, Any]:
+def _row(place: TopicPartition, one: ProducerState, now_ms: int) -> OpenTransaction:
     start = one.current_transaction_start_offset
     return {
         "topic": place.topic,
@@ -61,11 +82,13 @@ def _row(place: Any, one: Any, now_ms: int) -> dict[str, Any]:
         "last_timestamp": one.last_timestamp,
         "start_offset": start if start >= 0 else None,
         "age_ms": max(0, now_ms - one.last_timestamp),
+        "transactional_id": None,
+        "hangs": None,
     }
 
 
 def _known(
-    admin: Any, producer_ids: set[int], without: Container[int]
+    admin: AdminClient, producer_ids: set[int], without: Container[int]
 ) -> tuple[dict[int, tuple[str, frozenset[tuple[str, int]]]], bool]:
     """Transactions of the coordinators: producer id -> its transactional id and the partitions of its open transaction;
     and whether these are of all coordinators.
@@ -92,7 +115,7 @@ def _known(
     return known, before == _coordinators(admin) and all(leader in asked for leader, _ in before.values())
 
 
-def _coordinators(admin: Any) -> dict[int, tuple[int, int]]:
+def _coordinators(admin: AdminClient) -> dict[int, tuple[int, int]]:
     """Leader and epoch of each partition of the transaction log; none where the cluster has no such topic yet."""
     return {
         one["partition_index"]: (one["leader_id"], one["leader_epoch"])

@@ -23,7 +23,7 @@ def test_first_page_names_the_only_address_that_does_not_answer(
         console = ConsoleProcess(address, tmp_path)
         began, visitor = time.monotonic(), Visitor(console.address)
         try:
-            while f"no answer for 2 s from {address}" not in (page := visitor.get("/")):
+            while f"no response for 2 s from {address}" not in (page := visitor.get("/")):
                 assert time.monotonic() - began < LATE_S + PAGE_S, page
                 assert visitor.status == 200
                 time.sleep(0.05)
@@ -40,7 +40,7 @@ def test_first_page_shows_the_cluster_without_the_broker_that_hangs(
         console = ConsoleProcess(console_three, tmp_path)
         began, visitor = time.monotonic(), Visitor(console.address)
         try:
-            while not ("1 without an answer" in (page := visitor.get("/")) or "1 fenced" in page):
+            while not ("1 without a response" in (page := visitor.get("/")) or "1 fenced" in page):
                 assert time.monotonic() - began < READ_S, page
                 time.sleep(0.2)
         finally:

@@ -53,7 +53,7 @@ PAGES: dict[str, Case] = {
     "/transactions": ("/transactions", ("Ongoing", "{transaction}", "ledger-0 ledger-1 ledger-2")),
     "/transactions/hanging": (f"/transactions/hanging?topic={TOPIC}", (str(PRODUCER), "hangs")),
     "/brokers": ("/brokers", ("fenced", "running")),
-    "/brokers/{broker:int}": ("/brokers/{victim}", ("fenced", "Broker {victim} does not answer")),
+    "/brokers/{broker:int}": ("/brokers/{victim}", ("fenced", "Broker {victim} does not respond")),
     "/quorum": ("/quorum", ("leader", "Replicas", "metadata.version")),
     "/share": ("/share", ("sharers", "dlq.work")),
     "/share/{topic}": ("/share/dlq.work", ("work-0 at 0", '"job": "broken"')),
@@ -255,7 +255,7 @@ def test_pages_answer_while_a_broker_hangs(cluster: FilledCluster, killed: Brows
     """Once the console has noticed; a page before that may wait for the broker's response, for 10 s at most."""
     opened(killed, "/")
     with cluster.stopped(cluster.coordinator()):
-        killed.await_true(lambda: "1 without an answer" in killed.text or "1 fenced" in killed.text)
+        killed.await_true(lambda: "1 without a response" in killed.text or "1 fenced" in killed.text)
         took = {case: opened(killed, path.format(**vars(cluster))) for case, (path, _) in CASES.items()}
         assert [case for case, seconds in took.items() if seconds > PAGE_S] == [], took
     opened(killed, "/")
@@ -268,11 +268,11 @@ def test_pages_answer_while_the_controller_waits_for_a_dead_broker(cluster: Fill
     dead = cluster.coordinator()
     with cluster.killed_behind_a_proxy(dead):
         assert opened(killed, f"/groups/{cluster.group}") < PAGE_S
-        assert f"broker {dead}, which coordinates group {cluster.group}, does not answer" in killed.text
+        assert f"broker {dead}, which coordinates group {cluster.group}, does not respond" in killed.text
         assert opened(killed, f"/brokers/{dead}") < PAGE_S
-        assert "no answer" in killed.text
+        assert "no response" in killed.text
         assert opened(killed, "/") < PAGE_S
-        killed.await_text("2 running, 0 fenced, 1 without an answer")
+        killed.await_text("2 running, 0 fenced, 1 without a response")
         took = {case: opened(killed, path.format(**vars(cluster))) for case, (path, _) in CASES.items()}
         assert [case for case, seconds in took.items() if seconds > PAGE_S] == [], took
         opened(killed, "/")

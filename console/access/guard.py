@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -19,6 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..settings import Settings
 from .sessions import SESSION_COOKIE, Session, Sessions
 from .users import ADMIN, User, Users
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -49,7 +53,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Sets `request.state.user` and `.session`. Answers 421 for a foreign name, and leads to /login without a session."""
+    """Sets `request.state.user` and `.session`. Sends 421 for a foreign name, and leads to /login without a session."""
 
     def __init__(self, app: ASGIApp, settings: Settings, users: Users | None, sessions: Sessions) -> None:
         self._app = app
@@ -66,10 +70,10 @@ class Guard:
             return
         request = Request(scope)
         denial = self._denial(request)
-        answer: Any = denial if denial is not None else self._app
-        await answer(scope, receive, _with_headers(send, request.url.path))
+        response: ASGIApp = denial if denial is not None else self._app
+        await response(scope, receive, _with_headers(send, request.url.path))
 
-    def _denial(self, request: Request) -> Any:
+    def _denial(self, request: Request) -> Response | None:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("The console does not serve this host name; allow it with --allowed-host.\n", 421)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))

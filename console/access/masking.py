@@ -7,14 +7,24 @@ Case does not count. `pattern:EXPRESSION` masks what matches in texts that are n
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ...cli.client.errors import Misused
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import Content
+
 
 MASKED = "••••"
 _PATTERN = "pattern:"
 _MOST_DEPTH = 100
+
+
+class Pattern(Protocol):
+    """An expression of RE2."""
+
+    def sub(self, replacement: Callable[[object], str], text: str, /) -> str: ...
 
 
 class Masks:
@@ -27,7 +37,7 @@ class Masks:
     def __bool__(self) -> bool:
         return bool(self._paths or self._patterns)
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: Content) -> Content:
         """The decoded key or value with masked fields replaced."""
         if isinstance(value, str):
             return self.text(value)
@@ -42,7 +52,7 @@ class Masks:
     def header(self, name: str, value: str) -> str:
         return MASKED if self._is_masked((name.lower(),)) else self.text(value)
 
-    def _inside(self, value: Any, path: tuple[str, ...], depth: int) -> Any:
+    def _inside(self, value: Content, path: tuple[str, ...], depth: int) -> Content:
         if depth > _MOST_DEPTH:
             return MASKED
         if isinstance(value, dict):
@@ -63,12 +73,13 @@ class Masks:
         )
 
 
-def _compiled(text: str) -> Any:
+def _compiled(text: str) -> Pattern:
     import re2  # 3 MB: only where a pattern is given
 
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(text, options)
+        made: Pattern = re2.compile(text, options)
+        return made
     except re2.error as error:
         raise Misused(f"--mask pattern:{text}: {error}") from None

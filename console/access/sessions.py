@@ -7,7 +7,6 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
@@ -83,7 +82,7 @@ class Sessions:
         return text, tone, draft
 
 
-def _loaded(serializer: URLSafeTimedSerializer, cookie: str | None, max_age_s: int) -> Any:
+def _loaded(serializer: URLSafeTimedSerializer, cookie: str | None, max_age_s: int) -> object:
     if not cookie:
         return None
     try:

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +19,12 @@ from ...cli.client.errors import CommandError, Misused
 from ...cli.client.properties import read_client_properties
 from .guard import is_loopback
 from .users import ADMIN, VIEWER, User
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ...protocol.json_value import JsonObject, JsonValue
+
 
 START, CALLBACK, END = "/login/oidc", "/login/oidc/callback", "/login/oidc/end"
 COOKIE, COOKIE_MAX_AGE_S = "odradek_console_oidc", 600
@@ -101,7 +107,7 @@ def _check_address(path: Path, name: str, address: str) -> None:
 
 
 class LoginRefused(Exception):
-    """The issuer's answer, or the lack of one, as words for the viewer."""
+    """The issuer's response, or the lack of one, as words for the viewer."""
 
 
 class SingleSignOn:
@@ -128,10 +134,10 @@ class SingleSignOn:
         try:
             await self._load_metadata()
             redirect = self.settings.redirect_uri or str(request.url.replace(path=CALLBACK, query=""))
-            answer: Response = await self._client.authorize_redirect(request, redirect)
+            response: Response = await self._client.authorize_redirect(request, redirect)
         except _failures() as error:
             raise LoginRefused(f"The issuer {self.settings.issuer} cannot be used: {_words(error)}") from None
-        return answer
+        return response
 
     async def end(self, request: Request) -> tuple[User, dict[str, str]]:
         """The user whom the issuer sent back, and who that is to the issuer. Raises LoginRefused."""
@@ -163,23 +169,25 @@ class SingleSignOn:
             if not metadata.get("end_session_endpoint"):
                 return None
             after = str(request.url.replace(path="/login", query=""))
-            answer: Response = await self._client.logout_redirect(request, after, client_id=self.settings.client_id)
+            response: Response = await self._client.logout_redirect(request, after, client_id=self.settings.client_id)
         except _failures() as error:
             raise LoginRefused(f"The issuer {self.settings.issuer} cannot be used: {_words(error)}") from None
-        return answer
+        return response
 
-    async def _load_metadata(self) -> dict[str, Any]:
-        metadata: dict[str, Any] = await self._client.load_server_metadata()
+    async def _load_metadata(self) -> JsonObject:
+        metadata: JsonObject = await self._client.load_server_metadata()
         if str(metadata.get("issuer", "")).rstrip("/") != self.settings.issuer:
             raise ValueError(f"its metadata names the issuer {metadata.get('issuer')!r}")
         listed = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+        if not isinstance(listed, list):
+            raise ValueError("its metadata has no list of signing algorithms")
         metadata["id_token_signing_alg_values_supported"] = [one for one in listed if one in _ALGORITHMS]
         return metadata
 
 
-def role_of(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
+def role_of(claims: Mapping[str, JsonValue], settings: OidcSettings) -> str | None:
     """Returns the role for the values of the claim; None for a user without access."""
-    found: Any = claims
+    found: object = claims
     for part in settings.role_claim.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
     values = {str(one) for one in found} if isinstance(found, list) else {str(found)} if found is not None else set()
@@ -189,7 +197,7 @@ def role_of(claims: Mapping[str, Any], settings: OidcSettings) -> str | None:
     return None
 
 
-def _tls(ca_file: str) -> Any:
+def _tls(ca_file: str) -> ssl.SSLContext | bool:
     if not ca_file:
         return True
     import ssl
@@ -205,7 +213,7 @@ def _failures() -> tuple[type[Exception], ...]:
     from authlib.common.errors import AuthlibBaseError
     from joserfc.errors import JoseError
 
-    # RuntimeError: an address that the issuer's metadata lacks. ValueError: an answer that is no JSON, or no key.
+    # RuntimeError: an address that the issuer's metadata lacks. ValueError: a response that is no JSON, or no key.
     return AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError, KeyError, TypeError
 
 

@@ -9,13 +9,18 @@ import json
 import struct
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
 from ...cli.records.decoding import Coding, Form, decoder, decoder_by_schema
 from ...cli.records.schema_registry import SchemaRegistry, framed
 from ..views.texts import drawn_text
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import Content
+    from ...cli.records.writing import Decode
+
 
 AUTO = "auto"
 FORMS = (AUTO, *(form.value for form in Form))
@@ -29,7 +34,7 @@ _DAMAGED = (ValueError, KeyError, IndexError, EOFError, struct.error, TypeError)
 class Decoded(NamedTuple):
     """`form`: what the bytes were taken for, such as `json` or `avro, schema 7`."""
 
-    value: Any
+    value: Content
     form: str
 
 
@@ -39,11 +44,11 @@ class RecordDecoder:
     def __init__(self, connection: Connection, registry_url: str | None) -> None:
         self._connection = connection
         self._registry_url = registry_url
-        self._by_schema: Callable[[bytes], tuple[str, Any]] | None = None
+        self._by_schema: Callable[[bytes], tuple[str, Content]] | None = None
         if registry_url is not None:
             user = connection.properties.get("schema.registry.basic.auth.user.info")
             self._by_schema = decoder_by_schema(SchemaRegistry(registry_url, user, _REGISTRY_TIMEOUT_S))
-        self._chosen: dict[str, Any] = {}
+        self._chosen: dict[str, Decode | None] = {}
         #: Schema id, or -1 for the registry -> why it cannot be read, and until when this holds.
         self._failures: dict[int, tuple[str, float]] = {}
 
@@ -59,7 +64,7 @@ class RecordDecoder:
         except CommandError as error:
             return Decoded(f"({error})", form)
 
-    def _decoder(self, form: str) -> Any:
+    def _decoder(self, form: str) -> Decode | None:
         if form not in FORMS:
             raise Misused(f"unknown format {form!r}; formats: {', '.join(FORMS)}")
         if form not in self._chosen:
@@ -82,7 +87,7 @@ class RecordDecoder:
         text = drawn_text(data)
         return Decoded(data.hex(" ", -2), f"hex{note}") if text is None else Decoded(text, "text")
 
-    def _with_schema(self, data: bytes, decode: Callable[[bytes], tuple[str, Any]]) -> tuple[Decoded | None, str]:
+    def _with_schema(self, data: bytes, decode: Callable[[bytes], tuple[str, Content]]) -> tuple[Decoded | None, str]:
         """The value, or why there is none."""
         schema_id, _ = framed(data)
         now = time.monotonic()
@@ -111,7 +116,7 @@ def _text(data: bytes) -> str:
     return data.hex(" ", -2) if found is None else found
 
 
-def header_text(data: Any) -> str:
+def header_text(data: bytes | None) -> str:
     if data is None:
         return ""
     return _text(data) if isinstance(data, bytes) else str(data)

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...cli.client.admin_calls import check
 from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
 from ...cli.client.wire_requests import ask, coordinator_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...cli.client.admin import AdminClient, DecodedAssignment
+    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from ...protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+    from ...protocol.messages.share_group_describe import DescribedGroup as ShareGroup
+    from ...protocol.messages.share_group_describe import ShareGroupDescribeResponse
+    from ...protocol.messages.streams_group_describe import (
+        StreamsGroupDescribeResponse,
+        Subtopology,
+        TopologyDescription,
+    )
 
 
 @dataclass(slots=True)
@@ -45,15 +59,15 @@ class ShareOffset:
 
 
 class CoordinatorAway(CommandError):
-    """The coordinator of a group does not answer."""
+    """The coordinator of a group does not respond."""
 
 
-def described(admin: Any, name: str, away: frozenset[int] = frozenset()) -> Group:
+def described(admin: AdminClient, name: str, away: frozenset[int] = frozenset()) -> Group:
     """Raises CommandError for a group that does not exist, and CoordinatorAway where a broker of `away` coordinates it."""
     coordinator = admin.repeated(lambda: coordinator_now(admin, name))
     if coordinator in away:
         raise CoordinatorAway(
-            f"broker {coordinator}, which coordinates group {name}, does not answer: when the controller has fenced it,"
+            f"broker {coordinator}, which coordinates group {name}, does not respond: when the controller has fenced it,"
             " another broker coordinates the group",
             UNREACHABLE,
         )
@@ -64,7 +78,7 @@ def described(admin: Any, name: str, away: frozenset[int] = frozenset()) -> Grou
     return _BY_KIND.get(kinds[name], _classic)(admin, name, coordinator)
 
 
-def _classic(admin: Any, name: str, coordinator: int) -> Group:
+def _classic(admin: AdminClient, name: str, coordinator: int) -> Group:
     found = admin.describe_groups([name], group_coordinator_id=coordinator)[name]
     if found["error"]:
         raise CommandError(f"group {name}: {found['error']}")
@@ -76,24 +90,32 @@ def _classic(admin: Any, name: str, coordinator: int) -> Group:
     return group
 
 
-def _assigned(assignment: Any) -> list[str]:
+def _assigned(assignment: DecodedAssignment | bytes) -> list[str]:
     if not isinstance(assignment, dict):
         return []
     held = assignment.get("assigned_partitions") or ()
     return _places((one["topic"], one["partitions"]) for one in held)
 
 
-def _places(found: Any) -> list[str]:
+def _places(found: Iterable[tuple[str, Sequence[int]]]) -> list[str]:
     return [f"{topic}-{partition}" for topic, partitions in found for partition in sorted(partitions)]
 
 
-def _one(response: Any, name: str) -> Any:
-    (found,) = response.groups
+class _Described(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+G = TypeVar("G", bound=_Described)
+
+
+def _only(groups: Sequence[G], name: str) -> G:
+    (found,) = groups
     check(f"group {name}", found.error_code, found.error_message)
     return found
 
 
-def _members_with_topics(found: Any) -> list[Member]:
+def _members_with_topics(found: ConsumerGroup | ShareGroup) -> list[Member]:
     return [
         Member(
             one.member_id,
@@ -106,11 +128,11 @@ def _members_with_topics(found: Any) -> list[Member]:
     ]
 
 
-def _consumer(admin: Any, name: str, coordinator: int) -> Group:
+def _consumer(admin: AdminClient, name: str, coordinator: int) -> Group:
     from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
-    request = ConsumerGroupDescribeRequest(group_ids=[name])
-    found = _one(ask(admin, request, coordinator), name)
+    response: ConsumerGroupDescribeResponse = ask(admin, ConsumerGroupDescribeRequest(group_ids=[name]), coordinator)
+    found = _only(response.groups, name)
     return Group(
         name,
         "consumer",
@@ -122,11 +144,11 @@ def _consumer(admin: Any, name: str, coordinator: int) -> Group:
     )
 
 
-def _share(admin: Any, name: str, coordinator: int) -> Group:
+def _share(admin: AdminClient, name: str, coordinator: int) -> Group:
     from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
-    request = ShareGroupDescribeRequest(group_ids=[name])
-    found = _one(ask(admin, request, coordinator), name)
+    response: ShareGroupDescribeResponse = ask(admin, ShareGroupDescribeRequest(group_ids=[name]), coordinator)
+    found = _only(response.groups, name)
     return Group(
         name,
         "share",
@@ -138,11 +160,12 @@ def _share(admin: Any, name: str, coordinator: int) -> Group:
     )
 
 
-def _streams(admin: Any, name: str, coordinator: int) -> Group:
+def _streams(admin: AdminClient, name: str, coordinator: int) -> Group:
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=True)
-    found = _one(ask(admin, request, coordinator), name)
+    response: StreamsGroupDescribeResponse = ask(admin, request, coordinator)
+    found = _only(response.groups, name)
     group = Group(
         name,
         "streams",
@@ -166,7 +189,7 @@ def _streams(admin: Any, name: str, coordinator: int) -> Group:
     return group
 
 
-def _add_subtopologies(group: Group, subtopologies: Sequence[Any]) -> None:
+def _add_subtopologies(group: Group, subtopologies: Sequence[Subtopology]) -> None:
     """The graph of topics and subtopologies, which every streams group has."""
     for one in subtopologies:
         label = f"subtopology {one.subtopology_id}"
@@ -183,11 +206,11 @@ def _add_subtopologies(group: Group, subtopologies: Sequence[Any]) -> None:
             group.node_kinds[topic] = "store" if topic in stores else "topic"
 
 
-def _nodes(description: Any) -> tuple[dict[str, list[str]], dict[str, str]]:
+def _nodes(description: TopologyDescription) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The graph of processors (KIP-1331), where the client has sent it."""
     edges: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
-    for subtopology in description.subtopologies:
+    for subtopology in description.subtopologies or ():
         for node in subtopology.nodes:
             edges.setdefault(node.name, []).extend(node.successors)
             for topic in node.source_topics:
@@ -205,14 +228,15 @@ def _nodes(description: Any) -> tuple[dict[str, list[str]], dict[str, str]]:
 _BY_KIND = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}
 
 
-def share_offsets(admin: Any, name: str) -> list[ShareOffset]:
+def share_offsets(admin: AdminClient, name: str) -> list[ShareOffset]:
     """Start offsets and lag of a share group (KIP-1226)."""
     from ...protocol.messages import describe_share_group_offsets as messages
 
     request = messages.DescribeShareGroupOffsetsRequest(
         groups=[messages.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
     )
-    found = _one(ask(admin, request, coordinator_now(admin, name)), name)
+    response: messages.DescribeShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, name))
+    found = _only(response.groups, name)
     return sorted(
         (
             ShareOffset(topic.topic_name, one.partition_index, one.start_offset, one.lag if one.lag >= 0 else None)

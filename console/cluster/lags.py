@@ -7,12 +7,16 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.errors import CommandError, from_library
 from ...cli.client.wire_requests import coordinator_now
 from ...cli.groups.lag import Lag, Positions, Reading, committed_positions, lags_of, read_topics, shared_positions
 from .groups import share_offsets
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import AdminClient, GroupListing
+
 
 #: Partitions of which the ends are read in one poll.
 MOST_ENDS = 2000
@@ -21,8 +25,8 @@ Place = tuple[str, int]
 Offsets = dict[Place, int]
 
 
-def groups_of(admin: Any, brokers: set[int]) -> tuple[list[dict[str, Any]], set[int], bool]:
-    """Groups that the brokers coordinate, the brokers that do not answer, and whether these are all groups."""
+def groups_of(admin: AdminClient, brokers: set[int]) -> tuple[list[GroupListing], set[int], bool]:
+    """Groups that the brokers coordinate, the brokers that do not respond, and whether these are all groups."""
     from kafka.errors import (
         Cancelled,
         CoordinatorLoadInProgressError,
@@ -34,7 +38,7 @@ def groups_of(admin: Any, brokers: set[int]) -> tuple[list[dict[str, Any]], set[
         UnknownBrokerIdError,
     )
 
-    found: list[dict[str, Any]] = []
+    found: list[GroupListing] = []
     silent: set[int] = set()
     is_loading = False
     for node in sorted(brokers):
@@ -54,7 +58,7 @@ def groups_of(admin: Any, brokers: set[int]) -> tuple[list[dict[str, Any]], set[
     return found, silent, not (silent or is_loading)
 
 
-def behind(admin: Any, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[dict[str, list[Lag]], int]:
+def behind(admin: AdminClient, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[dict[str, list[Lag]], int]:
     """Lags of groups by partition, without groups that cannot be read now. Reads whole groups, up to MOST_ENDS partitions,
     and returns how many of `kinds` it has taken; the next poll reads the others.
     """
@@ -84,7 +88,7 @@ def behind(admin: Any, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[
     return {}, taken
 
 
-def _shared(admin: Any, name: str) -> Positions:
+def _shared(admin: AdminClient, name: str) -> Positions:
     """Positions of a share group, with the lag that its coordinator has (KIP-1226)."""
     offsets = share_offsets(admin, name)
     started = {(one.topic, one.partition): (one.start if one.start >= 0 else None, one.lag) for one in offsets}

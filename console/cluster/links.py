@@ -7,10 +7,14 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import UNREACHABLE, CommandError
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import AdminClient
+
 
 #: Admin clients for pages, which wait for each other; the poller has its own. Each holds a connection to each broker that
 #: it asks.
@@ -26,11 +30,11 @@ class AdminLink:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stack: contextlib.ExitStack | None = None
-        self._admin: Any = None
+        self._admin: AdminClient | None = None
         self._since = 0.0
 
-    def open(self) -> Any:
-        if self._stack is None:
+    def open(self) -> AdminClient:
+        if self._admin is None:
             with contextlib.ExitStack() as stack:
                 self._admin = stack.enter_context(self._connection.admin())
                 self._stack, self._since = stack.pop_all(), time.monotonic()
@@ -40,7 +44,7 @@ class AdminLink:
         return self._admin
 
     def close(self) -> None:
-        stack, self._stack = self._stack, None
+        stack, self._stack, self._admin = self._stack, None, None
         if stack is not None:
             with contextlib.suppress(Exception):
                 stack.close()
@@ -61,7 +65,7 @@ class Links:
             pass
 
     @contextlib.contextmanager
-    def admin(self) -> Iterator[Any]:
+    def admin(self) -> Iterator[AdminClient]:
         """Raises CommandError when all clients stay busy."""
         link = self._take()
         try:

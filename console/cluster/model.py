@@ -23,7 +23,7 @@ class TopicRow(NamedTuple):
 
 
 class BrokerRow(NamedTuple):
-    """`silent`: the last poll got no answer of it, and the controller has not fenced it yet."""
+    """`silent`: the last poll got no response from it, and the controller has not fenced it yet."""
 
     broker: int
     host: str
@@ -38,7 +38,7 @@ class BrokerRow(NamedTuple):
 
 class GroupRow(NamedTuple):
     """`lag` is None for groups whose offsets were not read yet, or cannot be. It is without `unknown` partitions, which have
-    no leader that answers.
+    no leader that responds.
     """
 
     group: str

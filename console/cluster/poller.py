@@ -5,7 +5,8 @@ the partitions, by turns, so that 30,000 partitions are read over some polls. Ra
 readings of the same topic. Without a viewer it polls seldom.
 
 A broker that has died stays in the metadata, as a leader and a coordinator, until its session ends. The poll asks each
-broker for its groups, and sends nothing else to one without an answer: figures that only this broker has stay as they were.
+broker for its groups, and sends nothing else to one that sent no response: figures that only this broker has
+stay as they were.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.admin_calls import LATEST, offsets_at
 from ...cli.client.connection import Connection
@@ -25,8 +26,12 @@ from .lags import MOST_ENDS, Offsets, Place, behind, groups_of, known_failures
 from .links import AdminLink
 from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
 
+if TYPE_CHECKING:
+    from ...cli.client.admin import AdminClient, Broker, GroupListing, Topic
+
+
 INTERVAL_S = 2.0
-#: The first page names an address that has not answered for so long.
+#: The first page names an address that has not responded for so long.
 _LATE_S = 2.0
 #: A poll that takes long is repeated after so many times its length, and after the bound at the latest: a poll is also long
 #: when a broker stopped responding in the middle of it, which only the next one shows.
@@ -39,8 +44,6 @@ _HALF_LIFE_S, _LEAST_RATE = 5.0, 0.05
 _MOST_GROUPS = 50
 #: Partitions of a group whose lag has a series.
 _MOST_LAG_SERIES = 50
-
-_Topic = dict[str, Any]
 
 
 class Poller:
@@ -62,7 +65,7 @@ class Poller:
         #: Group -> topic -> lag there.
         self._reads: dict[str, dict[str, int]] = {}
         self._turn = self._group_turn = 0
-        #: Brokers that are fenced, or did not answer; known before the rest of a poll.
+        #: Brokers that are fenced, or did not respond; known before the rest of a poll.
         self.away: frozenset[int] = frozenset()
         self._polls = threading.Condition()
         self._begun = self._probed = 0
@@ -92,13 +95,13 @@ class Poller:
 
     @property
     def lateness(self) -> str:
-        """Names the addresses that do not answer while the first poll takes longer than _LATE_S; else ""."""
+        """Names the addresses that do not respond while the first poll takes longer than _LATE_S; else ""."""
         return self._lateness if not self.snapshot.is_filled else ""
 
     def _find_silent(self) -> None:
-        """Before the first poll, which waits for the library: an address that accepts connections may answer nothing."""
+        """Before the first poll, which waits for the library: an address that accepts connections may send nothing."""
         silent = self._connection.silent_addresses(_LATE_S)
-        self._lateness = f"no answer for {_LATE_S:g} s from {', '.join(silent)}" if silent else ""
+        self._lateness = f"no response for {_LATE_S:g} s from {', '.join(silent)}" if silent else ""
 
     def poll_soon(self) -> None:
         """After a change that a viewer made."""
@@ -131,7 +134,7 @@ class Poller:
 
     # ---- one poll
 
-    def _polled(self, admin: Any) -> Snapshot:
+    def _polled(self, admin: AdminClient) -> Snapshot:
         cluster = admin.describe_cluster()
         fenced = {one["broker_id"] for one in cluster["brokers"] if one.get("is_fenced")}
         listed, silent, is_whole = groups_of(admin.impatient, {one["broker_id"] for one in cluster["brokers"]} - fenced)
@@ -169,7 +172,7 @@ class Poller:
             lag=lag,
         )
 
-    def _topics(self, admin: Any) -> Iterator[_Topic]:
+    def _topics(self, admin: AdminClient) -> Iterator[Topic]:
         """All topics, a page at a time where the brokers have pages. A topic may come in two parts."""
         from kafka.errors import IncompatibleBrokerVersion, UnsupportedVersionError
 
@@ -186,7 +189,7 @@ class Poller:
                 return
         yield from admin.describe_topics(None)
 
-    def _note_ends(self, admin: Any, places: list[Place], now: float) -> None:
+    def _note_ends(self, admin: AdminClient, places: list[Place], now: float) -> None:
         found: Offsets = {}
         with known_failures():
             found = dict(
@@ -201,7 +204,7 @@ class Poller:
                 self._rates[name] = _smoothed(self._rates.get(name), max(0, end - before[0]), now - before[1])
             self._ends[name] = (end, now)
 
-    def _groups(self, admin: Any, listed: list[dict[str, Any]], *, is_whole: bool) -> tuple[GroupRow, ...]:
+    def _groups(self, admin: AdminClient, listed: list[GroupListing], *, is_whole: bool) -> tuple[GroupRow, ...]:
         """Rows of groups. Of a list that is not whole the rest is as it was."""
         found = {
             one["group_id"]: GroupRow(
@@ -260,7 +263,7 @@ def _smoothed(before: float | None, records: int, seconds: float) -> float:
     return mean if mean >= _LEAST_RATE else 0.0
 
 
-def _quorum(admin: Any) -> Quorum:
+def _quorum(admin: AdminClient) -> Quorum:
     from kafka.errors import KafkaError
 
     try:
@@ -289,7 +292,7 @@ class _Tally:
         self._holds: Counter[int] = Counter()
         self._lacks: Counter[int] = Counter()
 
-    def add(self, topic: _Topic) -> None:
+    def add(self, topic: Topic) -> None:
         short = leaderless = replicas = 0
         for one in topic["partitions"]:
             nodes, isr = one["replica_nodes"], one["isr_nodes"]
@@ -315,7 +318,7 @@ class _Tally:
             row = known if known == row else row._replace(name=known.name)
         self.rows.append(row)
 
-    def brokers(self, described: list[dict[str, Any]], silent: set[int]) -> tuple[BrokerRow, ...]:
+    def brokers(self, described: list[Broker], silent: set[int]) -> tuple[BrokerRow, ...]:
         return tuple(
             BrokerRow(
                 one["broker_id"],
@@ -334,7 +337,7 @@ class _Tally:
 
 class _Portion:
     """Partitions whose ends this poll reads: of topics that begin among the MOST_ENDS partitions from `turn` on, if each
-    partition has a leader that answers. Without one of them a topic would seem to have fewer records, and more after it.
+    partition has a leader that responds. Without one of them a topic would seem to have fewer records, and more after it.
     """
 
     def __init__(self, turn: int, away: frozenset[int]) -> None:
@@ -343,7 +346,7 @@ class _Portion:
         self._last, self._is_chosen = "", False
         self._chosen: dict[str, list[Place]] = {}
 
-    def offer(self, topic: _Topic) -> None:
+    def offer(self, topic: Topic) -> None:
         if topic["name"] != self._last:  # else it is the rest of a topic that did not fit the page before
             is_due = self._turn <= self._position < self._turn + MOST_ENDS
             self._last, self._is_chosen = topic["name"], is_due and not topic["is_internal"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import Misused
@@ -15,15 +15,19 @@ from ..access.masking import Masks
 from ..views.texts import json_text
 from .decoding import AUTO, RecordDecoder, header_text
 
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ConsumedRecord, Content
+
+
 NEWEST, OLDEST = "newest", "oldest"
 ORDERS = (NEWEST, OLDEST)
 _MOST_EXPRESSION = 500
 #: Functions and operators of JSONPath that run Python's expressions, whose time has no limit.
 _WITHOUT_LIMIT = ("=~", "match(", "search(")
 
-Content = bytes | None
+Raw = bytes | None
 """A key or a value as it was written."""
-Passes = Callable[["Record", Any], bool]
+Passes = Callable[["Record", "ConsumedRecord"], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,10 @@ class Record:
     value: str | None
     headers: list[tuple[str, str]]
     bytes: int
-    document: Any = None
-    key_document: Any = None
+    document: Content = None
+    key_document: Content = None
     form: str = ""
-    raw: tuple[Content, Content] | None = None
+    raw: tuple[Raw, Raw] | None = None
 
     def as_json(self) -> str:
         made = {
@@ -90,7 +94,7 @@ class RecordMaker:
         self._masks = masks
         self._decoder = RecordDecoder(connection, schema_registry)
 
-    def record(self, message: Any, query: Query) -> Record:
+    def record(self, message: ConsumedRecord, query: Query) -> Record:
         raw = message.key(), message.value()
         key, key_document, _ = self._decoded(raw[0], query.key_form, query.topic)
         value, document, form = self._decoded(raw[1], query.value_form, query.topic)
@@ -103,7 +107,7 @@ class RecordMaker:
         shown = None if self._masks else raw
         return Record(*place, key, value, headers, length, document, key_document, form, shown)
 
-    def _decoded(self, data: bytes | None, form: str, topic: str) -> tuple[str | None, Any, str]:
+    def _decoded(self, data: bytes | None, form: str, topic: str) -> tuple[str | None, Content, str]:
         """The masked text, the masked value that it is of, and what the bytes were taken for."""
         if data is None:
             return None, None, "null"
@@ -113,6 +117,12 @@ class RecordMaker:
 
 
 # ---- filters
+
+
+class Pattern(Protocol):
+    """An expression of RE2."""
+
+    def search(self, text: str, /) -> object: ...
 
 
 def filters(query: Query) -> list[Passes]:
@@ -146,7 +156,7 @@ def _header_filter(text: str) -> Passes:
     )
 
 
-def _compiled(text: str, field: str) -> Any:
+def _compiled(text: str, field: str) -> Pattern:
     if len(text) > _MOST_EXPRESSION:
         raise Misused(f"the expression for the {field} is longer than {_MOST_EXPRESSION} characters")
     import re2  # 3 MB: only for a search by expressions
@@ -154,6 +164,7 @@ def _compiled(text: str, field: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(text, options)
+        made: Pattern = re2.compile(text, options)
+        return made
     except re2.error as error:
         raise Misused(f"{text!r} is not a regular expression for the {field}: {error}") from None

@@ -11,13 +11,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
 from ...cli.records.positions import BEGINNING, END, STORED, Position, parse_position
 from ...cli.records.reading import Place, Reader, Selection, range_notes
 from .records import NEWEST, Passes, Query, Record, RecordMaker, filters
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ConsumedRecord
+
 
 #: Limits of one request: records and bytes that it reads, bytes that it shows, and its time.
 MOST_SCANNED, MOST_BYTES, MOST_SHOWN_BYTES, MOST_SECONDS = 100_000, 64 << 20, 16 << 20, 4.0
@@ -104,7 +108,7 @@ class RecordReader:
             reader.close()
 
     def _places(self, reader: Reader, query: Query, made: Found) -> list[Place]:
-        """The partitions to read: without those whose leader does not answer, which a search would wait for."""
+        """The partitions to read: without those whose leader does not respond, which a search would wait for."""
         known = reader.described(query.topic).partitions
         away = self._away()
         wanted = sorted(known) if query.partition is None else [query.partition]
@@ -147,7 +151,7 @@ class _Lane:
     place: Place
     low: int
     high: int
-    ready: deque[Any] = field(default_factory=deque)
+    ready: deque[ConsumedRecord] = field(default_factory=deque)
 
     @property
     def is_exhausted(self) -> bool:
@@ -316,9 +320,9 @@ class _Merge:
             return max(lane.low, lane.high - width), lane.high
         return lane.low, min(lane.high, lane.low + width)
 
-    def _read_windows(self, windows: dict[Place, tuple[int, int]], most: int) -> dict[Place, list[Any]]:
+    def _read_windows(self, windows: dict[Place, tuple[int, int]], most: int) -> dict[Place, list[ConsumedRecord]]:
         """Messages of the windows that pass, by partition."""
-        passed: dict[Place, list[Any]] = {}
+        passed: dict[Place, list[ConsumedRecord]] = {}
         held = 0
         self._reader.begin_within(windows)
         for batch in self._reader.batches(min(_BATCH, most)):
@@ -338,7 +342,7 @@ class _Merge:
     def _is_late(self) -> bool:
         return time.monotonic() > self._hard_deadline
 
-    def _does_pass(self, message: Any) -> bool:
+    def _does_pass(self, message: ConsumedRecord) -> bool:
         record = self._maker.record(message, self._query)
         return all(one(record, message) for one in self._passes)
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import UNREACHABLE, CommandError, status_of_code
 from ...cli.records.positions import Position
 from ...cli.records.reading import Reader, Selection
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+    from ...cli.records.consumed import ConsumedRecord, ProducedHeaders
+
 
 #: Headers of dead-letter records, with where each came from.
 ORIGIN = "__dlq.errors."
@@ -24,7 +30,7 @@ class Outgoing:
     value: bytes | None
     key: bytes | None = None
     partition: int = -1
-    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    headers: ProducedHeaders = field(default_factory=list)
 
 
 def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str, int, int]]:
@@ -35,13 +41,14 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
     records = list(records)
     _check_leaders(producer, connection, records)
     places: list[tuple[str, int, int]] = []
-    failed: list[Any] = []
+    failed: list[KafkaError] = []
 
-    def delivered(error: Any, message: Any) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             failed.append(error)
         else:
-            places.append((message.topic(), message.partition(), message.offset()))
+            record = cast("ConsumedRecord", message)
+            places.append((record.topic(), record.partition(), record.offset()))
 
     for one in records:
         producer.produce(
@@ -58,7 +65,7 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
     return places
 
 
-def _check_leaders(producer: Any, connection: Connection, records: list[Outgoing]) -> None:
+def _check_leaders(producer: Producer, connection: Connection, records: list[Outgoing]) -> None:
     """Raises CommandError for a partition that was chosen and has no leader: its record would only wait."""
     for topic, partition in sorted({(one.topic, one.partition) for one in records if one.partition >= 0}):
         found = producer.list_topics(topic, timeout=connection.timeout_s).topics[topic].partitions.get(partition)
@@ -93,14 +100,16 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
             if not found or found[0].offset() != place[2]:
                 raise CommandError(f"{topic}-{place[1]}, offset {place[2]} is gone, and {queue} has no copy of it")
             key, value = found[0].key(), found[0].value()
-        headers = [(name, content) for name, content in message.headers() or () if not name.startswith("__dlq.")]
+        headers: ProducedHeaders = [
+            (name, content) for name, content in message.headers() or () if not name.startswith("__dlq.")
+        ]
         chosen.append(Outgoing(topic, value, key, -1, headers))
     return len(send(connection, chosen)) if chosen else 0
 
 
-def _read(connection: Connection, topic: str, partition: int, first: int, count: int) -> list[Any]:
+def _read(connection: Connection, topic: str, partition: int, first: int, count: int) -> list[ConsumedRecord]:
     reader = Reader(connection, Selection([topic], (partition,), Position(first), None))
-    found: list[Any] = []
+    found: list[ConsumedRecord] = []
     try:
         reader.begin()
         for batch in reader.batches(min(count, _BATCH)):

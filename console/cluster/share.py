@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.admin_calls import EARLIEST, LATEST, check, config_values, partition_offsets
 from ...cli.client.errors import NOT_FOUND, CommandError, Misused
@@ -12,11 +12,16 @@ from ...cli.client.wire_requests import ask, coordinator_now
 from ...cli.groups.offsets import topics_of
 from ...cli.records.positions import BEGINNING, END, Position
 
+if TYPE_CHECKING:
+    from ...cli.client.admin import AdminClient
+    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+
+
 _QUEUE = "errors.deadletterqueue.topic.name"
 Place = tuple[str, int]
 
 
-def share_targets(admin: Any, before: Mapping[Place, int], topic: str, to: Position) -> dict[Place, int]:
+def share_targets(admin: AdminClient, before: Mapping[Place, int], topic: str, to: Position) -> dict[Place, int]:
     """Offsets that a reset gives, within what the logs have."""
     name = topic.partition(":")[0]
     topics = topics_of(admin, [name] if name else sorted({one for one, _ in before}))
@@ -36,7 +41,7 @@ def share_targets(admin: Any, before: Mapping[Place, int], topic: str, to: Posit
     return {place: min(max(offset, first[place]), last[place]) for place, offset in wanted.items()}
 
 
-def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:
+def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
     """Raises CommandError for a group with members."""
     from ...protocol.messages.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
@@ -44,7 +49,7 @@ def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) ->
         AlterShareGroupOffsetsRequestTopic,
     )
 
-    by_topic: dict[str, list[Any]] = defaultdict(list)
+    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = defaultdict(list)
     for (topic, partition), offset in offsets.items():
         by_topic[topic].append(AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset))
     topics = [
@@ -52,14 +57,14 @@ def alter_share_offsets(admin: Any, group: str, offsets: Mapping[Place, int]) ->
         for topic, partitions in by_topic.items()
     ]
     request = AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
-    response = ask(admin, request, coordinator_now(admin, group))
+    response: AlterShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, group))
     check(f"group {group}", response.error_code, response.error_message)
-    for topic in response.responses:
-        for one in topic.partitions:
-            check(f"group {group}, {topic.topic_name}-{one.partition_index}", one.error_code, one.error_message)
+    for result in response.responses:
+        for one in result.partitions:
+            check(f"group {group}, {result.topic_name}-{one.partition_index}", one.error_code, one.error_message)
 
 
-def queue_of(admin: Any, group: str) -> str:
+def queue_of(admin: AdminClient, group: str) -> str:
     """The topic of a share group's dead-letter queue; "" without one, and from brokers that have none."""
     found = config_values(admin, "group", group)
-    return str((found.get(_QUEUE) or {}).get("value") or "")
+    return found[_QUEUE]["value"] or "" if _QUEUE in found else ""

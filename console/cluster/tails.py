@@ -7,13 +7,17 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.records.positions import END, Position
 from ...cli.records.reading import Reader
 from .records import Passes, Query, Record, filters
 from .search import RecordReader
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ConsumedRecord
+
 
 #: Consumers of all viewers together.
 MOST_TAILS = 8
@@ -27,7 +31,7 @@ _BATCH = 100
 class _Tail:
     query: Query
     reader: Reader
-    batches: Iterator[list[Any]]
+    batches: Iterator[list[ConsumedRecord]]
     passes: list[Passes]
     used: float
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
@@ -14,6 +14,13 @@ from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
 from ..views.parts import Button, Field, Form, Page, Part, Table, Text
+
+if TYPE_CHECKING:
+    from kafka.admin import ACL, ACLFilter
+
+    from ...cli.client.admin import AdminClient
+    from ...protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
+
 
 _MOST_ROWS = 500
 _RESOURCES = ("topic", "group", "cluster", "transactional_id", "user")
@@ -43,7 +50,7 @@ def access(backend: Backend, request: Request) -> Page:
     return Page("Access", parts, "/access", below=_forms())
 
 
-def _or_reason(title: str, read: Callable[[Any], Table], admin: Any) -> Part:
+def _or_reason(title: str, read: Callable[[AdminClient], Table], admin: AdminClient) -> Part:
     """The table, or why this cluster has none: no authorizer, no permission, an older broker."""
     try:
         return read(admin)
@@ -54,7 +61,7 @@ def _or_reason(title: str, read: Callable[[Any], Table], admin: Any) -> Part:
         return Text(f"{title}: {known}")
 
 
-def _acls(admin: Any) -> Table:
+def _acls(admin: AdminClient) -> Table:
     found, error = admin.describe_acls(_filter())
     if error.errno:
         raise api_error("rules", error.errno)
@@ -75,7 +82,7 @@ def _acls(admin: Any) -> Table:
     return Table("ACLs", columns, rows, "No ACLs.", of=len(found))
 
 
-def _filter() -> Any:
+def _filter() -> ACLFilter:
     from kafka.admin import (
         ACLFilter,
         ACLOperation,
@@ -89,7 +96,7 @@ def _filter() -> Any:
     return ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, pattern)
 
 
-def _fields(one: Any) -> dict[str, str]:
+def _fields(one: ACL) -> dict[str, str]:
     pattern = one.resource_pattern
     return {
         "principal": one.principal,
@@ -102,7 +109,7 @@ def _fields(one: Any) -> dict[str, str]:
     }
 
 
-def _users(admin: Any) -> Table:
+def _users(admin: AdminClient) -> Table:
     known = sorted(admin.describe_user_scram_credentials().items())
     rows = [
         (
@@ -123,20 +130,22 @@ def _users(admin: Any) -> Table:
     return Table("Users", ("User", "Mechanism", "Iterations", ""), rows, "No users with SCRAM credentials.", of=of)
 
 
-def _quotas(admin: Any) -> Table:
+def _quotas(admin: AdminClient) -> Table:
     from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 
-    answered = admin.repeated(lambda: ask(admin, DescribeClientQuotasRequest(components=[], strict=False)))
-    check("quotas", answered.error_code, answered.error_message)
+    response: DescribeClientQuotasResponse = admin.repeated(
+        lambda: ask(admin, DescribeClientQuotasRequest(components=[], strict=False))
+    )
+    check("quotas", response.error_code, response.error_message)
     rows = []
-    for entry in (answered.entries or ())[:_MOST_ROWS]:
+    for entry in (response.entries or ())[:_MOST_ROWS]:
         entity = {one.entity_type: _DEFAULT if one.entity_name is None else one.entity_name for one in entry.entity}
         words = " ".join(f"{kind}={name}" for kind, name in sorted(entity.items(), reverse=True))
         for value in entry.values:
             fields = {"key": value.key, **entity}
             button = Button("Delete", "/access/quotas/delete", fields, f"Delete {value.key} of {words}?")
             rows.append((words, value.key, value.value, button))
-    of = sum(len(entry.values) for entry in answered.entries or ())
+    of = sum(len(entry.values) for entry in response.entries or ())
     return Table("Quotas", ("Entity", "Key", "Value", ""), rows, "No quotas.", of=of)
 
 
@@ -184,7 +193,7 @@ def _forms() -> list[Form]:
 # ---- changes
 
 
-def _acl(form: Fields) -> Any:
+def _acl(form: Fields) -> ACL:
     from kafka.admin import (
         ACL,
         ACLOperation,
@@ -251,9 +260,9 @@ def delete_user(backend: Backend, form: Fields) -> Done:
     return Done(f"The {mechanism} credentials of {name} were deleted.", "/access")
 
 
-def _check_user(name: str, answered: dict[str, str | None]) -> None:
-    if answered.get(name) is not None:
-        raise CommandError(f"user {name}: {answered[name]}")
+def _check_user(name: str, response: dict[str, str | None]) -> None:
+    if response.get(name) is not None:
+        raise CommandError(f"user {name}: {response[name]}")
 
 
 def set_quota(backend: Backend, form: Fields) -> Done:
@@ -284,7 +293,7 @@ def _alter_quota(backend: Backend, form: Fields, value: float | None) -> Done:
         ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None)],
     )
     with backend.links.admin() as admin:
-        answered = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=False))
-    for one in answered.entries:
+        response = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=False))
+    for one in response.entries:
         check("quota", one.error_code, one.error_message)
     return Done(f"{key} was {'deleted' if value is None else 'set'}.", "/access")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
@@ -14,14 +14,18 @@ from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..views.formats import NONE, age, number, size
 from ..views.parts import Badge, Facts, Link, Page, Table, Text
-from .paging import listed, paged, path_to
+from .paging import SortKey, listed, paged, path_to
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import LogDirectory
+
 
 #: Rows of the replicas that are out of sync.
 _MOST_REPLICAS = 20
 
 
 #: Columns by which the list sorts.
-_KEYS: dict[str, Callable[[BrokerRow], Any]] = {
+_KEYS: dict[str, Callable[[BrokerRow], SortKey]] = {
     "Broker": lambda one: one.broker,
     "Address": lambda one: (one.host, one.port),
     "Rack": lambda one: one.rack,
@@ -70,7 +74,7 @@ def broker(backend: Backend, request: Request) -> Page:
         ],
     )
     if node in backend.away:
-        words = f"Broker {node} does not answer. Start it to see its log directories and configs."
+        words = f"Broker {node} does not respond. Start it to see its log directories and configs."
         return Page(f"Broker {node}", [facts, Text(words, "bad")], "/brokers")
     with backend.links.admin() as admin:
         directories = admin.describe_log_dirs(None, [node])[0]["log_dirs"]
@@ -102,10 +106,10 @@ def broker(backend: Backend, request: Request) -> Page:
 def _state(row: BrokerRow, away: frozenset[int]) -> Badge:
     if row.broker not in away:
         return Badge("running", "good")
-    return Badge("fenced" if row.fenced else "no answer", "bad")
+    return Badge("fenced" if row.fenced else "no response", "bad")
 
 
-def _directories(directories: list[dict[str, Any]]) -> Table:
+def _directories(directories: list[LogDirectory]) -> Table:
     rows = []
     for one in directories:
         held = [partition for topic in one["topics"] for partition in topic["partitions"]]
@@ -122,7 +126,7 @@ def _directories(directories: list[dict[str, Any]]) -> Table:
     return Table("Log directories", ("Directory", "State", "Replicas", "Bytes", "Disk", "Free"), rows)
 
 
-def _largest(directories: list[dict[str, Any]]) -> Table:
+def _largest(directories: list[LogDirectory]) -> Table:
     replicas = [
         (topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], directory["log_dir"])
         for directory in directories

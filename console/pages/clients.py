@@ -90,10 +90,10 @@ def _subscriptions(backend: Backend) -> Part:
 
 
 def _samples(address: str) -> Iterator[tuple[str, str, float]]:
-    """Names, labels and values of a node's /metrics; nothing from a node that does not answer."""
+    """Names, labels and values of a node's /metrics; nothing from a node that does not respond."""
     try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:
-            text = answer.read(_MOST_METRICS_BYTES).decode(errors="replace")
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response:
+            text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
     except (OSError, ValueError):
         return
     for line in text.splitlines():

@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -17,6 +17,10 @@ from ..backend import Backend
 from ..cluster.records import Query, Record
 from ..views.documents import field_of
 from .searching import columns_of
+
+if TYPE_CHECKING:
+    from ...cli.records.writing import Writer
+
 
 FORMATS = ("JSON", "CSV", "Parquet")
 _TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
@@ -41,6 +45,12 @@ class _Row:
 
     def offset(self) -> int:
         return self._one.offset
+
+    def key(self) -> bytes | None:
+        return None if self._one.key is None else self._one.key.encode(errors="replace")
+
+    def value(self) -> bytes | None:
+        return None if self._one.value is None else self._one.value.encode(errors="replace")
 
     def timestamp(self) -> tuple[int, int]:
         return (1, self._one.timestamp_ms)
@@ -71,7 +81,7 @@ def download(backend: Backend, request: Request, query: Query) -> Response:
 def _written(backend: Backend, query: Query, columns: list[str], form: str, file: IO[bytes]) -> tuple[int, bool]:
     """Returns the number of records, and whether these are all."""
     try:
-        writer = writer_of(form, None, cast("Any", file))
+        writer = writer_of(form, None, cast("BinaryIO", file))
     except ImportError:
         raise CommandError("Parquet needs pyarrow where the console runs: pip install 'odradek[parquet]'") from None
     count, deadline, is_whole = 0, time.monotonic() + MOST_SECONDS, True
@@ -86,7 +96,7 @@ def _written(backend: Backend, query: Query, columns: list[str], form: str, file
     return count, is_whole
 
 
-def _write(writer: Any, records: Sequence[Record], columns: list[str]) -> None:
+def _write(writer: Writer, records: Sequence[Record], columns: list[str]) -> None:
     values = [{path: field_of(one.document, path) for path in columns} if columns else one.document for one in records]
     writer.write([_Row(one) for one in records], [one.key_document for one in records], values)
 

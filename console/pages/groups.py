@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 
@@ -20,10 +19,10 @@ from ..cluster.groups import CoordinatorAway, Group, described, share_offsets
 from ..cluster.model import GroupRow, History
 from ..cluster.share import alter_share_offsets, share_targets
 from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
+from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
 from ..views.sparkline import chart, scaled_sparkline
 from ..views.topology import graph
-from .paging import listed, name_in, paged, path_to
+from .paging import SortKey, listed, name_in, paged, path_to
 from .topics import confirmed
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}
@@ -32,7 +31,7 @@ KINDS = ("", "classic", "consumer", "share", "streams")
 
 
 #: Columns of the list, and what it sorts by.
-_KEYS: dict[str, Callable[[GroupRow], Any]] = {
+_KEYS: dict[str, Callable[[GroupRow], SortKey]] = {
     "Group": lambda one: one.group,
     "Kind": lambda one: one.kind,
     "State": lambda one: one.state,
@@ -146,7 +145,7 @@ def _lag_table(name: str, behind: list[Lag], history: History, column: str) -> T
     return Table(title, columns, rows, "No offsets yet.", of=len(behind))
 
 
-def _over_time(history: History, group: str, topic: str, partition: int) -> list[Any]:
+def _over_time(history: History, group: str, topic: str, partition: int) -> list[Drawing | str]:
     return scaled_sparkline(history.values(f"lag/{group}/{topic}/{partition}"), "Lag")
 
 
@@ -240,7 +239,7 @@ def delete(backend: Backend, form: Fields) -> Done:
     name = form["group"]
     confirmed(form, name)
     with backend.links.admin() as admin:
-        result: Any = admin.delete_groups([name])[name]
+        result = admin.delete_groups([name])[name]
     if result != "OK":
         hint = "; stop its members first" if "NonEmpty" in result else ""
         raise CommandError(f"group {name}: {result.removesuffix('Error')}{hint}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -18,10 +20,14 @@ from ..cluster.search import MOST_SECONDS, SLICE_SECONDS, Found, edges_text
 from ..cluster.sending import Outgoing, send
 from ..views.documents import field_of, paths_of
 from ..views.formats import number, numbers
-from ..views.parts import Bar, Code, Field, Form, Link, Moment, Page, Pages, Part, Progress, Table, Text
+from ..views.parts import Bar, Cell, Code, Field, Form, Link, Moment, Page, Pages, Part, Progress, Table, Text
 from .downloads import FORMATS, download
 from .paging import number_of, path_to
 from .searching import address_of, columns_of, query_of, reversed_query, search_form
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ProducedHeaders
+
 
 _MOST_CHARACTERS = 400
 _TAIL_S = 1
@@ -119,7 +125,7 @@ def unread(topic: str, found: Found) -> list[Part]:
     """Names offsets that partitions do not have, partitions that were not read, and the brokers that could lead them."""
     notes = [f"{line[0].upper()}{line[1:]}." for line in found.notes]
     notes += [
-        f"{topic}-{partition} has no leader that answers: start one of the brokers {numbers(replicas)}."
+        f"{topic}-{partition} has no leader that responds: start one of the brokers {numbers(replicas)}."
         for partition, replicas in list(found.leaderless.items())[:_MOST_UNREAD]
     ]
     return [Text(note, "bad") for note in notes]
@@ -156,7 +162,8 @@ def command(query: Query) -> str:
 
 def records_table(records: list[Record], columns: list[str]) -> Table:
     """The value stands in one column, or in one for each of the fields in `columns`."""
-    rows, opens = [], []
+    rows: list[Sequence[Cell]] = []
+    opens = []
     for one in records:
         at = path_to("topics", one.topic, "messages", one.partition, one.offset)
         values = [cut(found) if (found := field_of(one.document, path)) is not None else "" for path in columns]
@@ -212,7 +219,7 @@ def _writing(query: Query) -> Form:
 
 def produce(backend: Backend, form: Fields) -> Done:
     topic = required(form, "topic")
-    headers = _headers(form.get("headers", ""))
+    headers: ProducedHeaders = [*_headers(form.get("headers", ""))]
     key = form.get("key", "")
     # Browsers send line breaks of forms as CR LF.
     value = None if form.get("null") else form.get("value", "").replace("\r\n", "\n").encode()

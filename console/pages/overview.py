@@ -21,7 +21,7 @@ def overview(backend: Backend, request: Request) -> Page:
     fenced, silent = sum(one.fenced for one in found.brokers), sum(one.silent for one in found.brokers)
     internal = sum(one.internal for one in found.topics)
     words = f"{len(found.brokers) - fenced - silent} running, {fenced} fenced"
-    words += f", {silent} without an answer" if silent else ""
+    words += f", {silent} without a response" if silent else ""
     state = Facts(
         "Cluster",
         [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Union
 from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
@@ -13,10 +13,18 @@ from ...cli.client.errors import Misused
 from ..views.lists import sorting
 from ..views.parts import Field, Form, Pages, Table
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
+
+    from ..views.parts import Cell
+
+
 ROWS = 50
 LIST = "list"
 _MOST_SEARCH = 200
 T = TypeVar("T")
+#: A value of a column; None comes last.
+SortKey = Union["SupportsRichComparison", None]
 
 
 def paged(
@@ -24,7 +32,7 @@ def paged(
     rows: Sequence[T],
     name_of: Callable[[T], str],
     what: str,
-    keys: Mapping[str, Callable[[T], Any]] = MappingProxyType({}),
+    keys: Mapping[str, Callable[[T], SortKey]] = MappingProxyType({}),
 ) -> tuple[Sequence[T], Form, Pages]:
     """The rows of the page that `?q=` and `?page=` choose, the form of the search, and links to the other pages. `keys`:
     the columns by which `?sort=` sorts all rows; a key of None comes last.
@@ -58,15 +66,16 @@ def paged(
     return chosen, search, Pages(words, before, after)
 
 
-def listed(columns: Sequence[str], rows: Sequence[Any], empty: str, keys: Iterable[str]) -> Table:
+def listed(columns: Sequence[str], rows: Sequence[Sequence[Cell]], empty: str, keys: Iterable[str]) -> Table:
     """The table of `paged` rows."""
     return Table("", columns, rows, empty, is_paged=True, sortable=tuple(keys), id=LIST)
 
 
-def _sorted(rows: Sequence[T], key: Callable[[T], Any], *, descending: bool) -> list[T]:
-    present = [row for row in rows if key(row) is not None]
-    missing = [row for row in rows if key(row) is None]
-    return sorted(present, key=key, reverse=descending) + missing
+def _sorted(rows: Sequence[T], key: Callable[[T], SortKey], *, descending: bool) -> list[T]:
+    keyed = [(key(row), row) for row in rows]
+    present = [(value, row) for value, row in keyed if value is not None]
+    present.sort(key=lambda one: one[0], reverse=descending)
+    return [row for _, row in present] + [row for value, row in keyed if value is None]
 
 
 def here(request: Request) -> str:

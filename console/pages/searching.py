@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -148,7 +147,7 @@ def _column_fields(chosen: list[str], paths: list[str]) -> list[Field]:
     return [Field("column", "Columns from fields of the values", "\n".join(chosen), "checks", options)]
 
 
-def address_of(request: Request, **more: Any) -> str:
+def address_of(request: Request, **more: object) -> str:
     """The page's search with other parameters; None leaves one out."""
     kept = [
         (name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 
@@ -18,10 +17,10 @@ from ..cluster.share import queue_of
 from ..views.formats import NONE
 from ..views.parts import Badge, Field, Form, Link, Moment, Page, Table, Text
 from .messages import cut, unread
-from .paging import listed, number_of, paged, path_to
+from .paging import SortKey, listed, number_of, paged, path_to
 
 #: Columns by which the list sorts.
-_KEYS: dict[str, Callable[[GroupRow], Any]] = {"Group": lambda one: one.group, "State": lambda one: one.state}
+_KEYS: dict[str, Callable[[GroupRow], SortKey]] = {"Group": lambda one: one.group, "State": lambda one: one.state}
 
 
 def queues(backend: Backend, request: Request) -> Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
@@ -26,11 +26,15 @@ from ..backend import Backend
 from ..cluster.model import TopicRow
 from ..cluster.rates import Rates
 from ..views.formats import NONE, number, numbers, size
-from ..views.parts import Badge, Bar, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
+from ..views.parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
 from ..views.replicas import replicas_drawn
 from ..views.sparkline import chart
 from ..views.units import in_unit_of, with_unit
-from .paging import here, listed, number_of, paged, path_to
+from .paging import SortKey, here, listed, number_of, paged, path_to
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import AdminClient, ConfigValue, Partition, Topic, TopicOptions
+
 
 #: Partitions on one page of a topic.
 _PARTITIONS = 100
@@ -38,7 +42,7 @@ _NEW_TOPIC_S, _NEW_TOPIC_POLL_S = 5.0, 0.1
 
 
 #: Columns of the list, and what it sorts by.
-_KEYS: dict[str, Callable[[TopicRow], Any]] = {
+_KEYS: dict[str, Callable[[TopicRow], SortKey]] = {
     "Topic": lambda one: one.name,
     "Partitions": lambda one: one.partitions,
     "Replicas": lambda one: one.replicas,
@@ -101,8 +105,9 @@ def topic(backend: Backend, request: Request) -> Page:
         found = _described(admin, name, is_new=FLASH_COOKIE in request.cookies)
         first = max(0, number_of(request, "page", 0)) * _PARTITIONS
         shown = found["partitions"][first : first + _PARTITIONS]
-        asked, away = [{"name": name, "partitions": shown}], backend.away
-        begins, ends = (partition_offsets(admin, asked, at, without=away) for at in (EARLIEST, LATEST))
+        asked: Topic = {**found, "partitions": shown}
+        away = backend.away
+        begins, ends = (partition_offsets(admin, [asked], at, without=away) for at in (EARLIEST, LATEST))
         sizes = _sizes(admin, name, [one for one in shown if one["leader_id"] not in away])
         configs = config_values(admin, "topic", name)
     rates = backend.rates.note(name, first, {index: end for (_, index), end in ends.items()}, sizes)
@@ -143,7 +148,7 @@ def topic(backend: Backend, request: Request) -> Page:
     )
 
 
-def _index(partition: dict[str, Any]) -> int:
+def _index(partition: Partition) -> int:
     return int(partition["partition_index"])
 
 
@@ -160,7 +165,7 @@ def _readers(backend: Backend, name: str) -> Table:
     return Table("Groups that read it", ("Group", "Kind", "State", "Lag here"), rows, "No group has offsets here.")
 
 
-def _described(admin: Any, name: str, *, is_new: bool) -> dict[str, Any]:
+def _described(admin: AdminClient, name: str, *, is_new: bool) -> Topic:
     """Returns the topic. A broker may not have the metadata of a topic that a viewer has just made."""
     deadline = time.monotonic() + (_NEW_TOPIC_S if is_new else 0)
     while True:
@@ -184,19 +189,19 @@ def _partition_pages(request: Request, count: int, first: int) -> list[Pages]:
 
 def _partition(
     name: str,
-    one: dict[str, Any],
+    one: Partition,
     begins: dict[tuple[str, int], int],
     ends: dict[tuple[str, int], int],
     sizes: dict[int, int],
     rates: Rates,
     brokers: list[int],
     away: frozenset[int],
-) -> list[Any]:
+) -> list[Cell]:
     index = one["partition_index"]
     place = (name, index)
     isr, replicas = one["isr_nodes"], one["replica_nodes"]
-    leader: Any = one["leader_id"]
-    if leader < 0:
+    leader: Cell = one["leader_id"]
+    if one["leader_id"] < 0:
         leader = Badge("none", "bad")
     elif leader != replicas[0]:
         leader = Badge(f"{leader}, not preferred", "plain")
@@ -215,8 +220,8 @@ def _partition(
     ]
 
 
-def _sizes(admin: Any, name: str, partitions: list[dict[str, Any]]) -> dict[int, int]:
-    """Bytes of the leaders' replicas. Brokers that do not answer are left out."""
+def _sizes(admin: AdminClient, name: str, partitions: list[Partition]) -> dict[int, int]:
+    """Bytes of the leaders' replicas. Brokers that do not respond are left out."""
     from kafka.errors import KafkaError
 
     leaders = {one["partition_index"]: one["leader_id"] for one in partitions if one["leader_id"] >= 0}
@@ -224,10 +229,10 @@ def _sizes(admin: Any, name: str, partitions: list[dict[str, Any]]) -> dict[int,
     for node in sorted(set(leaders.values())):
         held = [index for index, leader in leaders.items() if leader == node]
         try:
-            answered = admin.describe_log_dirs({name: held}, [node])
+            response = admin.describe_log_dirs({name: held}, [node])
         except KafkaError:
             continue
-        for directory in answered[0]["log_dirs"]:
+        for directory in response[0]["log_dirs"]:
             for topic in directory["topics"]:
                 for one in topic["partitions"]:
                     if not one["is_future_key"]:
@@ -249,7 +254,7 @@ _CHOICES = {
 }
 
 
-def _config_table(name: str, configs: dict[str, dict[str, Any]]) -> Table:
+def _config_table(name: str, configs: dict[str, ConfigValue]) -> Table:
     """Configs that differ from their default first. Each row has a form, whose empty value is the default."""
     rows = sorted(configs.items(), key=lambda one: (not _differs(*one), one[0]))
     shown = [
@@ -266,7 +271,7 @@ def _config_table(name: str, configs: dict[str, dict[str, Any]]) -> Table:
     return Table("Configs", ("Key", "Value", "Reads as", "Differs", "Default", "Source"), shown)
 
 
-def _config_form(name: str, key: str, value: dict[str, Any]) -> Any:
+def _config_form(name: str, key: str, value: ConfigValue) -> Cell:
     if value["is_sensitive"] or value.get("read_only"):
         return HIDDEN if value["is_sensitive"] else value["value"]
     now = str(value["value"] if value["value"] is not None else "")
@@ -281,11 +286,11 @@ def _config_form(name: str, key: str, value: dict[str, Any]) -> Any:
     return Form("", f"{path_to('topics', name)}/config", [Field("name", "", key, "hidden"), field], "Set")
 
 
-def _differs(key: str, value: dict[str, Any]) -> bool:
+def _differs(key: str, value: ConfigValue) -> bool:
     return bool(value["config_source"] != "DEFAULT_CONFIG" and value["value"] != _default_of(key, value))
 
 
-def _default_of(key: str, value: dict[str, Any]) -> str:
+def _default_of(key: str, value: ConfigValue) -> str:
     """The value without the topic's own: of the broker's configuration, or Kafka's."""
     own = "DYNAMIC_TOPIC_CONFIG"
     for one in value.get("synonyms") or ():
@@ -336,7 +341,7 @@ def confirmed(form: Fields, name: str) -> None:
 def create(backend: Backend, form: Fields) -> Done:
     name = required(form, "name")
     lines = [line.strip() for line in form.get("configs", "").splitlines() if line.strip()]
-    options = {
+    options: TopicOptions = {
         "num_partitions": whole(form, "partitions", -1, 1),
         "replication_factor": whole(form, "replicas", -1, 1),
         "configs": pairs(lines, "configs"),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
 from ...cli.client.errors import UNREACHABLE, CommandError
-from ...cli.transactions.hanging import open_transactions
+from ...cli.transactions.hanging import OpenTransaction, open_transactions
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
 from ..views.formats import NONE, age
 from ..views.parts import Badge, Button, Form, Link, Page, Table, Text
 from ..views.parts import Field as Input
-from .paging import listed, paged, path_to
+from .paging import SortKey, listed, paged, path_to
+
+if TYPE_CHECKING:
+    from ...cli.client.admin import TransactionListing
+
 
 _TONES = {"Ongoing": "warn", "CompleteCommit": "good", "CompleteAbort": "plain"}
 _OPEN = ("Ongoing", "PrepareAbort")
@@ -23,13 +27,19 @@ _OPEN = ("Ongoing", "PrepareAbort")
 _MOST_PARTITIONS = 2000
 
 
+#: A transaction after the broker that coordinates it.
+Coordinated = tuple[int, "TransactionListing"]
 #: Columns by which the list sorts.
-_KEYS: dict[str, Callable[[Any], Any]] = {
+_KEYS: dict[str, Callable[[Coordinated], SortKey]] = {
     "Transactional id": lambda one: str(one[1].transactional_id),
     "Producer": lambda one: one[1].producer_id,
     "State": lambda one: str(one[1].state.value),
     "Coordinator": lambda one: one[0],
 }
+
+
+def _id_of(one: Coordinated) -> str:
+    return one[1].transactional_id
 
 
 def transactions(backend: Backend, request: Request) -> Page:
@@ -38,9 +48,8 @@ def transactions(backend: Backend, request: Request) -> Page:
         asked = [one["broker_id"] for one in admin.describe_cluster()["brokers"] if one["broker_id"] not in away]
         known = admin.list_transactions(broker_ids=asked)
         known_ids = [(broker, one) for broker, found in sorted(known.items()) for one in found]
-        known_ids.sort(key=lambda one: str(one[1].transactional_id))
-        named: Callable[[Any], str] = lambda one: str(one[1].transactional_id)  # noqa: E731
-        chosen, search, pages = paged(request, known_ids, named, "transactional ids", _KEYS)
+        known_ids.sort(key=_id_of)
+        chosen, search, pages = paged(request, known_ids, _id_of, "transactional ids", _KEYS)
         details = admin.describe_transactions([one.transactional_id for _, one in chosen]) if chosen else {}
     rows = []
     for broker, one in chosen:
@@ -117,9 +126,9 @@ def hanging(backend: Backend, request: Request) -> Page:
     )
 
 
-def _state_badge(one: dict[str, Any]) -> Badge:
+def _state_badge(one: OpenTransaction) -> Badge:
     if one["hangs"] is None:
-        return Badge("unknown: not every coordinator answers", "warn")
+        return Badge("unknown: not every coordinator responds", "warn")
     return Badge("hangs", "bad") if one["hangs"] else Badge(f"of {one['transactional_id']}", "good")
 
 
@@ -127,14 +136,14 @@ def _missing(backend: Backend) -> list[Text]:
     """Names silent brokers. When the controller has fenced them, other brokers coordinate and lead in their place."""
     silent = [str(one.broker) for one in backend.snapshot.brokers if one.silent]
     return (
-        [Text(f"No answer from broker {', '.join(silent)}: its transactions are missing here.", "bad")]
+        [Text(f"No response from broker {', '.join(silent)}: its transactions are missing here.", "bad")]
         if silent
         else []
     )
 
 
-def _abort_button(one: dict[str, Any]) -> Button:
-    fields = {name: str(one[name]) for name in ("topic", "partition", "producer_id")}
+def _abort_button(one: OpenTransaction) -> Button:
+    fields = {"topic": one["topic"], "partition": str(one["partition"]), "producer_id": str(one["producer_id"])}
     place = f"{one['topic']}-{one['partition']}"
     return Button("Abort", "/transactions/abort-hanging", fields, f"Abort the hanging transaction in {place}?")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from .parts import Node
 from .texts import is_drawn, json_text
@@ -14,15 +13,15 @@ _MOST_PATHS, _MOST_PATH_DEPTH = 60, 4
 _HEX_COLUMNS, MOST_HEX_BYTES = 16, 16_384
 
 
-def tree(value: Any, name: str = "") -> Node:
+def tree(value: object, name: str = "") -> Node:
     """A document with more than MOST_NODES values is cut; its text is whole."""
     return _node(name, value, 0, [MOST_NODES])
 
 
-def _node(name: str, value: Any, depth: int, left: list[int]) -> Node:
+def _node(name: str, value: object, depth: int, left: list[int]) -> Node:
     left[0] -= 1
     if isinstance(value, dict | list):
-        pairs: Iterable[tuple[str, Any]] = (
+        pairs: Iterable[tuple[str, object]] = (
             ((str(key), one) for key, one in value.items())
             if isinstance(value, dict)
             else ((str(index), one) for index, one in enumerate(value))
@@ -40,12 +39,12 @@ def _node(name: str, value: Any, depth: int, left: list[int]) -> Node:
     return Node(name, _leaf(value), _type_of(value))
 
 
-def _leaf(value: Any) -> str:
+def _leaf(value: object) -> str:
     text = json_text(value)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
-def _type_of(value: Any) -> str:
+def _type_of(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -65,7 +64,7 @@ def hex_dump(data: bytes) -> str:
     return "\n".join(lines)
 
 
-def field_of(document: Any, path: str) -> str | None:
+def field_of(document: object, path: str) -> str | None:
     """The value at a path of names between dots, as a text; None without one."""
     if not isinstance(document, dict):
         return None
@@ -78,7 +77,7 @@ def field_of(document: Any, path: str) -> str | None:
     return field_of(document.get(name), rest) if rest else None
 
 
-def paths_of(documents: Iterable[Any]) -> list[str]:
+def paths_of(documents: Iterable[object]) -> list[str]:
     """Paths of the fields of objects, without objects themselves, in the order in which they appear."""
     found: dict[str, None] = {}
     for document in documents:
@@ -88,7 +87,7 @@ def paths_of(documents: Iterable[Any]) -> list[str]:
     return list(found)[:_MOST_PATHS]
 
 
-def _collect(value: Any, prefix: str, depth: int, found: dict[str, None]) -> None:
+def _collect(value: object, prefix: str, depth: int, found: dict[str, None]) -> None:
     if not isinstance(value, dict) or depth >= _MOST_PATH_DEPTH or len(found) >= _MOST_PATHS:
         return
     for name, one in value.items():

@@ -5,17 +5,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from .formats import Figure
-from .parts import Badge, Drawing, Form, Link, Moment, Table
+from .parts import Badge, Cell, Drawing, Form, Link, Moment, Table
 
 #: A table of one row has no field to filter it.
 FILTER_FROM = 2
 _MOST_FILTER = 200
+#: The cells of a row, and the address that it opens.
+Row = tuple[Sequence["Cell"], str]
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -34,7 +35,7 @@ class Arranged:
 
     id: str
     headings: list[Heading]
-    rows: list[Any]
+    rows: list[Sequence[Cell]]
     opens: list[str]
     count: str
     filter_name: str
@@ -98,12 +99,12 @@ def _is_numeric(table: Table, column: str) -> bool:
     return any(sort_key(row[index])[0] == 0 for row in table.rows[:3])
 
 
-def _filtered(rows: list[Any], text: str) -> list[Any]:
+def _filtered(rows: list[Row], text: str) -> list[Row]:
     wanted = text.lower()
     return [one for one in rows if any(wanted in text_of(cell).lower() for cell in one[0])] if wanted else rows
 
 
-def _sorted(rows: list[Any], table: Table, column: str, descending: bool) -> list[Any]:
+def _sorted(rows: list[Row], table: Table, column: str, descending: bool) -> list[Row]:
     if column not in table.columns:
         return rows
     index = list(table.columns).index(column)
@@ -112,7 +113,7 @@ def _sorted(rows: list[Any], table: Table, column: str, descending: bool) -> lis
     return sorted(present, key=lambda one: sort_key(one[0][index]), reverse=descending) + missing
 
 
-def text_of(cell: Any) -> str:
+def text_of(cell: Cell) -> str:
     if isinstance(cell, Link | Badge | Drawing):
         return cell.text
     if isinstance(cell, list | tuple):
@@ -122,7 +123,7 @@ def text_of(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-def sort_key(cell: Any) -> tuple[int, float, str]:
+def sort_key(cell: Cell) -> tuple[int, float, str]:
     """Numbers before texts; a cell without a value is last in both orders."""
     if isinstance(cell, Moment):
         return (0, float(cell.timestamp_ms), "")

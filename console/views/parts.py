@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias, Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Moment:
     is_utc: bool = False
 
 
-Cell = Any
+Cell: TypeAlias = "Union[str, float, Link, Badge, Drawing, Button, Moment, Form, Sequence[Cell], None]"
 """Text, a number, None, a part of the above, a Form of one line, or a list of these."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .formats import number
 from .parts import Chart, Drawing
@@ -31,7 +30,7 @@ def sparkline(values: Sequence[float], name: str, width: int = _WIDTH, height: i
     )
 
 
-def scaled_sparkline(values: Sequence[float], name: str) -> list[Any]:
+def scaled_sparkline(values: Sequence[float], name: str) -> list[Drawing | str]:
     """A small line of a table's cell, and the top of its scale."""
     return [sparkline(values, name, _CELL_WIDTH, _CELL_HEIGHT), f"0 to {number(max(values, default=0.0))}"]
 

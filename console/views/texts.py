@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import unicodedata
-from typing import Any
 
 #: Categories of characters that no font draws: control characters, surrogates, private and unassigned ones.
 _NOT_DRAWN = frozenset(("Cc", "Cs", "Co", "Cn"))
@@ -27,7 +26,7 @@ def is_drawn(text: str) -> bool:
     )
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
+def json_text(value: object, indent: int | None = None) -> str:
     """JSON whose texts have characters that no font draws as escapes."""
     text = json.dumps(value, ensure_ascii=False, default=_for_json, indent=indent)
     return escaped(text)
@@ -40,6 +39,6 @@ def escaped(text: str) -> str:
     return "".join(one if one in _SPACES or is_drawn(one) else json.dumps(one)[1:-1] for one in text)
 
 
-def _for_json(content: Any) -> str:
+def _for_json(content: object) -> str:
     """Avro has bytes, dates and decimals, which JSON has not."""
     return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)

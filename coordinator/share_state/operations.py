@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
@@ -145,12 +145,30 @@ def validate(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> 
 # The responses of the persister's requests, which all have the same form: topics and their partitions.
 
 
+#: A structure of the messages of one API. Its fields depend on the API.
+Structure = Callable[..., Any]
+ShareStateRequest = Union[
+    delete_share_group_state.DeleteShareGroupStateRequest,
+    initialize_share_group_state.InitializeShareGroupStateRequest,
+    read_share_group_state.ReadShareGroupStateRequest,
+    read_share_group_state_summary.ReadShareGroupStateSummaryRequest,
+    write_share_group_state.WriteShareGroupStateRequest,
+]
+ShareStateResponse = Union[
+    delete_share_group_state.DeleteShareGroupStateResponse,
+    initialize_share_group_state.InitializeShareGroupStateResponse,
+    read_share_group_state.ReadShareGroupStateResponse,
+    read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
+    write_share_group_state.WriteShareGroupStateResponse,
+]
+
+
 class Form(NamedTuple):
-    topic: Any
-    partition: Any
-    response: Any
-    result: Any
-    partition_result: Any
+    topic: Structure
+    partition: Structure
+    response: Structure
+    result: Structure
+    partition_result: Structure
 
 
 FORMS: dict[type[Message], Form] = {
@@ -192,7 +210,7 @@ FORMS: dict[type[Message], Form] = {
 }
 
 
-def only_partition(request: Any) -> tuple[bytes, Any]:
+def only_partition(request: ShareStateRequest) -> tuple[bytes, Any]:
     """Returns the topic id and the partition data of a request for one partition."""
     (topic,) = request.topics
     (partition,) = topic.partitions

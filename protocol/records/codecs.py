@@ -13,13 +13,16 @@ import struct
 import zlib
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cramjam
 
 from ..varint import Buffer
 from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 from .errors import CorruptBatch, TooLargeDecompressed
+
+if TYPE_CHECKING:
+    from .compression import Writable
 
 
 def _optional(name: str) -> Any:
@@ -117,7 +120,7 @@ def decompress(compression: Compression, data: Buffer, limit: int = MAX_DECOMPRE
         raise CorruptBatch(f"{compression.name.lower()} data is damaged: {error}") from None
 
 
-def decompress_into(compression: Compression, data: Buffer, out: Any) -> int:
+def decompress_into(compression: Compression, data: Buffer, out: Writable) -> int:
     """Decompresses `data` to the start of the writable buffer `out`. Returns the size of the result.
 
     It is stricter than `decompress`: it accepts one lz4 frame of independent blocks or one gzip member, as only these
@@ -143,7 +146,7 @@ def unpack(compression: int, data: Buffer, room: memoryview) -> Buffer:
     return room[: decompress_into(Compression(compression), data, room)]
 
 
-def _gzip_into(data: Buffer, out: Any) -> int:
+def _gzip_into(data: Buffer, out: Writable) -> int:
     if isal_zlib is not None and len(out) <= _MOST_BY_ISAL_BYTES:
         payload = _gzip_by_isal(data, len(out))
         memoryview(out)[: len(payload)] = payload
@@ -167,8 +170,8 @@ def _gzip_by_isal(data: Buffer, limit: int) -> bytes:
     return made
 
 
-def _by_kernel(codec: str, decompress_into: Callable[[Any, Any], int]) -> Callable[[Buffer, Any], int]:
-    def into(data: Buffer, out: Any) -> int:
+def _by_kernel(codec: str, decompress_into: Callable[[Buffer, Writable], int]) -> Callable[[Buffer, Writable], int]:
+    def into(data: Buffer, out: Writable) -> int:
         made = decompress_into(data, out)
         if made < 0:
             raise _too_large(codec, len(out)) if made == _NO_ROOM else CorruptBatch(f"{codec} data is damaged")
@@ -177,7 +180,7 @@ def _by_kernel(codec: str, decompress_into: Callable[[Any, Any], int]) -> Callab
     return into
 
 
-def pure_snappy_into(data: Buffer, out: Any) -> int:
+def pure_snappy_into(data: Buffer, out: Writable) -> int:
     view, room = memoryview(data), memoryview(out)
     if view[:8] != _XERIAL_MAGIC:
         return _snappy_block_into(view, room)
@@ -207,7 +210,7 @@ def _snappy_block_into(block: memoryview, room: memoryview) -> int:
     return made
 
 
-def pure_lz4_into(data: Buffer, out: Any) -> int:
+def pure_lz4_into(data: Buffer, out: Writable) -> int:
     _check_lz4_frame(data)
     made: int = cramjam.lz4.decompress_into(data, out)
     return made
@@ -233,7 +236,7 @@ def _check_lz4_frame(data: Buffer) -> None:
         raise CorruptBatch("lz4 data does not end with its first frame")
 
 
-def _zstd_into(data: Buffer, out: Any) -> int:
+def _zstd_into(data: Buffer, out: Writable) -> int:
     # For Java, empty data has no frame and no records.
     made: int = cramjam.zstd.decompress_into(data, out) if len(data) else 0
     return made
@@ -339,7 +342,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> Buffer:
     return _grown("zstd", cramjam.zstd.decompress_into, data, limit)
 
 
-def _grown(codec: str, decompress_into: Callable[[Any, Any], int], data: Buffer, limit: int) -> Buffer:
+def _grown(codec: str, decompress_into: Callable[[Buffer, Writable], int], data: Buffer, limit: int) -> Buffer:
     """Decompresses into a buffer that grows until the result fits, or exceeds the limit."""
     size = min(max(_SMALLEST_GUESS, len(data) * _EXPECTED_RATIO), limit)
     while True:
@@ -368,7 +371,7 @@ _DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], Buffer]] = {
     Compression.LZ4: _decompress_lz4,
     Compression.ZSTD: _decompress_zstd,
 }
-_INTO: dict[Compression, Callable[[Buffer, Any], int]] = {
+_INTO: dict[Compression, Callable[[Buffer, Writable], int]] = {
     Compression.GZIP: _gzip_into,
     Compression.SNAPPY: pure_snappy_into if _kernel_snappy is None else _by_kernel("snappy", _kernel_snappy),
     Compression.LZ4: pure_lz4_into if _kernel_lz4 is None else _by_kernel("lz4", _kernel_lz4),

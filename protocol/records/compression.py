@@ -5,12 +5,18 @@ The libraries that do the work are loaded with the first compressed batch (codec
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..varint import Buffer
 from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 
 __all__ = ["LEVELS", "MAX_DECOMPRESSED_BYTES", "Compression", "compress", "decompress", "decompress_into", "unpack"]
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    #: Takes decompressed bytes.
+    Writable = memoryview | bytearray | mmap
 
 _codecs: Any = None
 
@@ -39,7 +45,7 @@ def decompress(compression: Compression, data: Buffer, limit: int = MAX_DECOMPRE
     return decompressed
 
 
-def decompress_into(compression: Compression, data: Buffer, out: Any) -> int:
+def decompress_into(compression: Compression, data: Buffer, out: Writable) -> int:
     """Decompresses `data` to the start of the writable buffer `out`. Returns the size of the result.
 
     It is stricter than `decompress`: it accepts one lz4 frame of independent blocks or one gzip member, as only these

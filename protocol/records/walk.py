@@ -13,7 +13,7 @@ The compiled walk of the kernel (folder kernel/) replaces this one if pip had a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..varint import Buffer, encode_zigzag
 
@@ -173,7 +173,7 @@ def _timestamp(base: int, delta: int) -> int:
 
 
 def pure_walk(
-    buffer: Any,
+    buffer: Buffer,
     start: int,
     count: int,
     most_bytes: int,
@@ -214,7 +214,7 @@ raw_walk: Callable[..., tuple[int, int, int, int, int]] = pure_walk if _kernel i
 
 
 def walk(
-    buffer: Any,
+    buffer: Buffer,
     start: int,
     count: int,
     base_timestamp: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from immutables import Map
 
@@ -41,6 +41,8 @@ from ...protocol.schema import Message
 from .result import ApiError
 from .security.policies import Policies
 
+T = TypeVar("T")
+
 # Randomness as an argument: the part of `random.Random` that decisions use, so that a seed reproduces them.
 
 
@@ -51,7 +53,7 @@ class RandomSource(Protocol):
 
     def randbytes(self, count: int, /) -> bytes: ...
 
-    def shuffle(self, items: list[Any], /) -> None: ...
+    def shuffle(self, items: list[T], /) -> None: ...
 
 
 #: The six highest bits make the first base64 character. 62 is "-", which tools would take for an option.

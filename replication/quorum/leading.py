@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeVoter
@@ -18,6 +18,10 @@ from .core import Core
 from .log import ControlAt, SnapshotId
 from .roles import NEVER, Candidate, Leader, Progress, Resigned
 from .voters import BEFORE_THE_LOG, ReplicaKey, VoterSet
+
+if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
+
 
 #: The wire value of offsets that the leader does not know yet.
 UNKNOWN_OFFSET = -1
@@ -217,7 +221,8 @@ class Leading:
     ) -> None:
         core, role = self._core, self._core.role
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-        error, size, data = self.reject(asked.current_leader_epoch), 0, b""
+        error, size = self.reject(asked.current_leader_epoch), 0
+        data: Buffer = b""
         if error is ErrorCode.NONE:
             most = max(0, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
             found = core.log.read_snapshot(snapshot, asked.position, most)

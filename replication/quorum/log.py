@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Union
 
 from ...protocol.records.control import ControlRecord
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from .voters import NO_NODE, Address
+
+if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
+
 
 # Inputs and effects of a quorum replica.
 #
@@ -160,15 +164,15 @@ class ReplicatedLog(Protocol):
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None: ...
 
-    def append_fetched(self, records: Any) -> Sequence[ControlAt]:
+    def append_fetched(self, records: Buffer) -> Sequence[ControlAt]:
         """Appends the batches of a FetchResponse at the log end. Returns the control records in them."""
 
     def truncate(self, end_offset: int) -> None: ...
 
-    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, Any] | None:
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, Buffer] | None:
         """Returns (total size, bytes from `position` on); None if there is no such snapshot."""
 
-    def write_snapshot(self, snapshot: SnapshotId, position: int, data: Any) -> int:
+    def write_snapshot(self, snapshot: SnapshotId, position: int, data: Buffer) -> int:
         """Writes a fetched part and returns the position after it."""
 
     def adopt_snapshot(self, snapshot: SnapshotId) -> Sequence[ControlAt]:

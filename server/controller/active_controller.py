@@ -24,11 +24,12 @@ from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.call import set_throttle_time
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
-from .commits import Appended, Asked, ClientFields, Reply, WaitingReplies, failed_here, not_controller, replay_decision
+from .commits import Appended, Asked, ClientFields, WaitingReplies, failed_here, not_controller, replay_decision
 from .snapshots import BatchTooLarge
 from .startup import activation, new_controller
 
 if TYPE_CHECKING:
+    from ...protocol.schema import ResponseCallback
     from ...replication.controller.security.policies import Policies
     from ..access.authorization.authorization import Authorization
     from ..access.quotas.client_quotas import ClientQuotas
@@ -109,7 +110,7 @@ class ActiveController:
 
     # ---- requests
 
-    def decide(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
+    def decide(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         if not self.is_active or not self._member.leads:
             reply(not_controller(request, version))
@@ -171,9 +172,9 @@ class ActiveController:
         authorizer: Authorization,
         endpoint: ApiEndpoint | None,
         asked: Asked,
-        reply: Reply,
+        reply: ResponseCallback,
         client: ClientFields,
-    ) -> tuple[Message | None, Reply]:
+    ) -> tuple[Message | None, ResponseCallback]:
         """Returns what a client may have decided, and how to reply to it. A request that is refused is replied to.
 
         The controller's runner of the requirements.

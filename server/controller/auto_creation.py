@@ -6,15 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ...client.shown_text import shown, shown_reason
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ...protocol.schema import Message
 from ..runtime.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
+    from ...protocol.messages.create_topics import CreateTopicsResponse
     from ..runtime.log_lines import RepeatedLines
     from .commits import ClientFields
     from .driver import Submit
@@ -58,7 +58,7 @@ class AutoCreation:
         asked = [name for name in islice(self._wanted, MAX_AT_ONCE) if self._wanted[name] == client]
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in asked]
 
-        def created(response: Message) -> None:
+        def created(response: CreateTopicsResponse) -> None:
             for name in asked:
                 self._wanted.pop(name, None)
             self._log_outcome(response)
@@ -68,7 +68,7 @@ class AutoCreation:
 
         self._submit(CreateTopicsRequest(topics=topics), _VERSION, created, **client)
 
-    def _log_outcome(self, response: Any) -> None:
+    def _log_outcome(self, response: CreateTopicsResponse) -> None:
         """Logs failures, each once in a while: a client retries for a topic that cannot be created."""
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -23,11 +23,13 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Union
 
 from ...client.probes import is_gone
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from ...protocol.messages.broker_registration import BrokerRegistrationResponse
 from ...protocol.schema import Message
 from ..partitions.partitions import CORDONED_KEY
 from .registration import new_incarnation_id
@@ -35,6 +37,7 @@ from .registration import new_incarnation_id
 if TYPE_CHECKING:
     from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
     from ...protocol.messages.broker_registration import BrokerRegistrationRequest
+    from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..network.listener_set import ListenerSet
     from ..runtime.clock import Clock
@@ -58,6 +61,9 @@ LEAVING_TIMEOUT_MS = 30_000
 PROBE_CONTROLLERS_MS = 3000
 #: A connection for nothing else: the controller takes its end for the end of this process (`broker_sessions.py`).
 _PURPOSE = "lifecycle"
+
+
+LifecycleResponse = Union[BrokerHeartbeatResponse, BrokerRegistrationResponse]
 
 
 class LifecycleState(Enum):
@@ -206,7 +212,7 @@ class BrokerLifecycle:
             if not self._has_company():
                 alone.set()
 
-        def lost(_: Any) -> None:
+        def lost(_: object) -> None:
             loop.call_soon(look)
 
         def published(_: MetadataImage) -> None:
@@ -255,7 +261,7 @@ class BrokerLifecycle:
             request, version = self._heartbeat(), HEARTBEAT_VERSION
         timeout_ms: int = self._config.get("broker.session.timeout.ms") // 2
 
-        def answered(response: Any) -> None:
+        def answered(response: LifecycleResponse | None) -> None:
             if number == self._sent:
                 self._answered(response)
 
@@ -263,7 +269,7 @@ class BrokerLifecycle:
 
     # ---- requests
 
-    def _send(self, request: Message, version: int, answered: Any, timeout_ms: int) -> None:
+    def _send(self, request: Message, version: int, answered: ResponseCallback, timeout_ms: int) -> None:
         controller = self._controller
         if controller.is_active and self._broker_sessions is not None:
             self._broker_sessions.ask(request, version, answered)
@@ -287,12 +293,12 @@ class BrokerLifecycle:
 
     # ---- answers
 
-    def _answered(self, response: Any) -> None:
+    def _answered(self, response: LifecycleResponse | None) -> None:
         if response is None or response.error_code:
             self._heartbeat_failed(response)
             return
         self._last_answered_ms = self._clock.now_ms()
-        if self.broker_epoch < 0:
+        if isinstance(response, BrokerRegistrationResponse):
             self._has_epoch(response.broker_epoch)
         elif self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN:
             self._retries = 0
@@ -312,7 +318,7 @@ class BrokerLifecycle:
         self._published(self._metadata.image)
         self.send_next()
 
-    def _heartbeat_failed(self, response: Any) -> None:
+    def _heartbeat_failed(self, response: LifecycleResponse | None) -> None:
         if response is not None and response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             self._note_former_session()
         elif response is not None and response.error_code != ErrorCode.NOT_CONTROLLER:

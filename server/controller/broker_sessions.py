@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...client.probes import is_gone
 from ...metadata.image import BrokerImage
@@ -31,6 +31,8 @@ from ...replication.controller.result import RequestError
 from ...replication.controller.state import BrokerSessions
 
 if TYPE_CHECKING:
+    from ...protocol.messages.broker_registration import BrokerRegistrationResponse
+    from ...protocol.schema import ResponseCallback
     from ..network.call import ClientConnection
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
@@ -45,8 +47,6 @@ LATE_MS = 1000
 #: an embedded cluster, which have the same loop. So the controller fences brokers at a second look, after these.
 HELD_MS = 50
 SECOND_LOOK_MS = 200
-
-Reply = Callable[[Any], None]
 
 
 class BrokerSessionWatch:
@@ -101,7 +101,9 @@ class BrokerSessionWatch:
 
     # ---- requests
 
-    def ask(self, request: Message, version: int, reply: Reply, connection: ClientConnection | None = None) -> None:
+    def ask(
+        self, request: Message, version: int, reply: ResponseCallback, connection: ClientConnection | None = None
+    ) -> None:
         """Decides a registration or a heartbeat; without a connection it is this process's own."""
         controller = self._controller
         if not controller.is_active:
@@ -143,13 +145,15 @@ class BrokerSessionWatch:
         return broker.id == self._node_id and broker.epoch == self._controller.broker_epoch
 
     def _heartbeat_answered(
-        self, request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, reply: Reply
+        self, request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, reply: ResponseCallback
     ) -> None:
         if response.should_shut_down and self._controller.is_active:
             self._sessions.forget(request.broker_id)
         reply(response)
 
-    def _registration_answered(self, request: BrokerRegistrationRequest, response: Any, reply: Reply) -> None:
+    def _registration_answered(
+        self, request: BrokerRegistrationRequest, response: BrokerRegistrationResponse, reply: ResponseCallback
+    ) -> None:
         """Probes the previous incarnation of a broker that registers before that one's session expires."""
         if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             self._probe(request.broker_id)

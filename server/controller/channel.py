@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ...protocol.apis import APIS
 from ...protocol.codec import MalformedMessage, decode, encode
@@ -19,7 +19,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.internal.principal import DefaultPrincipalData
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from ...protocol.schema import Message
+from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
 from ..network.sockets import encoded_client_host
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from .commits import ClientFields
     from .driver import QuorumDriver
 
-Reply = Callable[[Any], None]
 #: Has the active controller decide a request of this version. The reply is called once, now or later.
-Submit = Callable[[Message, int, Reply], object]
+Submit = Callable[[Message, int, ResponseCallback], object]
 
 #: request.timeout.ms of Kafka's clients: no client waits for longer.
 FORWARDING_TIMEOUT_MS = 30_000
@@ -55,7 +54,7 @@ class _Forwarded:
         self,
         request: Message,
         version: int,
-        reply: Reply,
+        reply: ResponseCallback,
         client: ClientFields,
         deadline_ms: int,
         enveloped: bool,
@@ -78,7 +77,7 @@ class Forwarding:
         self._waiting = 0
         self._is_closed = False
 
-    def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
+    def submit(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         """Has the active controller decide the request. Calls `reply` once, with the response or an error response."""
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
@@ -94,7 +93,7 @@ class Forwarding:
     def send_to_controller(
         self,
         request: Message,
-        reply: Callable[[Any], None],
+        reply: ResponseCallback,
         *,
         timeout_ms: int,
         version: int | None = None,
@@ -152,7 +151,7 @@ class Forwarding:
     def _try_later(self, forwarded: _Forwarded) -> None:
         self._clock.call_at(self._clock.now_ms() + RETRY_BACKOFF_MS, lambda: self._try(forwarded))
 
-    def _answered(self, forwarded: _Forwarded, response: Any) -> None:
+    def _answered(self, forwarded: _Forwarded, response: Message | None) -> None:
         if isinstance(response, EnvelopeResponse):
             response = unwrapped(forwarded, response)
         if response is None or is_not_controller(forwarded.request, forwarded.version, response):

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
@@ -27,6 +27,7 @@ from .metadata_log import Loaded, QuorumLog
 from .snapshots import QuorumVoters, SnapshotId, decode_batches, read_snapshot, write_image_snapshot
 
 if TYPE_CHECKING:
+    from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
@@ -307,7 +308,6 @@ class ImagePublishing:
 
 
 #: Takes the response of the requested API.
-Reply = Callable[[Any], None]
 
 
 class ClientFields(TypedDict, total=False):
@@ -333,7 +333,7 @@ class _Waiting(NamedTuple):
 
     offset: int
     asked: Asked
-    reply: Reply
+    reply: ResponseCallback
     response: Message
 
 
@@ -343,7 +343,7 @@ class WaitingReplies:
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
 
-    def add(self, offset: int, asked: Asked, reply: Reply, response: Message) -> None:
+    def add(self, offset: int, asked: Asked, reply: ResponseCallback, response: Message) -> None:
         self._waiting.append(_Waiting(offset, asked, reply, response))
 
     def published(self, end_offset: int) -> None:
@@ -368,7 +368,7 @@ def failed_here(request: Message, version: int) -> Message:
     return error_response(request, version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _answer(reply: Reply, response: Message) -> None:
+def _answer(reply: ResponseCallback, response: Message) -> None:
     try:
         reply(response)
     except Exception:

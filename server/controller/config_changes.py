@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from ...metadata.acls import Operation
 from ...metadata.acls import ResourceType as AclResourceType
@@ -32,6 +32,12 @@ from ..config.listeners import read_listeners
 from ..network.call import Call
 
 if TYPE_CHECKING:
+    from ...protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResponse
+    from ...protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+    from ...protocol.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
     from ..access.subsystem import AccessSubsystem
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
@@ -55,6 +61,18 @@ class ConfigServices(Protocol):
     def access(self) -> AccessSubsystem: ...
 
 
+class ConfigsResource(Protocol):
+    """A resource in a request of AlterConfigs or IncrementalAlterConfigs."""
+
+    resource_type: int
+    resource_name: str
+
+    @property
+    def configs(self) -> Sequence[AlterableConfig | IncrementalConfig]: ...
+
+
+ConfigsRequest = Union["AlterConfigsRequest", "IncrementalAlterConfigsRequest"]
+AlterConfigsResult = Union["AlterConfigsResponse", "IncrementalAlterConfigsResponse"]
 #: Checks one resource of a request. Returns True when it is done, False when the controller handles it. Raises Rejected.
 Check = Callable[[ConfigServices, Call, Any], bool]
 
@@ -68,7 +86,9 @@ class Rejected(Exception):
         self.message = message
 
 
-def change_configs(services: ConfigServices, call: Call, check: Check, outcome_class: type[Any]) -> Message | None:
+def change_configs(
+    services: ConfigServices, call: Call, check: Check, outcome_class: Callable[..., Message]
+) -> Message | None:
     """Handles AlterConfigs or IncrementalAlterConfigs; `outcome_class` is what the response has one of per resource."""
     request = call.request
     try:
@@ -83,9 +103,9 @@ def change_configs(services: ConfigServices, call: Call, check: Check, outcome_c
         services.pools.cpu.run_then(missing.read, again)
         return None
     remaining = [resource for resource, done in zip(request.resources, outcomes) if done is None]
-    response_class: type[Any] = call.api.response
+    response_class: Callable[..., Any] = call.api.response
 
-    def answer(decided: Any) -> Message:
+    def answer(decided: AlterConfigsResult) -> Message:
         found = {(r.resource_type, r.resource_name): (r.error_code, r.error_message) for r in decided.responses}
         lost = ErrorCode.UNKNOWN_SERVER_ERROR, None
         response: Message = response_class(
@@ -113,7 +133,7 @@ def change_configs(services: ConfigServices, call: Call, check: Check, outcome_c
     return None
 
 
-def _key(resource: Any) -> tuple[int, str]:
+def _key(resource: ConfigsResource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
@@ -196,16 +216,18 @@ def _check_listeners(config: BrokerConfig, after: BrokerValues) -> None:
 # ---- at the active controller
 
 
-def configs_to_alter(request: Any) -> int:
+def configs_to_alter(request: ConfigsRequest) -> int:
     """Returns the number of records that the controller writes for the request."""
     return sum(len(resource.configs) for resource in request.resources)
 
 
-def authorized_changes(session: AuthorizationSession, request: Any, result_class: Callable[..., Any]) -> Checked:
+def authorized_changes(
+    session: AuthorizationSession, request: ConfigsRequest, result_class: Callable[..., Message]
+) -> Checked:
     """Takes out the resources whose configuration the client may not change."""
     counts = Counter(map(_key, request.resources))
-    results: list[Any] = []
-    kept: list[Any] = []
+    results: list[Message] = []
+    kept: list[ConfigsResource] = []
     for resource in request.resources:
         kind, name = _key(resource)
         error = config_error(session, Operation.ALTER_CONFIGS, kind, name) if counts[kind, name] == 1 else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .registration import new_incarnation_id
 
 if TYPE_CHECKING:
+    from ...protocol.messages.controller_registration import ControllerRegistrationResponse
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
@@ -54,7 +55,7 @@ class ControllerRegistrar:
         request = self._registration.of_controller(self._incarnation_id)
         self._forwarding().send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
 
-    def _answered(self, response: Any) -> None:
+    def _answered(self, response: ControllerRegistrationResponse | None) -> None:
         """Handles the response. An accepted registration is published soon and checked then; a failed one is sent
         again.
         """

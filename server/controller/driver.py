@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
@@ -25,7 +25,7 @@ from ..network.endpoint import Endpoint
 from ..partitions.partitions import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
 from .active_controller import ActiveController, EndpointOf
-from .commits import ClientFields, Commits, ImagePublisher, ImagePublishing, Reply, Snapshotting, snapshot_commits
+from .commits import ClientFields, Commits, ImagePublisher, ImagePublishing, Snapshotting, snapshot_commits
 from .log_room import LogRoom
 from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership
 from .opening import open_log
@@ -35,6 +35,7 @@ from .startup import take_over
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...protocol.schema import ResponseCallback
     from ...replication.controller.controller import Controller
     from ...replication.controller.security.policies import Policies
     from ...storage.directory import LogDirectory
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPools
     from .metadata_log import Loaded, QuorumLog
-    from .raft import QuorumRaft
+    from .raft import PeerCall, QuorumRaft
     from .registration import Registration
     from .snapshots import SnapshotId
 
@@ -59,7 +60,9 @@ _HEARTBEAT_VERSION = 2
 class Submit(Protocol):
     """Has the active controller decide a request. See QuorumDriver.submit."""
 
-    def __call__(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None: ...
+    def __call__(
+        self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]
+    ) -> None: ...
 
 
 class QuorumDriver:
@@ -280,15 +283,15 @@ class QuorumDriver:
 
     # ---- requests
 
-    def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
+    def submit(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         """Has the active controller, on any node, decide the request. Calls `reply(response)` once, now or later."""
         (self.decide if self.is_alone else self._forward)(request, version, reply, **client)
 
-    def decide(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
+    def decide(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         self._active.decide(request, version, reply, **client)
 
-    def quorum_request(self, token: Any, request: Message) -> None:
+    def quorum_request(self, token: PeerCall, request: Message) -> None:
         """Handles a request of the quorum's own protocol. `token.reply(response)` is called once."""
         self._member.joined().request(token, request)
 

@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Protocol, Union, cast
 
 from ...client.probes import is_gone
 from ...protocol.codec import MalformedMessage
@@ -56,6 +56,8 @@ from .snapshots import SnapshotId as SnapshotFile
 from .state_file import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
+    from ...replication.quorum.log import Effect
     from ..runtime.thread_pools import ThreadPool
     from .endpoints import QuorumEndpoints, QuorumSender
 
@@ -153,7 +155,7 @@ class ReplicatedQuorumLog:
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
         self._quorum_log.append_control(records, epoch, now_ms)
 
-    def append_fetched(self, records: Any) -> Sequence[ControlAt]:
+    def append_fetched(self, records: Buffer) -> Sequence[ControlAt]:
         """Appends fetched batches. A batch truncated at the end of the response is fetched again. Raises BatchError and
         appends nothing where the batches cannot be read or do not continue at the end of the log.
         """
@@ -194,13 +196,13 @@ class ReplicatedQuorumLog:
         except FileNotFoundError:
             return None
 
-    def write_snapshot(self, snapshot: SnapshotId, position: int, data: Any) -> int:
+    def write_snapshot(self, snapshot: SnapshotId, position: int, data: Buffer) -> int:
         try:
             return self._write_part(snapshot, position, data)
         except OSError as error:
             raise self._failed("writing a snapshot", error) from error
 
-    def _write_part(self, snapshot: SnapshotId, position: int, data: Any) -> int:
+    def _write_part(self, snapshot: SnapshotId, position: int, data: Buffer) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if position == 0 else 0)
         fd = open_fd(partial_path(self._path(snapshot)), flags, 0o600)
         try:
@@ -267,6 +269,15 @@ def _controls_in(data: bytes, position: int, header: BatchHeader) -> Iterator[Co
 
 
 log = logging.getLogger("odradek.quorum")
+
+
+class PeerCall(Protocol):
+    """The request of another node; a `Call` is one."""
+
+    def reply(self, response: Message, /) -> None: ...
+
+    def fail(self) -> None: ...
+
 
 _Outgoing = Union[Send, Reply]
 #: Time for the other voters to learn that this leader steps down; otherwise they wait for their fetch timeout.
@@ -345,7 +356,7 @@ class QuorumRaft:
 
     # ---- input
 
-    def request(self, token: Any, request: Message) -> None:
+    def request(self, token: PeerCall, request: Message) -> None:
         """Handles a request; `token.reply(response)` is called once, immediately or later."""
         self.endpoints.learn_leader(request, self.replica.epoch)
         self._handle(PeerRequest(token, request), lambda: reject_token(token))
@@ -370,7 +381,7 @@ class QuorumRaft:
         """Carries out the effects of the replica's creation."""
         self._settle()
 
-    def _answered(self, send: Send, response: Any) -> None:
+    def _answered(self, send: Send, response: Message | None) -> None:
         if response is not None:
             self.endpoints.learn(response)
             if isinstance(response, FetchResponse):
@@ -436,7 +447,7 @@ class QuorumRaft:
         self._note_resignation()
         self._changed()
 
-    def _carry_out(self, effects: list[Any]) -> None:
+    def _carry_out(self, effects: list[Effect]) -> None:
         state: ElectionState | None = None
         for effect in effects:
             if isinstance(effect, WriteState):
@@ -466,7 +477,7 @@ class QuorumRaft:
     def _go(self, effect: _Outgoing) -> None:
         if isinstance(effect, Reply):
             self.endpoints.tell_of_leader(effect.response, self.replica.role.leader_id)
-            token: Any = effect.token
+            token = cast("PeerCall", effect.token)
             token.reply(effect.response)
             return
         self._sender.send(effect, self._answered)
@@ -571,6 +582,6 @@ class QuorumRaft:
         self._held.clear()
 
 
-def reject_token(token: Any) -> None:
+def reject_token(token: PeerCall) -> None:
     """Ends the request of another node. A token is a `Call`."""
     token.fail()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...metadata.features import supported_features
 from ...protocol.messages import broker_registration as brokers
 from ...protocol.messages import controller_registration as controllers
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ...protocol.schema import Message
 from ...replication.controller.state import random_uuid
 from ..config.listeners import SECURITY_PROTOCOLS
 from ..network.endpoint import Endpoint
@@ -104,7 +105,7 @@ class Registration:
         """Returns the ids of the directories that have failed."""
         return [d.directory_id for d in self._directories if not d.is_online and d.directory_id is not None]
 
-    def _listeners(self, kind: type[Any], endpoints: Iterable[Endpoint]) -> list[Any]:
+    def _listeners(self, kind: Callable[..., M], endpoints: Iterable[Endpoint]) -> list[M]:
         protocols = self._config.listeners.protocols
         return [
             kind(name=e.name, host=e.host, port=e.port, security_protocol=SECURITY_PROTOCOLS[protocols[e.name]])
@@ -112,7 +113,10 @@ class Registration:
         ]
 
 
-def _features(kind: type[Any]) -> list[Any]:
+M = TypeVar("M", bound=Message)
+
+
+def _features(kind: Callable[..., M]) -> list[M]:
     return [
         kind(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in supported_features().items()

@@ -17,7 +17,7 @@ from .registration import Registration
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...metadata.image import BrokerImage
-    from ...protocol.schema import Message
+    from ...protocol.schema import Message, ResponseCallback
     from ...storage.directory import LogDirectory
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .broker_lifecycle import BrokerLifecycle
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
-    from .commits import ClientFields, ImagePublisher, Reply
+    from .commits import ClientFields, ImagePublisher
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
     from .tasks import TokenExpiry
@@ -172,7 +172,7 @@ class ControllerSubsystem(Subsystem):
 
     # ---- parts
 
-    def _forward(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
+    def _forward(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         self.forwarding().submit(request, version, reply, **client)
 
     def _register_controller(self) -> None:

@@ -5,7 +5,7 @@ alive.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.schema import Message
 from ...replication.controller.maintenance import (
@@ -91,5 +91,5 @@ class TokenExpiry:
             self._controller.decide(RemoveExpiredTokensRequest(), 0, _done)
 
 
-def _done(_response: Any) -> None:
+def _done(_response: object) -> None:
     """The tokens that are left expire at the next check."""

@@ -28,6 +28,7 @@ from .pending_requests import Client
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
+    from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition, Marker
     from ..partitions.partitions import Partitions
@@ -78,7 +79,7 @@ class CoordinatorDriver(Generic[DriverT]):
 
     # Requests.
 
-    def submit(self, key: str, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
+    def submit(self, key: str, request: Message, version: int, client: Client, reply: ResponseCallback) -> None:
         """Has the shard that owns `key`, a group or a transactional id, handle `request`.
 
         `reply` is called once, immediately or later. Requests for several ids must be split (`partition_for`): all ids

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Set
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ...protocol.schema import ResponseCallback
+
 
 log = logging.getLogger("odradek.groups")
 
@@ -35,7 +39,7 @@ class Pending:
 
     __slots__ = ("reply", "request", "version")
 
-    def __init__(self, request: Message, version: int, reply: Callable[[Any], None]) -> None:
+    def __init__(self, request: Message, version: int, reply: ResponseCallback) -> None:
         self.request = request
         self.version = version
         self.reply = reply

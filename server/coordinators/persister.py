@@ -7,7 +7,6 @@ One request may name many share partitions. Each part goes to the broker that le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,12 +19,14 @@ from .share_state_driver import coordinator_key
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...coordinator.share_state.operations import ShareStateRequest
+    from ...protocol.schema import ResponseCallback
     from ..controller.cluster_view import Leaders
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
+    from .pending_requests import Client
     from .share_state_driver import ShareStateDriver
 
-Reply = Callable[[Any], None]
 
 #: As in Kafka's persister: the number of attempts, and the backoff between them, which grows each time.
 MOST_TRIES = 5
@@ -60,7 +61,7 @@ class Persister:
         self._leaders = leaders
         self._peers = peers
 
-    def ask(self, request: Any, reply: Reply) -> None:
+    def ask(self, request: ShareStateRequest, reply: ResponseCallback) -> None:
         """Sends the request. `reply` gets one response for all share partitions, in the order of the request."""
         driver = self._shards()
         if self._metadata.image.topic(driver.topic) is None:
@@ -68,13 +69,13 @@ class Persister:
         else:
             self._ask_each(request, reply)
 
-    def _ask_each(self, request: Any, reply: Reply) -> None:
+    def _ask_each(self, request: ShareStateRequest, reply: ResponseCallback) -> None:
         if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
             self._ask_one(request, MOST_TRIES, reply)
             return
         gather([partial(self._ask_one, one, MOST_TRIES) for one in singles(request)], partial(joined, request, reply))
 
-    def _ask_one(self, request: Any, tries: int, reply: Reply) -> None:
+    def _ask_one(self, request: ShareStateRequest, tries: int, reply: ResponseCallback) -> None:
         driver = self._shards()
         key = coordinator_key(key_of(request))
         index = driver.partition_for(key)
@@ -85,7 +86,7 @@ class Persister:
         else:
             self._peers().send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
 
-    def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
+    def _answered(self, request: ShareStateRequest, tries: int, reply: ResponseCallback, response: Any) -> None:
         if response is None:
             response = error_response(request, LATEST, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif len(response.results) != 1 or len(response.results[0].partitions) != 1:
@@ -99,7 +100,9 @@ class Persister:
             reply(response)
 
 
-def submit_here(driver: ShareStateDriver, request: Any, version: int, client: Any, reply: Reply) -> None:
+def submit_here(
+    driver: ShareStateDriver, request: ShareStateRequest, version: int, client: Client, reply: ResponseCallback
+) -> None:
     """Handles a request that another broker sends to this broker's shards."""
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         reply(FORMS[type(request)].response())
@@ -108,12 +111,12 @@ def submit_here(driver: ShareStateDriver, request: Any, version: int, client: An
     gather(questions, partial(joined, request, reply))
 
 
-def reject_all(request: Any, error: ErrorCode, reply: Reply) -> None:
+def reject_all(request: ShareStateRequest, error: ErrorCode, reply: ResponseCallback) -> None:
     """Answers each partition of a request with an error."""
     joined(request, reply, [error_response(single, LATEST, error) for single in singles(request)])
 
 
-def singles(request: Any) -> list[Any]:
+def singles(request: ShareStateRequest) -> list[ShareStateRequest]:
     """Splits the request into one request per share partition."""
     form = FORMS[type(request)]
     return [
@@ -123,15 +126,17 @@ def singles(request: Any) -> list[Any]:
     ]
 
 
-def key_of(single: Any) -> ShareKey:
+def key_of(single: ShareStateRequest) -> ShareKey:
     (topic,) = single.topics
     return ShareKey(single.group_id, topic.topic_id, topic.partitions[0].partition)
 
 
-def joined(request: Message, reply: Reply, responses: list[Any]) -> None:
+def joined(request: Message, reply: ResponseCallback, responses: list[Any]) -> None:
     form = FORMS[type(request)]
     results: dict[bytes, Any] = {}
     for response in responses:
         (one,) = response.results
-        results.setdefault(one.topic_id, form.result(topic_id=one.topic_id)).partitions += one.partitions
+        if one.topic_id not in results:
+            results[one.topic_id] = form.result(topic_id=one.topic_id)
+        results[one.topic_id].partitions += one.partitions
     reply(form.response(results=list(results.values())))

@@ -33,6 +33,8 @@ from ..runtime.background import BackgroundTasks
 from .pending_requests import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
+    from ...protocol.schema import ResponseCallback
     from ..partitions.hosted_partition import HostedPartition
 
 
@@ -137,7 +139,7 @@ class Loader(Protocol[LoadedT_co]):
 
     record_count: int
 
-    def feed(self, batches: Any) -> None: ...
+    def feed(self, batches: Buffer) -> None: ...
     def replay_some(self, count: int) -> bool:
         """Replays so many records. Returns whether there are more."""
 
@@ -286,7 +288,7 @@ class ShardDriver(Generic[ShardT]):
 
     # Requests.
 
-    def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
+    def submit(self, request: Message, version: int, client: Client, reply: ResponseCallback) -> None:
         shard = self._shard
         if shard is None:
             reply(self._error_response(request, version, self._unavailable_error))
@@ -450,7 +452,7 @@ class ShardDriver(Generic[ShardT]):
         self._records, self._replies = [], []
         self._open.reject_all(error)
 
-    def _failed_by_bug(self, what: str, replies: Iterable[Any] = ()) -> None:
+    def _failed_by_bug(self, what: str, replies: Iterable[tuple[object, object]] = ()) -> None:
         """Drops the shard after a bug. Its state is unreliable, but its log is intact. Clients of other requests may
         retry.
         """

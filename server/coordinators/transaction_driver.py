@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...client.shown_text import shown
 from ...coordinator.common.result import Record, Reply
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
+    from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..controller.producer_ids import ProducerIds
@@ -286,7 +287,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
 
     # Requests.
 
-    def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
+    def submit(self, request: Message, version: int, client: Client, reply: ResponseCallback) -> None:
         shard = self._shard
         if shard is not None and shard.needs_producer_id(request, version):
             self._producer_ids.take(partial(self._submit_with_id, request, version, client, reply))
@@ -298,7 +299,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         request: Message,
         version: int,
         client: Client,
-        reply: Callable[[Any], None],
+        reply: ResponseCallback,
         error: int,
         producer_id: int,
     ) -> None:

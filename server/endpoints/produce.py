@@ -60,8 +60,10 @@ from ..produce.produce import NONE_DENIED as _NONE_DENIED
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
+    from ...protocol.schema import Records
     from ..access.authorization.sessions import AuthorizationSession
     from ..network.call import Call
+    from ..produce.produce import TopicKey
     from ..services import Services
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -101,7 +103,7 @@ def handle(services: Services, call: Call) -> ProduceResponse | None:
     return _produce(services.data_path.produce, call, _NOT_VERIFIED, denied)
 
 
-def _verified(path: ProducePath, call: Call, denied: Set[Any], membership: dict[TopicPartition, int]) -> None:
+def _verified(path: ProducePath, call: Call, denied: Set[TopicKey], membership: dict[TopicPartition, int]) -> None:
     response = _produce(path, call, membership, denied)
     if response is not None:
         call.reply(response)
@@ -111,7 +113,7 @@ def _produce(
     path: ProducePath,
     call: Call,
     membership: dict[TopicPartition, int],
-    denied: Set[Any],
+    denied: Set[TopicKey],
     *,
     trusted: bool = False,
 ) -> ProduceResponse | None:
@@ -184,7 +186,7 @@ def _may_use_transaction(session: AuthorizationSession, request: ProduceRequest)
     )
 
 
-def _reject(call: Call, rejected: AppendResult, denied: Set[Any] = _NONE_DENIED) -> ProduceResponse | None:
+def _reject(call: Call, rejected: AppendResult, denied: Set[TopicKey] = _NONE_DENIED) -> ProduceResponse | None:
     """Answers each partition with the error of the whole request."""
     by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics = [
@@ -230,7 +232,9 @@ def _rejection(
     return None
 
 
-def _passing_error(behind: RejectedBatches, place: tuple[Any, int], hosted: HostedPartition, records: Any) -> int:
+def _passing_error(
+    behind: RejectedBatches, place: tuple[TopicKey, int], hosted: HostedPartition, records: Records
+) -> int:
     """Returns the error of a batch that follows a rejected one, or 0."""
     sequence = sequence_of(records)
     if sequence is None:

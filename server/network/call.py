@@ -15,8 +15,12 @@ from .response_size import is_large
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+    from ...protocol.checksum import Buffer
     from ..access.authentication.gate import SaslGate
+    from ..access.authorization.sessions import AuthorizationSession
     from ..access.quotas.sensors import Meters
+    from .api_endpoint import BoundHandle
+    from .file_sender import Piece
     from .route import Route
     from .shared_parts import SharedParts
 
@@ -46,16 +50,16 @@ class RequestDispatch(Protocol):
     def frame_bytes(self) -> int:
         """Bytes of the frame that is handled."""
 
-    def call(self, connection: Any, frame: Any) -> None:
+    def call(self, connection: Any, frame: Buffer) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""
 
-    def handle(self, call: Call, route: Route, handle: Any) -> None:
+    def handle(self, call: Call, route: Route, handle: BoundHandle) -> None:
         """Has a handler answer the call, now or later. Raises ProtocolViolation."""
 
     def failed_later(self, call: Call, route: Route, failure: Exception) -> None:
         """Ends a call of which a later slice failed."""
 
-    def explained(self, frame: Any, error: Exception) -> ProtocolViolation:
+    def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
         """Returns the violation in a frame that could not be decoded."""
 
 
@@ -83,7 +87,7 @@ class ClientConnection(Protocol):
     #: The name and version of the client's library; None until its ApiVersions.
     software: tuple[str, str] | None
     #: See `Connection`.
-    authorization: Any
+    authorization: AuthorizationSession | None
     meters: Meters | None
     rejected_batches: Any
     sasl_gate: SaslGate | None
@@ -97,7 +101,7 @@ class ClientConnection(Protocol):
     def dispatcher(self) -> RequestDispatch:
         """The dispatcher of its requests."""
 
-    def learn(self, raw: Any) -> str:
+    def learn(self, raw: Buffer) -> str:
         """Returns the client id of a request's header, and keeps it for the next ones."""
 
     def park(self, call: Call) -> None:
@@ -156,7 +160,7 @@ class Observer:
     def replied(self, call: Call) -> None:
         """The response is with the connection."""
 
-    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
         """The response is encoded."""
         return True
 
@@ -216,7 +220,7 @@ class Observers(Observer):
         for one in self._all:
             one.replied(call)
 
-    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
         for one in self._all:
             one.finishing(call, pieces)
         return True
@@ -277,7 +281,7 @@ class Call:
         #: The decoded message. Record batches in it are views of the receive buffer: they hold until the handler returns.
         self.request = request
         #: The answer as buffers to be sent one after the other; None until there is one, empty for none at all.
-        self.pieces: list[Any] | None = None
+        self.pieces: list[Piece] | None = None
         #: Bytes of the answer.
         self.size = 0
         #: Whether the connection keeps it, to be answered later.
@@ -333,7 +337,7 @@ class Call:
             if observer is not None:
                 observer.deferred(self)
             return
-        pieces: list[Any] = [b""]
+        pieces: list[Piece] = [b""]
         try:
             self.encode(response, pieces.append)
         except Exception as failure:
@@ -342,7 +346,7 @@ class Call:
             return
         self.finish(pieces)
 
-    def finish(self, pieces: list[Any]) -> None:
+    def finish(self, pieces: list[Piece]) -> None:
         """Sends the encoded response, with the answer's head in place of the first piece."""
         observer = self.observer
         if observer is not None and not observer.finishing(self, pieces):
@@ -367,7 +371,7 @@ class Call:
         if self.throttle_time_ms:
             self._throttle(response)
 
-    def reply_forwarded(self, response: Any) -> None:
+    def reply_forwarded(self, response: Message) -> None:
         """Answers with the controller's response, and throttles the client for the controller's throttle time."""
         self.throttle_time_ms = max(self.throttle_time_ms, getattr(response, "throttle_time_ms", 0))
         self.reply(response)
@@ -482,7 +486,7 @@ class Relay(Observer):
         return False
 
 
-def set_throttle_time(response: Any, throttle_time_ms: int) -> None:
+def set_throttle_time(response: Message, throttle_time_ms: int) -> None:
     """Sets the throttle time of a response that has the field; versions without it do not send it."""
     if hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = throttle_time_ms

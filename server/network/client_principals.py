@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..access.principals import AuthenticationContext, NoPrincipal, built
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ..config.broker_config import BrokerConfig
+    from .connection import Connection
 
 
 def context_of(
-    connection: Any, transport: Any, principal: str, mechanism: str = "", authorization_id: str = ""
+    connection: Connection,
+    transport: asyncio.BaseTransport,
+    principal: str,
+    mechanism: str = "",
+    authorization_id: str = "",
 ) -> AuthenticationContext:
     """Returns the argument of the builder. `principal`: the one that Kafka's default class makes."""
     found = transport.get_extra_info("ssl_object")
@@ -27,7 +34,9 @@ def context_of(
     )
 
 
-def authenticated(connection: Any, transport: Any, principal: str, mechanism: str = "") -> None:
+def authenticated(
+    connection: Connection, transport: asyncio.BaseTransport, principal: str, mechanism: str = ""
+) -> None:
     """Gives a connection without SASL its principal, or ends it. `mechanism`: for the audit log."""
     builder = connection.listener.principal_builder
     if builder is None:
@@ -39,7 +48,7 @@ def authenticated(connection: Any, transport: Any, principal: str, mechanism: st
         not_authenticated(connection, mechanism, str(error))
 
 
-def not_authenticated(connection: Any, mechanism: str, reason: str) -> None:
+def not_authenticated(connection: Connection, mechanism: str, reason: str) -> None:
     """Ends a connection whose client did not prove who it is."""
     audit = connection.listener.shared.audit
     audit.failed_authentication(connection.client_host, connection.listener_name, mechanism, reason)

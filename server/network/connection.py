@@ -30,8 +30,11 @@ from .receive_budget import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
 from .shared_parts import LEAST_BYTES
 
 if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
     from ...protocol.schema import Message
+    from ..access.authorization.sessions import AuthorizationSession
     from ..access.quotas.sensors import Meters
+    from .file_sender import Piece
     from .listening import Listening
 
 
@@ -89,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self.sasl_gate = None if listener.sasl is None else listener.sasl.gate(self)
         if self.sasl_gate is not None:
             self.dispatcher = self.sasl_gate
-        self.authorization: Any = None  # an AuthorizationSession, when the authorizer was asked
+        self.authorization: AuthorizationSession | None = None  # an AuthorizationSession, when the authorizer was asked
         self.meters: Meters | None = None  # of its client, when a request was metered
         self.client_host = self.remote_address = ""
         self.software: tuple[str, str] | None = None  # the client's library, from ApiVersions (KIP-511)
@@ -337,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def learn(self, raw: Any) -> str:
+    def learn(self, raw: Buffer) -> str:
         """A client id that this connection has not shown before; nearly every connection has one only."""
         self.meters = None
         self.client_id = str(raw, "utf-8")
@@ -394,7 +397,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._send_large(out)
 
-    def _send_large(self, out: list[Any]) -> None:
+    def _send_large(self, out: list[Piece]) -> None:
         """Past the transport, from the files themselves, where that can be; the transport must have sent its own first."""
         if (self._sender is not None and self._sender.is_busy) or (
             self._transport.get_write_buffer_size() == 0 and self._may_send_files()

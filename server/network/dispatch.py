@@ -37,6 +37,7 @@ from .call import (
 from .route import Route
 
 if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
     from ..access.quotas.sensors import Meters
 
 log = logging.getLogger("odradek.dispatch")
@@ -114,7 +115,7 @@ class Dispatcher:
             observers.append(SlowLog(call))
         return observers[0] if len(observers) == 1 else Observers(*observers)
 
-    def call(self, connection: ClientConnection, frame: Any) -> None:
+    def call(self, connection: ClientConnection, frame: Buffer) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""
         self.frame_bytes = frame_bytes = len(frame)
         try:
@@ -178,7 +179,7 @@ class Dispatcher:
         route: Route,
         correlation_id: int,
         client_id: str | None,
-        frame: Any,
+        frame: Buffer,
         pos: int,
     ) -> None:
         """The same for a frame that may have any number of items."""
@@ -223,7 +224,9 @@ class Dispatcher:
         connection.listener.shared.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
         call.fail()
 
-    def validation_error(self, connection: ClientConnection, frame: Any, error_code: int) -> Callable[[], None] | None:
+    def validation_error(
+        self, connection: ClientConnection, frame: Buffer, error_code: int
+    ) -> Callable[[], None] | None:
         """Parks a call for a frame whose body is not to be read; the result answers it with the error. None where the
         response of that API has no field for one. Raises ProtocolViolation.
         """
@@ -308,7 +311,7 @@ class Dispatcher:
             self.on_route(route)
         return route
 
-    def explained(self, frame: Any, error: Exception) -> ProtocolViolation:
+    def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
         """The fault of a frame, in the words of the interpreted codec unless it is large."""
         try:
             key, version = struct.unpack_from(">hh", frame)

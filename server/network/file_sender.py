@@ -13,16 +13,24 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, Union
 
 from ...storage.segments.segment import LogSlice
 from .descriptors import DESCRIPTORS
 from .shared_parts import CALL_BYTES, LEAST_BYTES, TransferTurns
 
+if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
+
+
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 #: Bytes that are not worth a copy to save a call.
 UNJOINED_BYTES = 64 << 10
+
+
+#: A part of a response: bytes, or a range of a log file.
+Piece = Union[bytes, bytearray, memoryview, LogSlice]
 
 
 class AnswerSender(Protocol):
@@ -32,7 +40,7 @@ class AnswerSender(Protocol):
     def is_busy(self) -> bool:
         """Returns True while something waits to be sent."""
 
-    def send(self, pieces: list[Any]) -> None:
+    def send(self, pieces: list[Piece]) -> None:
         """Sends bytes and `LogSlice`s, in order."""
 
     def close(self) -> None:
@@ -63,7 +71,7 @@ class FileSender:
         self._failed = failed
         self._socket = socket.socket(fileno=os.dup(fd))
         self._socket.setblocking(False)
-        self._pieces: deque[Any] = deque()
+        self._pieces: deque[Piece] = deque()
         #: How much of the first piece has been sent.
         self._position = 0
         self._awaits_socket = self._awaits_turn = False
@@ -90,7 +98,7 @@ class FileSender:
     def is_busy(self) -> bool:
         return bool(self._pieces)
 
-    def send(self, pieces: list[Any]) -> None:
+    def send(self, pieces: list[Piece]) -> None:
         self._pieces += joined(pieces)
         if not self._awaits_socket and not self._awaits_turn:
             self._push()
@@ -139,7 +147,7 @@ class FileSender:
         else:
             self._loop.remove_writer(self._socket.fileno())
 
-    def _send_some(self, piece: Any, stop: int) -> int:
+    def _send_some(self, piece: Piece, stop: int) -> int:
         """Sends bytes of a piece before `stop`. Returns their number."""
         position = self._position
         if type(piece) is LogSlice:
@@ -158,10 +166,10 @@ class FileSender:
         DESCRIPTORS.return_extra()
 
 
-def joined(pieces: list[Any]) -> list[Any]:
+def joined(pieces: list[Piece]) -> list[Piece]:
     """The bytes between slices in one piece each; long ones stay as they are."""
-    joined: list[Any] = []
-    run: list[Any] = []
+    joined: list[Piece] = []
+    run: list[Buffer] = []
     for piece in pieces:
         if type(piece) is LogSlice or (len(piece) >= UNJOINED_BYTES and type(piece) is not memoryview):
             if run:

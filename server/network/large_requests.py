@@ -28,6 +28,8 @@ from .route import Route
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+    from ...protocol.checksum import Buffer
+    from .file_sender import Piece
 
 
 T = TypeVar("T")
@@ -48,7 +50,12 @@ _ITEM_BYTES = 500
 
 
 def take(
-    dispatcher: RequestDispatch, connection: ClientConnection, route: Route, call: Call, frame: Any, pos: int
+    dispatcher: RequestDispatch,
+    connection: ClientConnection,
+    route: Route,
+    call: Call,
+    frame: Buffer,
+    pos: int,
 ) -> bool:
     """Decodes a large frame. True when it is done and `call.request` is to be handled; else it is handled in later turns.
 
@@ -98,7 +105,7 @@ def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -
     return task
 
 
-def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Any, pos: int) -> Work:
+def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Buffer, pos: int) -> Work:
     try:
         call.request, end, items = yield from decoded(route.api, route.version, frame, pos, route.endpoint.item_limit)
     except TooManyItems as error:
@@ -118,7 +125,7 @@ class TooManyItems(ValueError):
     """A request has more items than its API allows."""
 
 
-def decoded(api: Api, version: int, data: Any, pos: int, limit: int) -> Generator[None, None, tuple[Any, int, int]]:
+def decoded(api: Api, version: int, data: Buffer, pos: int, limit: int) -> Generator[None, None, tuple[Any, int, int]]:
     """Decodes a request in steps. Returns it, the position after it, and the number of its items. `limit`: the most items.
 
     Raises TooManyItems and DECODE_FAULTS, when what was decoded of the request is freed.
@@ -208,7 +215,7 @@ class PortionedCall:
         yield from released(call.request, self._portioning.asked)
         release_after(self._items * _ITEM_BYTES)
 
-    def _answer(self, portion: Portion) -> Generator[Any, None, Any]:
+    def _answer(self, portion: Portion) -> Generator[Any, None, Message | None]:
         clock = self._call.connection.listener.shared.turns.clock
         began = clock()
         answer = _PartAnswer(self._call)
@@ -235,7 +242,7 @@ def _may_slice(call: Call) -> bool:
     return call.observer is None or call.observer.may_reply_in_slices
 
 
-def _part_of(whole: Call, request: Any, answer: _PartAnswer) -> Call:
+def _part_of(whole: Call, request: Message, answer: _PartAnswer) -> Call:
     """Returns the call of a portion of a request."""
     part = Call(whole.connection, whole.route, whole.correlation_id, whole.client_id, request)
     part.api, part.version = whole.api, whole.version  # those of a request in an Envelope are not its route's
@@ -250,7 +257,7 @@ class _PartAnswer(Relay):
 
     def __init__(self, whole: Call) -> None:
         super().__init__(whole)
-        self.response: Any = None
+        self.response: Message | None = None
         self.is_there = False
         self.awaited_by: Task | None = None
 
@@ -282,7 +289,7 @@ def work_in_turns(
         call.connection.park(call)
     call.hold_connection()
 
-    def rest() -> Work:
+    def rest() -> Generator[Any, None, None]:
         made = yield from steps
         if not call.connection.closed:
             done(made)
@@ -326,10 +333,10 @@ class _Pieces:
     """Many small pieces of an answer, joined to few."""
 
     def __init__(self) -> None:
-        self._made: list[Any] = []
+        self._made: list[Piece] = []
         self._last = bytearray()
 
-    def write(self, piece: Any) -> None:
+    def write(self, piece: Piece) -> None:
         if type(piece) is bytes:
             self._last += piece
             if len(self._last) > ANSWER_PIECE_BYTES:
@@ -339,11 +346,11 @@ class _Pieces:
             self._made += [self._last, piece]
             self._last = bytearray()
 
-    def taken(self) -> list[Any]:
+    def taken(self) -> list[Piece]:
         return [*self._made, self._last]
 
 
-def released(message: Any, path: tuple[str, ...]) -> Work:
+def released(message: Message, path: tuple[str, ...]) -> Work:
     """Frees the items at `path` in steps: to free a million at once takes a tenth of a second."""
     items = getattr(message, path[0]) or []
     if len(path) == 1:
@@ -357,7 +364,7 @@ def released(message: Any, path: tuple[str, ...]) -> Work:
         yield
 
 
-def freed(items: list[Any]) -> Work:
+def freed(items: list[Message]) -> Work:
     """Empties a list that nothing else uses, in steps."""
     while items:
         del items[-ITEMS_PER_CLOCK:]

@@ -10,7 +10,7 @@ import logging
 import socket
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ..access.principals import principal_builder
 from ..config.listeners import CannotListen
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ..access.authentication.gate import SaslListener
     from ..config.listeners import Listeners
     from .shared_parts import SharedParts
-    from .tls import Handshaking
+    from .sockets import Address
+    from .tls import Handshaking, TlsConnection
 
 log = logging.getLogger("odradek.listener")
 
@@ -171,7 +172,7 @@ class Listener:
 
     # Admission of connections.
 
-    def _decide(self, accepted: socket.socket, address: Any) -> Connection | None:
+    def _decide(self, accepted: socket.socket, address: Address) -> Connection | None:
         """The connection for a socket that was accepted; None when it is to be closed."""
         ip = plain_address(address[0])
         if not self._admits(ip, accepted.fileno()):
@@ -195,12 +196,12 @@ class Listener:
             self._handshaking = Handshaking(self.name, self.shared.lines, self.shared.audit, self.refused)
         return TlsConnection(self, tls)
 
-    async def _connect(self, connection: Any, accepted: socket.socket) -> None:
+    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
         """Connects an accepted socket. Raises OSError."""
         if self._handshaking is None:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
         else:
-            await self._handshaking.connect(connection, accepted)
+            await self._handshaking.connect(cast("TlsConnection", connection), accepted)
 
     def _admits(self, ip: str, fd: int | None) -> bool:
         """Counts the connection in, or logs why it may not be. `fd` is None when it takes no descriptor."""
@@ -275,7 +276,7 @@ class Listener:
             authenticated(connection, transport, connection.principal)
 
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
-        peer: Any = transport.get_extra_info("peername") or ("", 0)
+        peer: Address = transport.get_extra_info("peername") or ("", 0)
         ip = plain_address(peer[0])
         connection.client_host = client_host(ip)
         if connection.counted_as is None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...client.connection import SOFTWARE
 from ...metadata.configs import InvalidConfig
@@ -164,7 +164,7 @@ class ListenerSet(SharedParts):
         log.info("opening listener %s on %s", listener.name, listener.endpoint.address)
         self._do(listener.start())
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+    def _do(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

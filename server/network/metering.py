@@ -22,9 +22,10 @@ from .api_endpoint import Cost
 from .call import Call, CostMeter, Observer
 
 if TYPE_CHECKING:
+    from ...protocol.codec import Encoder
+    from ...protocol.schema import Message
     from ..access.quotas.sensors import Meters, RateSensor
-
-Encode = Callable[[Any, Callable[[Any], None]], None]
+    from .file_sender import Piece
 
 
 class Metering(CostMeter):
@@ -182,8 +183,8 @@ class GrantedProduce(Observer):
 GRANTED_PRODUCE = GrantedProduce()
 
 
-def _timed(encode: Encode, requests: RateSensor) -> Encode:
-    def encode_timed(response: Any, add: Callable[[Any], None]) -> None:
+def _timed(encode: Encoder, requests: RateSensor) -> Encoder:
+    def encode_timed(response: Message, add: Callable[[Piece], None]) -> None:
         began_ns = perf_counter_ns()
         encode(response, add)
         requests.owed_ns += perf_counter_ns() - began_ns

@@ -14,9 +14,9 @@ Repeated items are work that a client asks for twice:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...protocol.schema import Message
 from ..runtime.sliced_work import SeenValues
@@ -33,7 +33,11 @@ LARGEST_WAITING_PORTION = 512
 #: A topic without partitions, a group with a request for all its topics.
 _NOTHING = object()
 
-Key = Callable[[Any], Any]
+M = TypeVar("M", bound=Message)
+
+#: The structures that an item is in, from the outermost.
+Ancestors = tuple[Message, ...]
+Key = Callable[[Any], Hashable]
 
 
 class Portioning(NamedTuple):
@@ -54,13 +58,13 @@ SHARE_STATE_PARTITIONS = (Portioning(("topics", "partitions"), ("results", "part
 
 
 class Portion(NamedTuple):
-    request: Any
+    request: Message
     #: The groups or topics of the first item that the portion before has begun.
-    continued: tuple[Any, ...]
+    continued: Ancestors
     items: int
 
 
-def has_more_than(request: Any, path: tuple[str, ...], limit: int) -> bool:
+def has_more_than(request: Message, path: tuple[str, ...], limit: int) -> bool:
     """Returns True if the request has more than `limit` items; counting stops at the limit."""
     nodes = getattr(request, path[0]) or ()
     if len(nodes) > limit or len(path) == 1:
@@ -74,18 +78,18 @@ def has_more_than(request: Any, path: tuple[str, ...], limit: int) -> bool:
     return False
 
 
-def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> Iterator[Portion | None]:
+def portions(request: Message, portioning: Portioning, size: Callable[[], int]) -> Iterator[Portion | None]:
     """The request in parts, each of about `size()` items; None for each step between two of them.
 
     `request` stays as it is.
     """
-    repeated: set[Any] = set()
+    repeated: set[Hashable] = set()
     if portioning.repeats == TOGETHER:
         repeated = yield from _repeated(request, portioning)
     seen = SeenValues()
     cut = _Cut(request, portioning.asked)
-    place: Any = None
-    identities: tuple[Any, ...] = ()
+    place: Ancestors | None = None
+    identities: tuple[frozenset[Hashable], ...] = ()
     for ancestors, item in _walk(request, portioning.asked, ()):
         yield None
         times = 1
@@ -106,9 +110,9 @@ def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> I
         yield cut.taken()
 
 
-def _repeated(request: Any, portioning: Portioning) -> Generator[None, None, set[Any]]:
+def _repeated(request: Message, portioning: Portioning) -> Generator[None, None, set[Hashable]]:
     seen = SeenValues()
-    repeated: set[Any] = set()
+    repeated: set[Hashable] = set()
     for ancestors, item in _walk(request, portioning.asked, ()):
         yield None
         if item is _NOTHING:
@@ -119,7 +123,7 @@ def _repeated(request: Any, portioning: Portioning) -> Generator[None, None, set
     return repeated
 
 
-def _walk(node: Any, path: tuple[str, ...], above: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+def _walk(node: Message, path: tuple[str, ...], above: Ancestors) -> Iterator[tuple[Ancestors, object]]:
     """(the structures that an item is in, the item), in order."""
     items = getattr(node, path[0])
     if not items and above:
@@ -135,21 +139,21 @@ def _walk(node: Any, path: tuple[str, ...], above: tuple[Any, ...]) -> Iterator[
 class _Cut:
     """The part of a request that is being put together."""
 
-    def __init__(self, request: Any, path: tuple[str, ...]) -> None:
+    def __init__(self, request: Message, path: tuple[str, ...]) -> None:
         self._whole = request
         self._path = path
-        self._last: tuple[Any, ...] = ()
+        self._last: Ancestors = ()
         self._begin()
 
     def _begin(self) -> None:
         self._made = _copied(self._whole, self._path[0])
         #: The structures that the last item is in, and their copies in this part.
-        self._originals: list[Any] = []
-        self._copies: list[Any] = [self._made]
-        self._continued: tuple[Any, ...] | None = None
+        self._originals: list[Message] = []
+        self._copies: list[Message] = [self._made]
+        self._continued: Ancestors | None = None
         self.count = 0
 
-    def add(self, ancestors: tuple[Any, ...], item: Any) -> None:
+    def add(self, ancestors: Ancestors, item: object) -> None:
         if self._continued is None:
             self._continued = tuple(a for a, b in zip(ancestors, self._last) if a is b)
         for depth, ancestor in enumerate(ancestors):
@@ -171,7 +175,7 @@ class _Cut:
         return made
 
 
-def _copied(message: Any, emptied: str | None) -> Any:
+def _copied(message: M, emptied: str | None) -> M:
     """A copy whose list `emptied` is empty."""
     made = object.__new__(type(message))
     made.unknown_tags = message.unknown_tags
@@ -186,7 +190,7 @@ def _copied(message: Any, emptied: str | None) -> Any:
 _NAMES = ("name", "topic", "topic_name", "topic_id", "group_id", "producer_id")
 
 
-def _identity(message: Any) -> frozenset[Any]:
+def _identity(message: Message) -> frozenset[Hashable]:
     return frozenset(value for name in _NAMES if (value := getattr(message, name, None)))
 
 
@@ -195,19 +199,24 @@ class Merged:
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self._path = path
-        self.response: Any = None
+        self.response: Message | None = None
         #: The structures to which the last portion was added, by depth.
-        self._recent: list[list[Any]] = []
+        self._recent: list[list[Message]] = []
 
     def add(self, response: Message, portion: Portion) -> None:
         if self.response is None:
             self.response = _copied(response, self._path[0])
-        recent: list[list[Any]] = [[] for _ in self._path]
+        recent: list[list[Message]] = [[] for _ in self._path]
         self._join(self.response, response, [_identity(a) for a in portion.continued], 0, recent)
         self._recent = recent
 
     def _join(
-        self, into: Any, given: Any, continued: list[frozenset[Any]], depth: int, recent: list[list[Any]]
+        self,
+        into: Message,
+        given: Message,
+        continued: list[frozenset[Hashable]],
+        depth: int,
+        recent: list[list[Message]],
     ) -> None:
         nodes = getattr(given, self._path[depth]) or []
         merged = getattr(into, self._path[depth])
@@ -225,7 +234,7 @@ class Merged:
             if depth + 2 < len(self._path):
                 recent[depth + 1] += below
 
-    def _begun(self, node: Any, identity: frozenset[Any], depth: int) -> Any:
+    def _begun(self, node: Message, identity: frozenset[Hashable], depth: int) -> Message | None:
         """The structure that the previous portion has begun and this one continues."""
         if not identity or not identity <= _identity(node):
             return None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from ...protocol.schema import ArrayOf, Message
 
 #: A response with more structures is encoded in slices: some 5 us each, with all that they may hold.
@@ -16,15 +13,19 @@ Arrays = tuple[tuple[str, tuple[str, ...]], ...]
 
 def arrays_of(cls: type[Message]) -> Arrays:
     """The arrays of structures of a response, each with the arrays in its structures."""
-    return tuple((field.name, tuple(inner.name for inner in _arrays(field.type.element))) for field in _arrays(cls))
+    return tuple((name, tuple(inner for inner, _ in _arrays(element))) for name, element in _arrays(cls))
 
 
-def _arrays(cls: Any) -> Iterable[Any]:
-    fields: Iterable[Any] = cls.SCHEMA.fields
-    return [field for field in fields if isinstance(field.type, ArrayOf) and isinstance(field.type.element, type)]
+def _arrays(cls: type[Message]) -> list[tuple[str, type[Message]]]:
+    """Names and structures of the arrays of structures."""
+    return [
+        (field.name, field.type.element)
+        for field in cls.SCHEMA.fields
+        if isinstance(field.type, ArrayOf) and isinstance(field.type.element, type)
+    ]
 
 
-def is_large(response: Any, arrays: Arrays) -> bool:
+def is_large(response: Message, arrays: Arrays) -> bool:
     """Returns True if a response has too many structures to encode in one go; the third level is not counted."""
     left = PLAIN_RESPONSE_ITEMS
     for name, inner in arrays:

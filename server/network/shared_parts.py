@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..access.tls.node_tls import NodeTls
 from .connection_limits import ConnectionLimits
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.slow_requests import SlowRequests
     from ..runtime.turns import Turns
+    from .connection import Connection
     from .receive_budget import ReceiveBudget
 
 
@@ -51,9 +52,9 @@ class SharedParts:
         #: The bytes that all connections move in one turn of the loop.
         self.transfers = TransferTurns()
         #: Called with each connection that ended.
-        self.on_connection_lost: list[Callable[[Any], None]] = []
+        self.on_connection_lost: list[Callable[[Connection], None]] = []
 
-    def connection_lost(self, connection: Any) -> None:
+    def connection_lost(self, connection: Connection) -> None:
         for function in self.on_connection_lost:
             function(connection)
 

@@ -9,17 +9,19 @@ group.
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.schema import Message
 from ..runtime.slow_requests import NS_IN_MS
 from .call import Call, Observer
 
 if TYPE_CHECKING:
+    from ...protocol.schema import Message
+    from .file_sender import Piece
     from .route import Route
 
 
-def _wanted_wait_ns(route: Route, request: Any) -> int:
+def _wanted_wait_ns(route: Route, request: Message | None) -> int:
     """Returns how long the client of a request lets it wait."""
     wanted_wait_ms = route.endpoint.wanted_wait_ms
     return 0 if wanted_wait_ms is None or request is None else wanted_wait_ms(request) * NS_IN_MS
@@ -49,7 +51,7 @@ class SlowLog(Observer):
         self._replied_ns = self._replied_ns or perf_counter_ns()
         return True
 
-    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
         self._replied_ns = self._replied_ns or perf_counter_ns()
         return True
 

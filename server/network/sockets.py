@@ -34,7 +34,8 @@ PAUSE_S = 0.1
 
 _SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-Address = Any
+#: Host and port first; addresses of IPv6 have two numbers more.
+Address = tuple[Any, ...]
 
 
 class Acceptor:

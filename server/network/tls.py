@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...storage.segments.segment import LogSlice
 from ..access.tls.contexts import WatchedTls, client_failure
@@ -27,6 +27,7 @@ from .shared_parts import CALL_BYTES, TransferTurns
 if TYPE_CHECKING:
     from ..access.audit import AuditLog
     from ..runtime.log_lines import RepeatedLines
+    from .file_sender import Piece
     from .listening import Listening
 
 
@@ -86,7 +87,7 @@ class TlsConnection(Connection):
             self._sender.resume()
         super().resume_writing()
 
-    def _send_large(self, out: list[Any]) -> None:
+    def _send_large(self, out: list[Piece]) -> None:
         """Never past the transport: the socket itself is not encrypted."""
         if self._sender is None:
             sender = CopiedSender(self._transport, self._transfers, self._resume, self._sending_failed)
@@ -139,7 +140,7 @@ class CopiedSender:
         self._transport = transport
         self._drained = drained
         self._failed = failed
-        self._pieces: deque[Any] = deque()
+        self._pieces: deque[Piece] = deque()
         #: How much of the first piece has been sent.
         self._position = 0
         self._waited = self._is_scheduled = False
@@ -148,7 +149,7 @@ class CopiedSender:
     def is_busy(self) -> bool:
         return bool(self._pieces)
 
-    def send(self, pieces: list[Any]) -> None:
+    def send(self, pieces: list[Piece]) -> None:
         is_first = not self._pieces
         self._pieces += joined(pieces)
         if is_first:

@@ -31,6 +31,7 @@ from ..share.share_groups import EARLIEST
 
 if TYPE_CHECKING:
     from ...coordinator.groups.base.group import Group
+    from ...protocol.schema import ResponseCallback
     from ..services import Services
     from ..share.share_groups import Ends
 
@@ -80,7 +81,7 @@ async def group_lag(services: Services) -> list[Metric]:
     return await in_slices(_families(services.config.get(LIMIT_KEY), positions, ends, firsts))
 
 
-async def _within(ask: Callable[[Callable[[Any], None]], None], otherwise: Any) -> Any:
+async def _within(ask: Callable[[ResponseCallback], None], otherwise: Any) -> Any:
     """Returns what `ask` passes to its callback, or `otherwise` when that takes too long."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     ask(lambda answer: None if answered.done() else answered.set_result(answer))

@@ -19,7 +19,7 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
@@ -174,7 +174,7 @@ class MetricsServer:
         for connection in list(self._connections):
             connection.abort()
 
-    def _decide(self, accepted: socket.socket, address: Any) -> asyncio.BaseProtocol | None:
+    def _decide(self, accepted: socket.socket, address: object) -> asyncio.BaseProtocol | None:
         """Returns a new connection's protocol. With too many open, ends the oldest without a request, or returns None."""
         if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
             oldest = next((one for one in self._connections if not one.has_asked), None)
@@ -195,7 +195,9 @@ class MetricsServer:
         words = f"cannot accept connections for metrics: {error.strerror}"
         self._lines.log(log, logging.WARNING, "", "metrics system", words)
 
-    async def _serve(self, connection: _MetricsConnection, reader: asyncio.StreamReader, writer: Any) -> None:
+    async def _serve(
+        self, connection: _MetricsConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(_REQUEST_DEADLINE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
@@ -245,7 +247,9 @@ class _MetricsConnection(asyncio.StreamReaderProtocol):
 
     def __init__(
         self,
-        serve: Callable[[_MetricsConnection, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
+        serve: Callable[
+            [_MetricsConnection, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[object, None, None]
+        ],
         lost: Callable[[_MetricsConnection], None],
     ) -> None:
         super().__init__(asyncio.StreamReader(limit=_MOST_REQUEST_BYTES), lambda *both: serve(self, *both))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
@@ -29,6 +29,7 @@ from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
 
 if TYPE_CHECKING:
+    from ...protocol.schema import ResponseCallback
     from .hosted_partition import HostedPartition
 
 
@@ -78,7 +79,7 @@ class Controller(Protocol):
     def is_alone(self) -> bool:
         """Whether no other node has taken part in the quorum."""
 
-    def submit(self, request: Message, version: int, reply: Callable[[Any], None], /) -> None:
+    def submit(self, request: Message, version: int, reply: ResponseCallback, /) -> None:
         """Has the active controller handle the request. `reply` is called with the response."""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import struct
 from collections.abc import Callable, Iterable, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
@@ -24,6 +24,8 @@ from ..runtime.waiters import Parked
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
+    from ...protocol.messages.produce import TopicProduceData, TopicProduceResponse
+    from ...protocol.schema import Records
     from ..access.authorization.authorization import Authorization
     from ..access.authorization.sessions import AuthorizationSession
     from ..controller.cluster_view import Leaders
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
     from ..runtime.waiters import Deadlines
 
 
-#: For topics by name or by id.
-NONE_DENIED: Set[Any] = frozenset()
+#: A topic as a request names it: by name, or by id.
+TopicKey = Union[str, bytes]
+NONE_DENIED: Set[TopicKey] = frozenset()
 
 
 def is_write_cached_as_allowed(authorization: Authorization, call: Call) -> bool:
@@ -57,12 +60,12 @@ def is_write_cached_as_allowed(authorization: Authorization, call: Call) -> bool
     return True
 
 
-def denied_topics(session: AuthorizationSession, call: Call, image: MetadataImage) -> Set[Any]:
+def denied_topics(session: AuthorizationSession, call: Call, image: MetadataImage) -> Set[TopicKey]:
     """Returns the names, from version 13 on the ids, of the topics that the client may not write to. Unknown ids are not
     among them.
     """
     if call.version < FIRST_VERSION_WITH_TOPIC_IDS:
-        named: list[tuple[Any, str]] = [(topic.name, topic.name) for topic in call.request.topic_data]
+        named: list[tuple[TopicKey, str]] = [(topic.name, topic.name) for topic in call.request.topic_data]
     else:
         known = {topic.topic_id: image.topic_by_id(topic.topic_id) for topic in call.request.topic_data}
         named = [(topic_id, topic.name) for topic_id, topic in known.items() if topic is not None]
@@ -96,7 +99,7 @@ def denied_topics(session: AuthorizationSession, call: Call, image: MetadataImag
 
 
 #: A partition as the requests of a connection name it: by topic name or id, and index.
-_Partition = tuple[Any, int]
+_Partition = tuple[TopicKey, int]
 
 #: After a client's longest wait for a response (request.timeout.ms), no earlier request is in flight. A rejected batch may
 #: have been given up by then.
@@ -137,7 +140,7 @@ class _Rejected(NamedTuple):
     until: float
 
 
-def sequence_of(records: Any) -> Sequence | None:
+def sequence_of(records: Records) -> Sequence | None:
     """None of what no idempotent producer sent."""
     if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
         return None
@@ -194,7 +197,7 @@ class RejectedBatches:
             del self._rejected[next(iter(self._rejected))]
         self._rejected[key] = _Rejected(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
 
-    def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool) -> None:
+    def note_all(self, asked: Iterable[TopicProduceData], answers: Iterable[TopicProduceResponse], by_id: bool) -> None:
         """Notes the rejected batches of a Produce from its response."""
         for topic, reported in zip(asked, answers, strict=True):
             name = topic.topic_id if by_id else topic.name

@@ -20,11 +20,13 @@ from ..coordinators.transaction_verification import Membership
 if TYPE_CHECKING:
     from collections.abc import Callable, Set
 
+    from ...protocol.schema import Records
     from ..config.broker_config import BrokerConfig
     from ..coordinators.transaction_verification import TransactionVerification
     from ..network.call import Call
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
+    from .produce import TopicKey
 
 #: From here on clients use transaction version 2: writing to a partition adds it.
 FIRST_ADDING_VERSION = 12
@@ -71,7 +73,7 @@ class TransactionalProduce:
         """Returns True if such clients are trusted to have added their partitions, as by brokers before KIP-890."""
         return version < FIRST_ADDING_VERSION and not self._config.get("transaction.partition.verification.enable")
 
-    def unverified(self, call: Call, denied: Set[Any] = frozenset()) -> Unverified | None:
+    def unverified(self, call: Call, denied: Set[TopicKey] = frozenset()) -> Unverified | None:
         """Returns the partitions of the request of which this broker does not know that they are in the transaction; None
         when there are none. `denied`: names or ids of topics to leave out.
         """
@@ -143,7 +145,7 @@ class TransactionalProduce:
         return hosted is not None and hosted.log.producers.verifications.get(producer_id) is asked.verifications[place]
 
 
-def _producer(records: Any) -> tuple[int, int, int] | None:
+def _producer(records: Records) -> tuple[int, int, int] | None:
     """Returns id and epoch of a transactional batch's producer, and its first sequence number; None for other batches."""
     if records is None or len(records) < HEADER_BYTES or not records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
         return None

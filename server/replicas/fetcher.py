@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import (
@@ -33,6 +33,7 @@ from ...replication.divergence import truncation_offset
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
     from ..config.broker_config import BrokerConfig
     from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
@@ -200,7 +201,7 @@ class FollowedPartition:
         self.hosted.follow(data.high_watermark, data.log_start_offset)
         return 0
 
-    def _append(self, records: Any, now_ms: int) -> None:
+    def _append(self, records: Buffer, now_ms: int) -> None:
         """Writes the batches before the first bad one, for which it raises CorruptBatch."""
         hosted = self.hosted
         next_offset, end = hosted.log.log_end_offset, 0
@@ -225,7 +226,7 @@ class FollowedPartition:
         if damage is not None:
             raise damage
 
-    def _write(self, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
+    def _write(self, records: Buffer, headers: list[BatchHeader], now_ms: int) -> None:
         """Writes the batches in one piece, unless a segment cannot hold them all."""
         hosted = self.hosted
         if len(records) <= hosted.rules.segment_bytes:

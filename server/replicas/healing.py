@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
@@ -38,6 +38,7 @@ from ..runtime.background import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...protocol.schema import ResponseCallback
     from ...storage.log.log import Log
     from ...storage.segments.segment import Segment
     from ..config.broker_config import BrokerConfig
@@ -83,7 +84,7 @@ class ReplicaRequests:
         """Returns this broker as the sender of a follower's Fetch."""
         return ReplicaState(self.node_id, self._broker_epoch())
 
-    def send(self, endpoint: Endpoint, request: Message, reply: Callable[[Any], None], *, purpose: str) -> None:
+    def send(self, endpoint: Endpoint, request: Message, reply: ResponseCallback, *, purpose: str) -> None:
         """Sends the request; `reply` gets the response, or None. Each `purpose` has a connection of its own."""
         timeout_ms: int = self._config.get("replica.socket.timeout.ms")
         self._peers().send(endpoint, request, reply, timeout_ms=timeout_ms, purpose=purpose)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...storage.directory import checkpoints_of
 from ...storage.files.checkpoints import (
@@ -91,7 +91,7 @@ class LogMaintenance:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _each(self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _each(self, interval_ms: int, work: Callable[[], Coroutine[object, None, None]]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             try:

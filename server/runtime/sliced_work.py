@@ -6,12 +6,16 @@ import asyncio
 import heapq
 import logging
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...client.shown_text import shown
 from ...protocol.apis import APIS
 from .gc_policy import GC_PAUSES
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
+
 
 #: A slice of the loop's time ends after this many steps, too: a simulated clock may stand still.
 STEPS_PER_SLICE = 500
@@ -43,7 +47,7 @@ class Done(Generic[T]):
 
 
 def run_slice(
-    steps: Iterator[Any], clock: Callable[[], float], until_s: float | None = None, most_steps: int | None = None
+    steps: Iterator[object], clock: Callable[[], float], until_s: float | None = None, most_steps: int | None = None
 ) -> Done[Any] | object | None:
     """Runs steps for SLICE_S, or until `until_s`. Returns None when more can be done, WAITING when the work yields that,
     and Done with the result at the end.
@@ -84,10 +88,12 @@ def without_gc(steps: Steps[T]) -> Steps[T]:
 #: The number of values sorted in one step: 0.1 ms.
 SORTED_AT_ONCE = 512
 
+O = TypeVar("O", bound="SupportsRichComparison")
 
-def in_order(values: Iterable[Any]) -> Steps[list[Any]]:
+
+def in_order(values: Iterable[O]) -> Steps[list[O]]:
     """Computes `sorted(values)` in steps."""
-    runs: list[list[Any]] = [[]]
+    runs: list[list[O]] = [[]]
     for value in values:
         runs[-1].append(value)
         if len(runs[-1]) == SORTED_AT_ONCE:
@@ -97,7 +103,7 @@ def in_order(values: Iterable[Any]) -> Steps[list[Any]]:
     runs[-1].sort()
     if len(runs) == 1:
         return runs[0]
-    ordered: list[Any] = []
+    ordered: list[O] = []
     for value in heapq.merge(*runs):
         ordered.append(value)
         yield
@@ -110,16 +116,16 @@ class SeenValues:
     __slots__ = ("_parts",)
 
     def __init__(self) -> None:
-        self._parts: list[set[Any]] = [set() for _ in range(_PARTS)]
+        self._parts: list[set[Hashable]] = [set() for _ in range(_PARTS)]
 
-    def add(self, value: Any) -> bool:
+    def add(self, value: Hashable) -> bool:
         """Adds the value. Returns whether it is new."""
         part = self._parts[hash(value) % _PARTS]
         size = len(part)
         part.add(value)
         return len(part) > size
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: Hashable) -> bool:
         return value in self._parts[hash(value) % _PARTS]
 
     def clear(self) -> Steps[None]:

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import logging
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...client.shown_text import shown
+
+if TYPE_CHECKING:
+    from ...protocol.apis import Api
+
 
 log = logging.getLogger("odradek.slow")
 
@@ -21,7 +25,7 @@ NS_IN_MS = 1_000_000
 class TimedRequest(Protocol):
     """A call as the log shows it."""
 
-    api: Any
+    api: Api
     connection: Any
     version: int
     client_id: str | None

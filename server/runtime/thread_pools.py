@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack
 
 #: Batches are decompressed and checked here. These threads share the cores with the loop.
 CPU_THREADS = 2
@@ -31,6 +31,7 @@ _TURNS_TO_ADD_TASKS = 3
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def can_start_threads() -> bool:
@@ -82,18 +83,18 @@ class ThreadPool(ThreadPoolExecutor):
         self.completed += 1
         return future
 
-    def start(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def start(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
         """Runs `function` on a thread. Returns the future of its result, for the loop."""
         future = asyncio.get_running_loop().run_in_executor(self, function, *args)
         self._awaited.add(future)
         future.add_done_callback(self._awaited.discard)
         return future
 
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
+    async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
         """Runs `function` on a thread. Returns its result, or raises its exception. A cancelled caller does not end it."""
         return await self.start(function, *args)
 
-    def run_then(self, function: Callable[[], Any], done: Callable[[Any], object]) -> None:
+    def run_then(self, function: Callable[[], T], done: Callable[[T | BaseException], object]) -> None:
         """Runs `function` on a thread. `done` gets its result, or its exception, on the loop."""
         self.start(function).add_done_callback(lambda ended: done(ended.exception() or ended.result()))
 

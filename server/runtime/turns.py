@@ -14,7 +14,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 from .gc_policy import GC_PAUSES
 from .memory import release_after
@@ -30,6 +30,10 @@ FREED_AT_ONCE = 500
 _FREED_BYTES = 200
 
 Work = Generator[Any, None, None]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Task:
@@ -98,7 +102,7 @@ class Turns:
         self.add(task)
         return task
 
-    def free(self, kept: dict[Any, Any]) -> None:
+    def free(self, kept: dict[K, V]) -> None:
         """Empties a large unused dictionary in turns: 200,000 objects take 25 ms."""
         if len(kept) > FREED_AT_ONCE and not self._is_stopped:
             self.begin(_emptied(kept), lambda _: None)
@@ -151,7 +155,7 @@ class Turns:
             self._collecting = asyncio.get_running_loop().call_later(GC_REST_S, self._collect_again)
 
 
-def _emptied(kept: dict[Any, Any]) -> Work:
+def _emptied(kept: dict[K, V]) -> Work:
     freed = len(kept) * _FREED_BYTES
     while kept:
         for _ in range(min(len(kept), FREED_AT_ONCE)):

@@ -34,6 +34,7 @@ from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...protocol.messages.create_topics import CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..coordinators.topic_creation import CreateTopics
@@ -384,7 +385,7 @@ class DeadLetters:
         request = CreateTopicsRequest(topics=[created])
         self._create_topics(request, partial(self._created, topic))
 
-    def _created(self, topic: str, response: Any) -> None:
+    def _created(self, topic: str, response: CreateTopicsResponse) -> None:
         (result,) = response.topics
         for delivery in self._creating.pop(topic):
             if not result.error_code:

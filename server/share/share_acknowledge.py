@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...coordinator.share_partition.partition import AckBatch, AckType, ValidationError
 from ...coordinator.share_state.state import ShareKey
@@ -18,6 +18,9 @@ from .share_sessions import SessionKey
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
+    from ...protocol.messages.share_acknowledge import AcknowledgeTopic
+    from ...protocol.messages.share_fetch import FetchTopic
+    from ...protocol.schema import ResponseCallback
     from ..runtime.counters import Metrics, TopicMetrics
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
@@ -54,7 +57,7 @@ class ShareAcknowledgements:
     def acknowledge(
         self,
         session: SessionKey,
-        topics: Sequence[Any],
+        topics: Sequence[AcknowledgeTopic | FetchTopic],
         renewing: Renewing,
         done: Callable[[Outcome], None],
         denied: Set[bytes] = frozenset(),
@@ -65,7 +68,7 @@ class ShareAcknowledgements:
         outcome: Outcome = {}
         silent: list[TopicIdPartition] = []
         asked: list[TopicIdPartition] = []
-        questions: list[Callable[[Callable[[Any], None]], None]] = []
+        questions: list[Callable[[ResponseCallback], None]] = []
         for topic in topics:
             for data in topic.partitions:
                 partition = (topic.topic_id, data.partition_index)

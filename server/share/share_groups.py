@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...coordinator.groups.share.offset_requests import (
     DeletionOfGroups,
@@ -115,7 +115,7 @@ class LatestOffsets:
 OWN_VERSION = 0
 
 
-def nobody(_: Any) -> None:
+def nobody(_: object) -> None:
     """Ignores the response."""
 
 

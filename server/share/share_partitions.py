@@ -14,7 +14,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...coordinator.share_partition.dead_letters import DeadLetter
 from ...coordinator.share_partition.partition import (
@@ -535,7 +535,7 @@ class SharePartitions:
 def _validation_error(error_code: int, message: str | None) -> ValidationError | None:
     if not error_code:
         return None
-    error: Any = ErrorCode(error_code)
+    error = ErrorCode(error_code)
     if error not in _UNCHANGED_ERRORS:
         error = _MAPPED_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
     return ValidationError(error, message or "")

@@ -11,9 +11,9 @@ import math
 import re
 import ssl
 import struct
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ...metadata.configs import InvalidConfig, validate_client_metrics_configs
@@ -26,6 +26,9 @@ from ...protocol.uuids import uuid_to_text
 from ..runtime.thread_pools import ThreadPool
 
 if TYPE_CHECKING:
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
+
     from ...metadata.image import ConfigResource, MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..network.call import Call
@@ -157,7 +160,7 @@ class Instance:
     __slots__ = ("asked_ms", "client", "connection", "is_terminating", "pushed_ms", "seen_ms", "subscription_id",
                  "version", "wanted")  # fmt: skip
 
-    def __init__(self, client: Client, instance_id: bytes, asked: Wanted, version: int, connection: Any) -> None:
+    def __init__(self, client: Client, instance_id: bytes, asked: Wanted, version: int, connection: object) -> None:
         self.client = client
         self.wanted = asked
         #: The version of the subscriptions that it was matched with.
@@ -202,7 +205,7 @@ class Instances:
         self._version = 0
         #: By id, the one that was seen last at the end.
         self._instances: dict[bytes, Instance] = {}
-        self._by_connection: dict[Any, bytes] = {}
+        self._by_connection: dict[object, bytes] = {}
         self.throttled = self.unknown_subscriptions = 0
 
     def __len__(self) -> int:
@@ -214,7 +217,7 @@ class Instances:
         self._version += 1
 
     def ask(
-        self, instance_id: bytes, describe: Callable[[], Client], connection: Any, now_ms: int
+        self, instance_id: bytes, describe: Callable[[], Client], connection: object, now_ms: int
     ) -> Instance | ErrorCode:
         """Returns the instance with what it is to push, or the error of the request."""
         instance = self._find(instance_id, describe, connection, now_ms)
@@ -224,7 +227,7 @@ class Instances:
         return instance
 
     def push(
-        self, instance_id: bytes, describe: Callable[[], Client], connection: Any, push: Push, now_ms: int
+        self, instance_id: bytes, describe: Callable[[], Client], connection: object, push: Push, now_ms: int
     ) -> Instance | ErrorCode:
         """Returns the instance whose push is taken, or the error of the request."""
         instance = self._find(instance_id, describe, connection, now_ms)
@@ -232,7 +235,7 @@ class Instances:
         instance.is_terminating = push.is_terminating
         return error or instance
 
-    def disconnected(self, connection: Any) -> None:
+    def disconnected(self, connection: object) -> None:
         """Forgets the instance of a connection."""
         instance_id = self._by_connection.pop(connection, None)
         if instance_id is not None:
@@ -251,7 +254,7 @@ class Instances:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.TELEMETRY_TOO_LARGE if push.size > self._max_bytes else None
 
-    def _find(self, instance_id: bytes, describe: Callable[[], Client], connection: Any, now_ms: int) -> Instance:
+    def _find(self, instance_id: bytes, describe: Callable[[], Client], connection: object, now_ms: int) -> Instance:
         instance = self._instances.pop(instance_id, None)
         if instance is None or instance.version < self._version:
             client = describe() if instance is None else instance.client
@@ -315,7 +318,7 @@ class Pushed(NamedTuple):
 
     samples: list[Sample]
     skipped: int
-    message: Any
+    message: MetricsData
 
 
 def read_push(data: bytes, compression_type: int) -> Pushed:
@@ -354,7 +357,7 @@ def export_request(pushed: Pushed, client: Client, principal: str) -> bytes:
     return exported
 
 
-def _samples(message: Any) -> Iterator[Sample | None]:
+def _samples(message: MetricsData) -> Iterator[Sample | None]:
     """Yields the points of gauges and sums; None for each of another kind, which Kafka's clients do not push."""
     for resource_metrics in message.resource_metrics:
         for scope_metrics in resource_metrics.scope_metrics:
@@ -362,7 +365,7 @@ def _samples(message: Any) -> Iterator[Sample | None]:
                 yield from _points(metric)
 
 
-def _points(metric: Any) -> Iterator[Sample | None]:
+def _points(metric: Metric) -> Iterator[Sample | None]:
     kind = metric.WhichOneof("data")
     if kind not in ("gauge", "sum"):
         yield None
@@ -388,7 +391,7 @@ def _points(metric: Any) -> Iterator[Sample | None]:
         )
 
 
-def _text(value: Any) -> str:
+def _text(value: AnyValue) -> str:
     kind = value.WhichOneof("value")
     return str(getattr(value, kind))[:MOST_LABEL_CHARACTERS] if kind else ""
 
@@ -608,7 +611,7 @@ class ClientTelemetry:
             self.instances.set_subscriptions(subscriptions(image))
 
     def push(
-        self, instance_id: bytes, describe: Callable[[], Client], connection: Any, principal: str, push: Push,
+        self, instance_id: bytes, describe: Callable[[], Client], connection: object, principal: str, push: Push,
         metrics: bytes, done: Done,
     ) -> None:  # fmt: skip
         """Takes a push. Calls `done` when it is read and shown, now or later."""
@@ -624,7 +627,7 @@ class ClientTelemetry:
             reading = partial(self._read, bytes(metrics), push.compression_type, taken.client, principal)
             self._pool.run_then(reading, partial(self._was_read, taken, done))
 
-    def disconnected(self, connection: Hashable) -> None:
+    def disconnected(self, connection: object) -> None:
         self.instances.disconnected(connection)
 
     async def stop(self) -> None:
@@ -636,7 +639,7 @@ class ClientTelemetry:
         pushed = read_push(metrics, compression_type)
         return pushed, b"" if self.collector is None else export_request(pushed, client, principal)
 
-    def _was_read(self, instance: Instance, done: Done, outcome: Any) -> None:
+    def _was_read(self, instance: Instance, done: Done, outcome: tuple[Pushed, bytes] | BaseException) -> None:
         self._reading -= 1
         if isinstance(outcome, BaseException):
             self.unreadable += 1

@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, final
 
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, TimestampType, read_header
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, decompress
@@ -45,6 +45,7 @@ from .recovery import rebuild_indexes
 _Bytes = bytes
 
 
+@final
 class LogSlice:
     """`size` bytes from `position` of a segment's file, the first of them those of the batch that contains `offset`.
 

@@ -146,19 +146,22 @@ class Pause:
             request.resume()
 
 
-def described(effect: Any) -> str:
+def described(effect: object) -> str:
     """Returns an effect in words: "fail with REQUEST_TIMED_OUT"."""
     if isinstance(effect, Fail):
         names = ", ".join("no error" if error is None else error.name for error in effect.errors)
         return f"fail with {names}{' after the effect' if effect.after else ''}"
-    words = {
-        Delay: lambda: f"delay by {effect.seconds:g} s",
-        Truncate: lambda: f"truncate to {effect.size} bytes",
-        SlowDisk: lambda: f"take {effect.seconds:g} s longer",
-        Throttle: lambda: f"throttle for {effect.milliseconds} ms",
-    }
-    said = words[type(effect)]() if type(effect) in words else type(effect).__name__.lower()
-    return said + (" after the effect" if getattr(effect, "after", False) else "")
+    if isinstance(effect, Delay):
+        words = f"delay by {effect.seconds:g} s"
+    elif isinstance(effect, Truncate):
+        words = f"truncate to {effect.size} bytes"
+    elif isinstance(effect, SlowDisk):
+        words = f"take {effect.seconds:g} s longer"
+    elif isinstance(effect, Throttle):
+        words = f"throttle for {effect.milliseconds} ms"
+    else:
+        words = type(effect).__name__.lower()
+    return words + (" after the effect" if getattr(effect, "after", False) else "")
 
 
 # One fault: which requests it strikes, what it does to them, and how often it did.
@@ -467,5 +470,5 @@ class Interceptor:
         return None
 
     def _topic_name(self, topic_id: bytes) -> str | None:
-        topic: Any = self._server.metadata.image.topics.by_id.get(topic_id)
+        topic = self._server.metadata.image.topics.by_id.get(topic_id)
         return topic.name if topic is not None else None

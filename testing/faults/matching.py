@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 from ...protocol.apis import APIS
 from ...protocol.error_responses import cached
@@ -44,7 +44,7 @@ def topics_of(request: Message | None, version: int, names: TopicNames) -> list[
     return list(_topics(request, version, names)) if request is not None else []
 
 
-def groups_of(request: Any) -> Iterator[str]:
+def groups_of(request: Message | None) -> Iterator[str]:
     """Returns the groups that a request names; a key of FindCoordinator counts, whatever it is for."""
     yield from _texts(request, _GROUPS)
     for group in getattr(request, "groups", None) or ():
@@ -52,7 +52,7 @@ def groups_of(request: Any) -> Iterator[str]:
             yield from _texts(group, ("group_id",))
 
 
-def transactional_ids_of(request: Any) -> Iterator[str]:
+def transactional_ids_of(request: Message | None) -> Iterator[str]:
     yield from _texts(request, _TRANSACTIONS)
     for transaction in getattr(request, "transactions", None) or ():
         yield from _texts(transaction, ("transactional_id",))
@@ -82,7 +82,9 @@ def divided(
     return meant if any_meant else None, rest if any_rest else None
 
 
-def _divided_items(items: list[Any], version: int, names: TopicNames, is_meant: IsMeant) -> tuple[list[Any], list[Any]]:
+def _divided_items(
+    items: list[Message], version: int, names: TopicNames, is_meant: IsMeant
+) -> tuple[list[Message], list[Message]]:
     meant, rest = [], []
     for item in items:
         if not _names_topic(type(item), version):
@@ -152,21 +154,22 @@ def _partitions(struct: type[Message], version: int) -> Field | None:
     return None
 
 
-def _topic(item: Any, version: int, names: TopicNames) -> str:
+def _topic(item: Message, version: int, names: TopicNames) -> str:
     fields = {field.name for field in item.SCHEMA.fields if version in field.versions}
     for name in ("topic", "name", "topic_name"):
         if name in fields and getattr(item, name):
             return str(getattr(item, name))
-    return (names(item.topic_id) or "") if "topic_id" in fields else ""
+    topic_id = getattr(item, "topic_id", None) if "topic_id" in fields else None
+    return "" if topic_id is None else names(topic_id) or ""
 
 
-def _index(partition: Any) -> int:
+def _index(partition: Message | int) -> int:
     if not isinstance(partition, Message):
         return int(partition)
     return next(int(getattr(partition, name)) for name in _PARTITION if hasattr(partition, name))
 
 
-def _texts(request: Any, names: tuple[str, ...]) -> Iterator[str]:
+def _texts(request: Message | None, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         value = getattr(request, name, None)
         if isinstance(value, str):

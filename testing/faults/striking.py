@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...protocol.error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
 from ...protocol.errors import ErrorCode
@@ -22,6 +22,8 @@ from .matching import TopicNames, divided
 if TYPE_CHECKING:
     import asyncio
 
+    from ...server.network.file_sender import Piece
+    from .disk import WriteMatch
     from .matching import Match
 
 #: APIs whose clients act on the errors of partitions and topics. A Fetch with an error of the whole request ends the fetch
@@ -34,7 +36,7 @@ _REQUEST_ERRORS = frozenset((
     ErrorCode.REBOOTSTRAP_REQUIRED,
 ))  # fmt: skip
 
-Handle = Callable[[Any], "Message | None"]
+Handle = Callable[[Call], "Message | None"]
 #: Gets the broker's response, None where the protocol gives none.
 Answered = Callable[["Message | None"], None]
 #: How often a connection is looked at that ends once its last bytes are handed over.
@@ -45,7 +47,7 @@ class Strikes(Protocol):
     """A fault, as a request meets it."""
 
     @property
-    def match(self) -> Any:
+    def match(self) -> Match | WriteMatch:
         """The `Match` that the request fits."""
 
     def strike(self, request: InterceptedRequest) -> bool:
@@ -94,7 +96,8 @@ class InterceptedRequest:
         self.call = flow.call
         self.answer = answer
         self._flow = flow
-        self._match: Match = fault.match
+        assert isinstance(fault.match, Match)
+        self._match = fault.match
 
     def proceed(self, answered: Answered | None = None) -> None:
         """Lets the request go on to the broker. `answered` gets the response, which otherwise is sent as it is."""
@@ -237,7 +240,7 @@ class _Strike(Relay):
         self._outer.throttle_time_ms = max(self._outer.throttle_time_ms, call.throttle_time_ms)
         self._pass_on(response)
 
-    def finishing(self, call: Call, pieces: list[Any]) -> bool:
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
         """A response that is encoded already passes as it is."""
         call.pieces = []
         self._outer.finish(pieces)
@@ -248,13 +251,16 @@ class _Recorder:
     """A connection whose encoded responses are taken instead of sent."""
 
     def __init__(self) -> None:
-        self.pieces: list[Any] = []
+        self.pieces: list[Piece] = []
 
     def answered(self, call: Call) -> None:
         self.pieces += call.pieces or ()
 
 
-def kept(message: Any) -> Any:
+M = TypeVar("M", bound=Message)
+
+
+def kept(message: M) -> M:
     """Returns the message with copies of its record batches."""
     made = copy.copy(message)
     for field in message.SCHEMA.fields:

@@ -139,7 +139,7 @@ class Waited(list[SeenRecord]):
         super().__init__()
         self._work = work
 
-    def __await__(self) -> Generator[Any, Any, list[SeenRecord]]:
+    def __await__(self) -> Generator[object, None, list[SeenRecord]]:
         work, self._work = self._work, None
         if work is not None:
             self[:] = yield from work().__await__()
@@ -377,7 +377,7 @@ def _records(hosted: HostedPartition, committed: bool) -> Iterator[SeenRecord]:
         offset = piece.next_offset
 
 
-def _waited(holder: RunHolder, work: Callable[[], Coroutine[Any, Any, list[SeenRecord]]]) -> Waited:
+def _waited(holder: RunHolder, work: Callable[[], Coroutine[object, None, list[SeenRecord]]]) -> Waited:
     """Waits for records: blocks, but in an event loop, whichever that is, it is awaited."""
     done = holder._wait_done("wait_for()", work)
     if not done.is_done:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import avro.compatibility
 import avro.errors
@@ -11,6 +11,9 @@ import avro.name
 import avro.schema
 
 from .schemas import Parsed, SchemaText, invalid_schema
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonValue
 
 
 class AvroSchema:
@@ -41,7 +44,7 @@ class AvroSchema:
         return self.text
 
 
-def _simplified(content: Any) -> Any:
+def _simplified(content: JsonValue) -> JsonValue:
     """Returns a schema in which {"type": "string"} is "string", as Avro for Java writes it."""
     if isinstance(content, list):
         return [_simplified(one) for one in content]
@@ -53,9 +56,10 @@ def _simplified(content: Any) -> Any:
     for key in ("type", "items", "values"):
         if key in found:
             found[key] = _simplified(found[key])
-    if isinstance(found.get("fields"), list):
+    fields = found.get("fields")
+    if isinstance(fields, list):
         found["fields"] = [
             {**one, "type": _simplified(one["type"])} if isinstance(one, dict) and "type" in one else one
-            for one in found["fields"]
+            for one in fields
         ]
     return found

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jsonschema
 from jsonschema.validators import validator_for
 
 from .schemas import Parsed, SchemaText, invalid_schema
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject, JsonValue
+
 
 # Whether values of one JSON Schema fit another, by the rules of Confluent's registry as far as this file has them.
 #
@@ -32,7 +36,10 @@ _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
 def differences(
-    reader: Any, writer: Any, reader_files: dict[str, Any] | None = None, writer_files: dict[str, Any] | None = None
+    reader: JsonValue,
+    writer: JsonValue,
+    reader_files: JsonObject | None = None,
+    writer_files: JsonObject | None = None,
 ) -> list[str]:
     """Returns why not every value of `writer` need be one of `reader`. `..._files`: schemas that `$ref` names, by name."""
     comparison = _Comparison(_Resolver(reader, reader_files or {}), _Resolver(writer, writer_files or {}))
@@ -41,16 +48,17 @@ def differences(
 
 
 class _Resolver:
-    def __init__(self, root: Any, files: dict[str, Any]) -> None:
+    def __init__(self, root: JsonValue, files: JsonObject) -> None:
         self._root, self._files = root, files
 
-    def resolved(self, schema: Any) -> Any:
+    def resolved(self, schema: JsonValue) -> JsonValue:
         """Returns the schema that `$ref` names; the schema itself where there is none, or it leads nowhere."""
         for _ in range(_MOST_LEVELS):
-            if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+            reference = schema.get("$ref") if isinstance(schema, dict) else None
+            if not isinstance(reference, str):
                 return schema
-            file, _, pointer = schema["$ref"].partition("#")
-            found: Any = self._files.get(file) if file else self._root
+            file, _, pointer = reference.partition("#")
+            found = self._files.get(file) if file else self._root
             for step in [one for one in pointer.split("/") if one]:
                 found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
             if found is None:
@@ -65,7 +73,7 @@ class _Comparison:
         self._seen: set[tuple[int, int]] = set()
         self.found: list[str] = []
 
-    def compare(self, reader: Any, writer: Any, path: str, level: int) -> None:
+    def compare(self, reader: JsonValue, writer: JsonValue, path: str, level: int) -> None:
         reader, writer = self._reader.resolved(reader), self._writer.resolved(writer)
         if (id(reader), id(writer)) in self._seen:
             return
@@ -73,11 +81,14 @@ class _Comparison:
         if level > _MOST_LEVELS:
             self._add("TOO_DEEP", path)
             return
-        reader, writer = _as_object(reader), _as_object(writer)
-        if reader is None or writer is None:  # `false`: fits nothing
-            if writer is not None:
+        now, before = _as_object(reader), _as_object(writer)
+        if now is None or before is None:  # `false`: fits nothing
+            if before is not None:
                 self._add("TYPE_CHANGED", path)
             return
+        self._compare_objects(now, before, path, level)
+
+    def _compare_objects(self, reader: JsonObject, writer: JsonObject, path: str, level: int) -> None:
         self._compare_type(reader, writer, path)
         self._compare_values(reader, writer, path)
         self._compare_bounds(reader, writer, path)
@@ -91,27 +102,28 @@ class _Comparison:
         if reader.get("$ref") != writer.get("$ref"):  # one that leads nowhere
             self._add("REFERENCE_CHANGED", path)
 
-    def _compare_type(self, reader: dict[str, Any], writer: dict[str, Any], path: str) -> None:
+    def _compare_type(self, reader: JsonObject, writer: JsonObject, path: str) -> None:
         before, now = _types(writer), _types(reader)
         if not before <= now:
             self._add("TYPE_NARROWED" if now < before else "TYPE_CHANGED", path)
 
-    def _compare_values(self, reader: dict[str, Any], writer: dict[str, Any], path: str) -> None:
-        now = reader.get("enum", [reader["const"]] if "const" in reader else None)
-        before = writer.get("enum", [writer["const"]] if "const" in writer else None)
+    def _compare_values(self, reader: JsonObject, writer: JsonObject, path: str) -> None:
+        now, before = _values(reader), _values(writer)
         if now is not None and (before is None or any(one not in now for one in before)):
             self._add("ENUM_ARRAY_NARROWED", path)
 
-    def _compare_bounds(self, reader: dict[str, Any], writer: dict[str, Any], path: str) -> None:
+    def _compare_bounds(self, reader: JsonObject, writer: JsonObject, path: str) -> None:
         for key in _LOWER_BOUNDS:
-            if key in reader and (key not in writer or writer[key] < reader[key]):
+            now, before = _bound(reader, key), _bound(writer, key)
+            if now is not None and (before is None or before < now):
                 self._add(f"{key.upper()}_INCREASED", path)
         for key in _UPPER_BOUNDS:
-            if key in reader and (key not in writer or writer[key] > reader[key]):
+            now, before = _bound(reader, key), _bound(writer, key)
+            if now is not None and (before is None or before > now):
                 self._add(f"{key.upper()}_DECREASED", path)
 
-    def _compare_properties(self, reader: dict[str, Any], writer: dict[str, Any], path: str, level: int) -> None:
-        now, before = reader.get("properties", {}), writer.get("properties", {})
+    def _compare_properties(self, reader: JsonObject, writer: JsonObject, path: str, level: int) -> None:
+        now, before = _properties(reader), _properties(writer)
         now_more, before_more = reader.get("additionalProperties", True), writer.get("additionalProperties", True)
         if now or before or now_more is not True or before_more is not True:
             for name in sorted(set(now) | set(before)):
@@ -132,24 +144,25 @@ class _Comparison:
                     self._add("ADDITIONAL_PROPERTIES_REMOVED", path)
                 elif before_more is not False:
                     self.compare(now_more, before_more, f"{path}/additionalProperties", level + 1)
-        for name in reader.get("required", ()):
-            has_default = isinstance(now.get(name), dict) and "default" in now[name]
-            if name not in writer.get("required", ()) and not has_default:
+        for name in _required(reader):
+            own = now.get(name)
+            has_default = isinstance(own, dict) and "default" in own
+            if name not in _required(writer) and not has_default:
                 self._add("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}")
 
-    def _compare_items(self, now: Any, before: Any, path: str, level: int) -> None:
+    def _compare_items(self, now: JsonValue, before: JsonValue, path: str, level: int) -> None:
         if isinstance(now, list) or isinstance(before, list):
             if now != before:
                 self._add("ITEMS_CHANGED", f"{path}/items")
             return
         self.compare(now, before, f"{path}/items", level + 1)
 
-    def _compare_sums(self, reader: dict[str, Any], writer: dict[str, Any], path: str, level: int) -> None:
+    def _compare_sums(self, reader: JsonObject, writer: JsonObject, path: str, level: int) -> None:
         for key in ("oneOf", "anyOf", "allOf"):
             now, before = reader.get(key), writer.get(key)
-            if now is None or now == before:
+            if not isinstance(now, list) or now == before:
                 continue
-            if before is None:
+            if not isinstance(before, list):
                 self._add("COMBINED_TYPE_CHANGED", f"{path}/{key}")
             elif key == "allOf":
                 for index, one in enumerate(now):  # each part of the reader must follow from a part of the writer
@@ -160,7 +173,7 @@ class _Comparison:
                     if not any(self._fits(other, one, level) for other in now):
                         self._add("SUM_TYPE_NARROWED", f"{path}/{key}/{index}")
 
-    def _fits(self, reader: Any, writer: Any, level: int) -> bool:
+    def _fits(self, reader: JsonValue, writer: JsonValue, level: int) -> bool:
         inner = _Comparison(self._reader, self._writer)
         inner._seen = set(self._seen)
         inner.compare(reader, writer, "#", level + 1)
@@ -170,15 +183,36 @@ class _Comparison:
         self.found.append(f'{{errorType:"{kind}", description:"at path \'{path}\' the new schema takes fewer values"}}')
 
 
-def _as_object(schema: Any) -> dict[str, Any] | None:
+def _as_object(schema: JsonValue) -> JsonObject | None:
     if schema is False:
         return None
     return schema if isinstance(schema, dict) else {}
 
 
-def _types(schema: dict[str, Any]) -> set[str]:
-    given = schema.get("type", _TYPES)
-    found = {given} if isinstance(given, str) else set(given)
+def _values(schema: JsonObject) -> list[JsonValue] | None:
+    """Returns the values of `enum` or `const`; None where there is neither."""
+    listed = schema.get("enum")
+    return listed if isinstance(listed, list) else [schema["const"]] if "const" in schema else None
+
+
+def _bound(schema: JsonObject, key: str) -> float | None:
+    bound = schema.get(key)
+    return bound if isinstance(bound, int | float) else None
+
+
+def _properties(schema: JsonObject) -> JsonObject:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _required(schema: JsonObject) -> list[str]:
+    found = schema.get("required")
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def _types(schema: JsonObject) -> set[str]:
+    given = schema.get("type")
+    found = {given} if isinstance(given, str) else {str(one) for one in given} if isinstance(given, list) else {*_TYPES}
     return found | {"integer"} if "number" in found else found
 
 
@@ -187,7 +221,7 @@ class JsonSchema:
 
     def __init__(self, schema: SchemaText) -> None:
         try:
-            self.content: Any = json.loads(schema.text)
+            self.content: JsonValue = json.loads(schema.text)
             self._inner = {name: json.loads(text) for name, text in schema.inner.items()}
             if not isinstance(self.content, dict | bool):
                 raise ValueError("a JSON Schema must be an object, true or false")

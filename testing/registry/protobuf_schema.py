@@ -9,9 +9,9 @@ import importlib.resources
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 import grpc_tools
 from google.protobuf import descriptor_pb2
@@ -21,6 +21,10 @@ from grpc_tools import protoc
 
 from .schemas import Parsed, SchemaText, invalid_schema
 
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FileDescriptorProto
+
+
 # The .proto text of a file descriptor: what was registered in base64 is shown so. Options other than these are left
 # out: packed, deprecated, json_name, allow_alias, map_entry; services and extensions, too.
 
@@ -29,7 +33,7 @@ _INDENT = "  "
 _MOST_NUMBER = 536_870_911
 
 
-def proto_text(file: Any) -> str:
+def proto_text(file: FileDescriptorProto) -> str:
     """Returns the text of a FileDescriptorProto."""
     syntax = file.syntax or "proto2"
     lines = [f'edition = "{_edition(file)}";' if syntax == "editions" else f'syntax = "{syntax}";']
@@ -44,14 +48,14 @@ def proto_text(file: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _edition(file: Any) -> int:
+def _edition(file: FileDescriptorProto) -> int:
     return 2023 if file.edition == 1000 else 2024
 
 
-def _message(message: Any, syntax: str) -> Iterator[str]:
+def _message(message: DescriptorProto, syntax: str) -> Iterator[str]:
     yield f"message {message.name} {{"
     maps = {one.name: one for one in message.nested_type if one.options.map_entry}
-    in_oneof: dict[int, list[Any]] = {}
+    in_oneof: dict[int, list[Field]] = {}
     for field in message.field:
         if field.HasField("oneof_index") and not field.proto3_optional:
             in_oneof.setdefault(field.oneof_index, []).append(field)
@@ -75,14 +79,14 @@ def _message(message: Any, syntax: str) -> Iterator[str]:
     yield "}"
 
 
-def _range(one: Any) -> str:
+def _range(one: DescriptorProto.ReservedRange | DescriptorProto.ExtensionRange) -> str:
     """Returns a range of numbers; its end is one behind the last."""
     if one.end - 1 >= _MOST_NUMBER:
         return f"{one.start} to max"
     return str(one.start) if one.end - one.start == 1 else f"{one.start} to {one.end - 1}"
 
 
-def _field(field: Any, maps: dict[str, Any], syntax: str, *, is_bare: bool = False) -> str:
+def _field(field: Field, maps: dict[str, DescriptorProto], syntax: str, *, is_bare: bool = False) -> str:
     entry = maps.get(field.type_name.rpartition(".")[2]) if field.type == Field.TYPE_MESSAGE else None
     if entry is not None:
         key, value = entry.field
@@ -98,13 +102,13 @@ def _field(field: Any, maps: dict[str, Any], syntax: str, *, is_bare: bool = Fal
     return f"{shown} {field.name} = {field.number}{_options(field)};"
 
 
-def _type(field: Any) -> str:
+def _type(field: Field) -> str:
     if field.type_name:
         return str(field.type_name)
     return str(Field.Type.Name(field.type)).removeprefix("TYPE_").lower()
 
 
-def _options(field: Any) -> str:
+def _options(field: Field) -> str:
     found = []
     if field.HasField("default_value"):
         found.append(f"default = {_default(field)}")
@@ -118,7 +122,7 @@ def _options(field: Any) -> str:
     return f" [{', '.join(found)}]" if found else ""
 
 
-def _default(field: Any) -> str:
+def _default(field: Field) -> str:
     if field.type not in (Field.TYPE_STRING, Field.TYPE_BYTES):
         return str(field.default_value)
     escaped = field.default_value
@@ -132,7 +136,7 @@ def _json_name(name: str) -> str:
     return first + "".join(one[:1].upper() + one[1:] for one in rest)
 
 
-def _enum(enum: Any) -> Iterator[str]:
+def _enum(enum: EnumDescriptorProto) -> Iterator[str]:
     yield f"enum {enum.name} {{"
     if enum.options.allow_alias:
         yield f"{_INDENT}option allow_alias = true;"
@@ -147,7 +151,7 @@ def _enum(enum: Any) -> Iterator[str]:
     yield "}"
 
 
-def _indented(lines: Any) -> Iterator[str]:
+def _indented(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         yield _INDENT + line
 
@@ -169,18 +173,24 @@ _SAME_ENCODING = (
 _MESSAGES = (Field.TYPE_MESSAGE, Field.TYPE_GROUP)
 
 
-def differences(reader: Any, writer: Any) -> list[str]:
+def differences(reader: FileDescriptorProto, writer: FileDescriptorProto) -> list[str]:
     """Returns why a reader with one file cannot read messages of another. Both are FileDescriptorProtos."""
     found: list[str] = []
     _compare_messages(reader.message_type, writer.message_type, "#", (_package(reader), _package(writer)), found)
     return found
 
 
-def _package(file: Any) -> str:
+def _package(file: FileDescriptorProto) -> str:
     return f".{file.package}." if file.package else "."
 
 
-def _compare_messages(now: Any, before: Any, path: str, packages: tuple[str, str], found: list[str]) -> None:
+def _compare_messages(
+    now: Iterable[DescriptorProto],
+    before: Iterable[DescriptorProto],
+    path: str,
+    packages: tuple[str, str],
+    found: list[str],
+) -> None:
     by_name = {one.name: one for one in now}
     for old in before:
         where = f"{path}/{old.name}"
@@ -192,7 +202,9 @@ def _compare_messages(now: Any, before: Any, path: str, packages: tuple[str, str
         _compare_messages(new.nested_type, old.nested_type, where, packages, found)
 
 
-def _compare_fields(new: Any, old: Any, path: str, packages: tuple[str, str], found: list[str]) -> None:
+def _compare_fields(
+    new: DescriptorProto, old: DescriptorProto, path: str, packages: tuple[str, str], found: list[str]
+) -> None:
     fields, old_fields = {one.number: one for one in new.field}, {one.number: one for one in old.field}
     for number, one in sorted(old_fields.items()):
         where = f"{path}/{number}"
@@ -215,7 +227,7 @@ def _compare_fields(new: Any, old: Any, path: str, packages: tuple[str, str], fo
             _add(found, "MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}")
 
 
-def _compare_field(new: Any, old: Any, path: str, packages: tuple[str, str], found: list[str]) -> None:
+def _compare_field(new: Field, old: Field, path: str, packages: tuple[str, str], found: list[str]) -> None:
     if _kind(new) != _kind(old):
         _add(found, "FIELD_KIND_CHANGED", path)
     elif new.type in (*_MESSAGES, Field.TYPE_ENUM):
@@ -231,7 +243,7 @@ def _compare_field(new: Any, old: Any, path: str, packages: tuple[str, str], fou
         _add(found, "REQUIRED_FIELD_ADDED", path)
 
 
-def _kind(field: Any) -> str:
+def _kind(field: Field) -> str:
     if field.type in _MESSAGES:
         return "message"
     return "enum" if field.type == Field.TYPE_ENUM else "scalar"
@@ -241,7 +253,7 @@ def _relative(name: str, package: str) -> str:
     return str(name).removeprefix(package)
 
 
-def _oneof(message: Any, field: Any) -> str | None:
+def _oneof(message: DescriptorProto, field: Field) -> str | None:
     """Returns the name of the oneof that a field is in. The one that stands for `optional` is none."""
     if not field.HasField("oneof_index") or field.proto3_optional:
         return None
@@ -286,7 +298,7 @@ class ProtobufSchema:
         return base64.b64encode(self.descriptor.SerializeToString()).decode()
 
 
-def _decoded(text: str) -> Any:
+def _decoded(text: str) -> FileDescriptorProto | None:
     """Returns the descriptor of a text in base64; None for any other text."""
     try:
         data = base64.b64decode(text, validate=True)
@@ -300,7 +312,7 @@ def _decoded(text: str) -> Any:
     return descriptor
 
 
-def _compiled(texts: dict[str, str]) -> Any:
+def _compiled(texts: dict[str, str]) -> FileDescriptorProto:
     """Returns the descriptor of the schema's own file. Raises RegistryError with the compiler's words."""
     google = importlib.resources.files(grpc_tools) / "_proto"
     with tempfile.TemporaryDirectory() as folder:

@@ -6,15 +6,19 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..loopback_http import BadBody, JsonHandler, LoopbackServer
 from .schemas import AVRO, KINDS, Reference, RegistryError, invalid_schema, schema_not_found
 from .store import Store, Stored, Version
+
+if TYPE_CHECKING:
+    from ...protocol.json_value import JsonObject, JsonValue
+
 
 # Operations of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 
@@ -25,7 +29,7 @@ class Asked:
 
     path: Mapping[str, str]
     query: Mapping[str, str]
-    body: dict[str, Any] = field(default_factory=dict)
+    body: JsonObject = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -47,11 +51,11 @@ class Asked:
 
     @property
     def references(self) -> tuple[Reference, ...]:
+        listed = self.body.get("references") or []
         try:
-            return tuple(
-                Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
-                for one in self.body.get("references") or ()
-            )
+            if not isinstance(listed, list):
+                raise TypeError("not a list of references")
+            return tuple(_reference(one) for one in listed)
         except (KeyError, TypeError, ValueError):
             raise RegistryError(422, "a reference needs name, subject and version") from None
 
@@ -61,8 +65,16 @@ class Asked:
         return found if isinstance(found, int) else -1
 
 
-def _schema_only(stored: Stored, form: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {"schema": stored.parsed.formatted(form)}
+def _reference(one: JsonValue) -> Reference:
+    """Raises KeyError, TypeError, ValueError."""
+    version = one["version"] if isinstance(one, dict) else None
+    if not isinstance(one, dict) or not isinstance(version, int | float | str):
+        raise TypeError("not a reference")
+    return Reference(str(one["name"]), str(one["subject"]), int(version))
+
+
+def _schema_only(stored: Stored, form: str) -> dict[str, object]:
+    shown: dict[str, object] = {"schema": stored.parsed.formatted(form)}
     if stored.schema.kind != AVRO:
         shown["schemaType"] = stored.schema.kind
     if stored.schema.references:
@@ -70,44 +82,44 @@ def _schema_only(stored: Stored, form: str) -> dict[str, Any]:
     return shown
 
 
-def _shown(store: Store, subject: str, version: Version, form: str = "") -> dict[str, Any]:
+def _shown(store: Store, subject: str, version: Version, form: str = "") -> dict[str, object]:
     stored = store.schema(version.schema_id)
     head = {"subject": subject, "version": version.number, "id": version.schema_id, "guid": stored.guid}
     return {**head, **_schema_only(stored, form)}
 
 
-def _page(found: list[Any], asked: Asked) -> list[Any]:
+def _page(found: Sequence[str | int], asked: Asked) -> list[str | int]:
     try:
         offset, limit = int(asked.query.get("offset", 0)), int(asked.query.get("limit", -1))
     except ValueError:
         raise RegistryError(422, "offset and limit must be numbers") from None
-    return found[offset:] if limit < 0 else found[offset : offset + limit]
+    return [*found[offset:]] if limit < 0 else [*found[offset : offset + limit]]
 
 
-def _subjects(store: Store, asked: Asked) -> Any:
+def _subjects(store: Store, asked: Asked) -> object:
     prefix = asked.query.get("subjectPrefix", "").removeprefix(":*:")
     return _page([one for one in store.subjects(deleted=asked.flag("deleted")) if one.startswith(prefix)], asked)
 
 
-def _versions(store: Store, asked: Asked) -> Any:
+def _versions(store: Store, asked: Asked) -> object:
     return _page([one.number for one in store.versions(asked.subject, deleted=asked.flag("deleted"))], asked)
 
 
-def _version(store: Store, asked: Asked) -> Any:
+def _version(store: Store, asked: Asked) -> object:
     version = store.version(asked.subject, asked.path["version"], deleted=asked.flag("deleted"))
     return _shown(store, asked.subject, version, asked.query.get("format", ""))
 
 
-def _version_text(store: Store, asked: Asked) -> Any:
+def _version_text(store: Store, asked: Asked) -> object:
     version = store.version(asked.subject, asked.path["version"], deleted=asked.flag("deleted"))
     return store.schema(version.schema_id).parsed.formatted(asked.query.get("format", ""))
 
 
-def _referenced_by(store: Store, asked: Asked) -> Any:
+def _referenced_by(store: Store, asked: Asked) -> object:
     return store.referenced_by(asked.subject, store.version(asked.subject, asked.path["version"], deleted=True).number)
 
 
-def _register(store: Store, asked: Asked) -> Any:
+def _register(store: Store, asked: Asked) -> object:
     version = store.register(
         asked.subject,
         asked.kind,
@@ -121,13 +133,17 @@ def _register(store: Store, asked: Asked) -> Any:
     return {"id": version.schema_id, "version": version.number, "guid": guid}
 
 
-def _look_up(store: Store, asked: Asked) -> Any:
+def _look_up(store: Store, asked: Asked) -> object:
     version = store.find(asked.subject, asked.kind, asked.text, asked.references, deleted=asked.flag("deleted"))
     return _shown(store, asked.subject, version, asked.query.get("format", ""))
 
 
-def _schema_by_id(store: Store, asked: Asked) -> Any:
+def _schema_by_id(store: Store, asked: Asked) -> object:
     return _schema_only(store.schema(_id(asked)), asked.query.get("format", ""))
+
+
+def _schema_text_by_id(store: Store, asked: Asked) -> str:
+    return store.schema(_id(asked)).parsed.formatted(asked.query.get("format", ""))
 
 
 def _id(asked: Asked) -> int:
@@ -137,31 +153,31 @@ def _id(asked: Asked) -> int:
     return int(text)
 
 
-def _check(store: Store, asked: Asked) -> Any:
+def _check(store: Store, asked: Asked) -> object:
     found = store.incompatibilities(asked.subject, asked.path.get("version"), asked.kind, asked.text, asked.references)
-    answer: dict[str, Any] = {"is_compatible": not found}
+    answer: dict[str, object] = {"is_compatible": not found}
     return {**answer, "messages": found} if asked.flag("verbose") else answer
 
 
-def _config(store: Store, asked: Asked) -> Any:
+def _config(store: Store, asked: Asked) -> object:
     subject = asked.path.get("subject")
     if subject is None or asked.flag("defaultToGlobal"):
         return {"compatibilityLevel": store.level(subject)}
     return {"compatibilityLevel": store.own_level(subject)}
 
 
-def _mode(store: Store, asked: Asked) -> Any:
+def _mode(store: Store, asked: Asked) -> object:
     subject = asked.path.get("subject")
     if subject is None or asked.flag("defaultToGlobal"):
         return {"mode": store.mode(subject)}
     return {"mode": store.own_mode(subject)}
 
 
-def _set_mode(store: Store, asked: Asked) -> Any:
+def _set_mode(store: Store, asked: Asked) -> object:
     return {"mode": store.set_mode(asked.path.get("subject"), asked.body.get("mode"), force=asked.flag("force"))}
 
 
-Function = Callable[[Store, Asked], Any]
+Function = Callable[[Store, Asked], object]
 
 _OPERATIONS: tuple[tuple[str, str, Function], ...] = (
     ("GET", "/", lambda store, asked: {}),
@@ -191,7 +207,7 @@ _OPERATIONS: tuple[tuple[str, str, Function], ...] = (
         lambda store, asked: _schema_only(store.schema_of_guid(asked.path["guid"]), asked.query.get("format", "")),
     ),
     ("GET", "/schemas/ids/{id}", _schema_by_id),
-    ("GET", "/schemas/ids/{id}/schema", lambda store, asked: _schema_by_id(store, asked)["schema"]),
+    ("GET", "/schemas/ids/{id}/schema", _schema_text_by_id),
     (
         "GET",
         "/schemas/ids/{id}/subjects",
@@ -254,12 +270,9 @@ class SchemaRegistry(LoopbackServer):
     def __init__(self, port: int = 0) -> None:
         self.store = Store()
         self.lock = threading.Lock()
-        registry = self
 
         class Handler(_Handler):
-            def __init__(self, *arguments: Any) -> None:
-                self.registry = registry
-                super().__init__(*arguments)
+            registry = self
 
         super().__init__(Handler, port, "odradek-registry")
 

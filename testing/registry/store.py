@@ -72,12 +72,12 @@ class Store:
 
     def __init__(self) -> None:
         #: Schemas that were parsed, by their texts: a clearing need not forget them.
-        self._parsed: dict[Any, Stored] = {}
+        self._parsed: dict[tuple[str, str, tuple[Reference, ...], tuple[tuple[str, str], ...]], Stored] = {}
         self.clear()
 
     def clear(self) -> None:
         self._by_id: dict[int, Stored] = {}
-        self._ids: dict[Any, int] = {}
+        self._ids: dict[tuple[str, str, tuple[Reference, ...]], int] = {}
         self._subjects: dict[str, list[Version]] = {}
         self._levels: dict[str | None, str] = {None: DEFAULT_LEVEL}
         self._modes: dict[str | None, str] = {None: MODES[0]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from .incarnations import OWNER, name_of
 
@@ -41,7 +41,7 @@ class Disk:
     def _noting_sync(self, real: Callable[..., None]) -> Callable[..., None]:
         """Replaces a sync function. The simulated disk is as fast as memory: the sync is only noted."""
 
-        def sync(fd: Any) -> None:
+        def sync(fd: int | IO[bytes]) -> None:
             found = os.fstat(fd if isinstance(fd, int) else fd.fileno())
             self._synced[found.st_dev, found.st_ino] = found.st_size
 
@@ -50,7 +50,7 @@ class Disk:
     def _noting_cut(self, real: Callable[..., None]) -> Callable[..., None]:
         """Replaces a truncate function: data written after a truncation is not on the disk."""
 
-        def truncate(path: Any, length: int) -> None:
+        def truncate(path: int | str | os.PathLike[str], length: int) -> None:
             real(path, length)
             found = os.stat(path)  # noqa: PTH116 - a path, or a descriptor
             file = (found.st_dev, found.st_ino)

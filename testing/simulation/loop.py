@@ -12,9 +12,13 @@ import socket
 import time
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 
 from .incarnations import OWNER
+
+if TYPE_CHECKING:
+    from .network import Listener, SimulatedSocket
+
 
 #: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)
@@ -27,14 +31,18 @@ class Deadlock(RuntimeError):
     """All tasks wait, and no event is due."""
 
 
+AnyProtocol = Union[asyncio.Protocol, asyncio.BufferedProtocol]
+P = TypeVar("P", bound=AnyProtocol)
+
+
 class LoopNetwork(Protocol):
     """The network that a loop connects and listens through."""
 
-    def listen(self, factory: Callable[[], Any], bound: Any) -> Any: ...
+    def listen(self, factory: Callable[[], AnyProtocol], bound: SimulatedSocket) -> Listener: ...
 
-    async def connect(self, factory: Callable[[], Any], address: tuple[str, int]) -> Any: ...
+    async def connect(self, factory: Callable[[], P], address: tuple[str, int]) -> tuple[asyncio.Transport, P]: ...
 
-    async def reach(self, address: tuple[str, int]) -> Any: ...
+    async def reach(self, address: tuple[str, int]) -> object: ...
 
 
 class _Clock:
@@ -43,7 +51,7 @@ class _Clock:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
 
-    def select(self, timeout: float | None) -> list[Any]:
+    def select(self, timeout: float | None) -> list[object]:
         if timeout is None:
             raise Deadlock("nothing is ready and nothing is due")
         self._loop.advance(timeout)
@@ -75,7 +83,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # ---- platform functions of the base class
 
-    def _process_events(self, event_list: list[Any]) -> None:
+    def _process_events(self, event_list: list[object]) -> None:
         assert not event_list
 
     def _write_to_self(self) -> None:

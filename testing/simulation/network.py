@@ -12,10 +12,14 @@ import errno
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from .incarnations import OUTSIDE, OWNER, name_of
-from .loop import VirtualLoop
+from .loop import AnyProtocol, P, VirtualLoop
+
+if TYPE_CHECKING:
+    from ...protocol.checksum import Buffer
+
 
 # One end of a connection in memory: an asyncio transport with a delay and without a socket.
 
@@ -45,7 +49,7 @@ class Transport(asyncio.Transport):
 
     other: Transport
 
-    def __init__(self, links: Links, protocol: Any, context: contextvars.Context, *, peer: Address) -> None:
+    def __init__(self, links: Links, protocol: AnyProtocol, context: contextvars.Context, *, peer: Address) -> None:
         super().__init__()
         self.protocol = protocol
         self.context = context
@@ -64,13 +68,14 @@ class Transport(asyncio.Transport):
         self._is_closing = False
         self._is_over = False
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         return self._peer if name == "peername" else default
 
-    def get_protocol(self) -> Any:
+    def get_protocol(self) -> AnyProtocol:
         return self.protocol
 
-    def set_protocol(self, protocol: Any) -> None:
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
         self.protocol = protocol
 
     def is_closing(self) -> bool:
@@ -78,7 +83,7 @@ class Transport(asyncio.Transport):
 
     # ---- writing
 
-    def write(self, data: Any) -> None:
+    def write(self, data: Buffer) -> None:
         if self.is_closing() or not data:
             return
         self._sent.append(bytes(data))
@@ -88,7 +93,7 @@ class Transport(asyncio.Transport):
             self.protocol.pause_writing()
         self.flow()
 
-    def writelines(self, list_of_data: Iterable[Any]) -> None:
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         self.write(b"".join(bytes(one) for one in list_of_data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -138,22 +143,22 @@ class Transport(asyncio.Transport):
         if self._is_over or self._is_closing:
             return
         if isinstance(self.protocol, asyncio.BufferedProtocol):
-            self._deliver_buffered(data)
+            self._deliver_buffered(self.protocol, data)
         else:
             self.protocol.data_received(data)
 
-    def _deliver_buffered(self, data: bytes) -> None:
+    def _deliver_buffered(self, protocol: asyncio.BufferedProtocol, data: bytes) -> None:
         pos = 0
         while pos < len(data) and not self._is_over:
             if not self._reads:  # the rest is delivered first when reading resumes
                 self.other._sent.appendleft(data[pos:])
                 self.other._sent_bytes += len(data) - pos
                 return
-            buffer = self.protocol.get_buffer(-1)
+            buffer = memoryview(protocol.get_buffer(-1))
             size = min(len(buffer), len(data) - pos)
             buffer[:size] = data[pos : pos + size]
             pos += size
-            self.protocol.buffer_updated(size)
+            protocol.buffer_updated(size)
 
     def is_reading(self) -> bool:
         return self._reads
@@ -260,7 +265,7 @@ class Network:
         if self._bound.get(address) is bound:
             del self._bound[address]
 
-    def listen(self, factory: Callable[[], Any], bound: Any) -> Listener:
+    def listen(self, factory: Callable[[], AnyProtocol], bound: SimulatedSocket) -> Listener:
         listener = Listener(self, factory, bound)
         self._listeners[listener.address] = listener
         return listener
@@ -285,7 +290,7 @@ class Network:
             raise ConnectionRefused(f"no listener on {address[0]}:{address[1]}")
         return self._listeners[place]
 
-    async def connect(self, factory: Callable[[], Any], address: Address) -> tuple[Transport, Any]:
+    async def connect(self, factory: Callable[[], P], address: Address) -> tuple[Transport, P]:
         """Connects to the address. Waits and raises as `reach`."""
         listener = await self.reach(address)
         protocol = factory()
@@ -355,7 +360,7 @@ class Network:
 class Listener:
     """Implements the part of asyncio's servers that the broker uses."""
 
-    def __init__(self, network: Network, factory: Callable[[], Any], bound: Any) -> None:
+    def __init__(self, network: Network, factory: Callable[[], AnyProtocol], bound: SimulatedSocket) -> None:
         self.factory = factory
         self.address: Address = bound.getsockname()[:2]
         self.context = contextvars.copy_context()
@@ -364,7 +369,7 @@ class Listener:
         self._bound = bound
 
     @property
-    def sockets(self) -> list[Any]:
+    def sockets(self) -> list[SimulatedSocket]:
         return [self._bound]
 
     def close(self) -> None:

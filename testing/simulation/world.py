@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
@@ -103,7 +103,7 @@ class Node:
         if power:
             self._simulation.disk.power_failure(self.directory)
 
-    async def _within(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def _within(self, coroutine: Coroutine[object, None, None]) -> None:
         context = contextvars.copy_context()
         context.run(OWNER.set, self._life)
         await asyncio.get_running_loop().create_task(coroutine, context=context)
@@ -112,7 +112,7 @@ class Node:
 class Process:
     """A user's program outside the nodes. `kill` ends it between two steps and breaks its connections."""
 
-    def __init__(self, simulation: Simulation, name: str, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, simulation: Simulation, name: str, coroutine: Coroutine[object, None, object]) -> None:
         self.name = name
         self._simulation = simulation
         self._life = Incarnation(name)
@@ -140,17 +140,17 @@ class Simulation:
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=_IN_MEMORY))
         self.disk = Disk(self.directory)
-        self._undo: list[tuple[Any, str, Any]] = []
+        self._undo: list[tuple[object, str, object]] = []
 
     def node(self, name: str, properties: Mapping[str, str] | None = None) -> Node:
         """Creates a node without starting it. `properties` override those of an embedded broker."""
         return Node(self, name, properties or {})
 
-    def process(self, name: str, coroutine: Coroutine[Any, Any, Any]) -> Process:
+    def process(self, name: str, coroutine: Coroutine[object, None, object]) -> Process:
         """Starts `coroutine` as a separate program. Links to it can be cut by its `name`."""
         return Process(self, name, coroutine)
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[object, None, T]) -> T:
         """Runs the coroutine to its end. Raises Deadlock when it waits for an event that never comes."""
         return self.loop.run_until_complete(coroutine)
 
@@ -165,7 +165,7 @@ class Simulation:
         self.disk.install()
         return self
 
-    def _replace(self, place: Any, name: str, function: Callable[..., Any]) -> None:
+    def _replace(self, place: object, name: str, function: Callable[..., object]) -> None:
         self._undo.append((place, name, getattr(place, name)))
         setattr(place, name, function)
 

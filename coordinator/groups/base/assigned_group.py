@@ -258,7 +258,7 @@ class Identity(Protocol):
     instance_id: str | None
 
 
-def first_error(checks: Iterable[Callable[..., ValidationError | None]], *arguments: Any) -> ValidationError | None:
+def first_error(checks: Iterable[Callable[..., ValidationError | None]], *arguments: object) -> ValidationError | None:
     for check in checks:
         validation_error = check(*arguments)
         if validation_error is not None:
@@ -283,7 +283,7 @@ def validate_names(request: Any, *, needs_member_id: bool = True) -> ValidationE
     return None
 
 
-def no_group(groups: Mapping[str, Any], group_id: str, kind: str, what: str | None = None) -> ValidationError:
+def no_group(groups: Mapping[str, object], group_id: str, kind: str, what: str | None = None) -> ValidationError:
     """Returns the error for a missing group or one of another kind.
 
     `what`: the noun in the message for a missing group; by default "Consumer group" for the kind "consumer".
@@ -347,7 +347,7 @@ def described(
     group_id: str,
     group_class: type[DescribedGroup],
     described_class: Callable[..., Described],
-    own_fields: Callable[[DescribedGroup], dict[str, Any]],
+    own_fields: Callable[[DescribedGroup], dict[str, object]],
 ) -> Described:
     """Returns the description of a group; `own_fields` returns what only this kind has. A group that does not exist, or
     is of another kind, is described by an error.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
@@ -93,7 +92,7 @@ def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, ConsumerGroupDescribeResponse(groups=groups))
 
 
-def _own_fields(state: ShardState, group: ConsumerGroup) -> dict[str, Any]:
+def _own_fields(state: ShardState, group: ConsumerGroup) -> dict[str, object]:
     return {
         "assignor_name": group.assignor(state.config.consumer_assignors),
         "members": [_member(state.image, group, member) for member in group.members.values()],

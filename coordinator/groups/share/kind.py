@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....metadata.image import MetadataImage
 from ....protocol.error_responses import error_response_to
@@ -81,11 +81,11 @@ ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
 # Offset rules of share groups: they commit no offsets, since the persister keeps their state.
 
 
-def _no_offsets(*_: Any) -> ErrorCode:
+def _no_offsets(*_: object) -> ErrorCode:
     return ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def _never_expired(*_: Any) -> bool:
+def _never_expired(*_: object) -> bool:
     return False
 
 
@@ -115,7 +115,7 @@ def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, ShareGroupDescribeResponse(groups=groups))
 
 
-def _own_fields(image: MetadataImage, group: ShareGroup) -> dict[str, Any]:
+def _own_fields(image: MetadataImage, group: ShareGroup) -> dict[str, object]:
     return {"assignor_name": ASSIGNOR, "members": [_member(image, member) for member in group.members.values()]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.streams_group_records import StreamsGroupMetadataKey
@@ -114,7 +114,7 @@ def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, StreamsGroupDescribeResponse(groups=groups))
 
 
-def _own_fields(group: StreamsGroup) -> dict[str, Any]:
+def _own_fields(group: StreamsGroup) -> dict[str, object]:
     return {
         "assignor_name": ASSIGNOR,
         "topology": _topology(group),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ....protocol.apis import Api
 from ....protocol.errors import ErrorCode
@@ -20,6 +20,10 @@ from ....protocol.schema import Message
 from ..principals import AuthenticationContext, NoPrincipal, built
 from .authentication import Authenticated, Authentication, Failure, Settings, State
 from .sasl import Identity
+
+if TYPE_CHECKING:
+    from ....protocol.checksum import Buffer
+
 
 _key_of = struct.Struct(">h").unpack_from
 _pack_length = struct.Struct(">i").pack
@@ -35,7 +39,7 @@ class GatedDispatcher(Protocol):
     served: dict[int, Api]
     frame_bytes: int
 
-    def call(self, connection: Any, frame: Any) -> None:
+    def call(self, connection: Any, frame: Buffer) -> None:
         """Handles one frame. Raises ProtocolViolation."""
 
     def handle(self, call: Any, route: Any, handle: Any) -> None:
@@ -44,10 +48,10 @@ class GatedDispatcher(Protocol):
     def failed_later(self, call: Any, route: Any, failure: Exception) -> None:
         """Ends a call of which a later slice failed."""
 
-    def explained(self, frame: Any, error: Exception) -> Any:
+    def explained(self, frame: Buffer, error: Exception) -> Any:
         """Returns the violation in a frame that could not be decoded."""
 
-    def validation_error(self, connection: Any, frame: Any, error_code: ErrorCode) -> Reply | None:
+    def validation_error(self, connection: Any, frame: Buffer, error_code: ErrorCode) -> Reply | None:
         """Returns what answers an unread frame with an error; None if its response has no field for one."""
 
 
@@ -113,7 +117,7 @@ class _BareAnswer:
     __slots__ = ("is_parked", "pieces", "size")
 
     def __init__(self, token: bytes) -> None:
-        self.pieces: list[Any] = [_pack_length(len(token)), token]
+        self.pieces: list[bytes] = [_pack_length(len(token)), token]
         self.size = 4 + len(token)
         self.is_parked = False
 
@@ -145,10 +149,10 @@ class SaslGate:
     def failed_later(self, call: Any, route: Any, failure: Exception) -> None:
         self._dispatcher.failed_later(call, route, failure)
 
-    def explained(self, frame: Any, error: Exception) -> Any:
+    def explained(self, frame: Buffer, error: Exception) -> Any:
         return self._dispatcher.explained(frame, error)
 
-    def call(self, connection: GatedConnection, frame: Any) -> None:
+    def call(self, connection: GatedConnection, frame: Buffer) -> None:
         """Handles one frame. Raises ProtocolViolation."""
         authentication = self.authentication
         if authentication.takes_bare_tokens and authentication.state in (State.AUTHENTICATE, State.REAUTHENTICATE):
@@ -243,7 +247,7 @@ class SaslGate:
         self._is_renewed = True
         return principal
 
-    def _reject(self, frame: Any, failure: Failure) -> None:
+    def _reject(self, frame: Buffer, failure: Failure) -> None:
         """A frame that may not be taken: its body is not looked at."""
         code = failure.error_code
         self._end(failure, None if code is None else self._dispatcher.validation_error(self._connection, frame, code))

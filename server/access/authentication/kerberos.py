@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....client.kerberos import NO_LAYER, OFFER, credentials_of, library, words_of
 from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import InvalidConfig
 from ..java_replacement import expanded
 from .sasl import Identity
+
+if TYPE_CHECKING:
+    from gssapi import Credentials
+
 
 # `sasl.kerberos.principal.to.local.rules`: how a Kerberos principal becomes the name of a user.
 #
@@ -154,7 +158,7 @@ def default_realm() -> str:
 class KerberosServer:
     """One exchange. `credentials`: those of the acceptor."""
 
-    def __init__(self, credentials: Any, names: ShortNames) -> None:
+    def __init__(self, credentials: Credentials, names: ShortNames) -> None:
         self.identity: Identity | None = None
         gssapi = library()
         self._error: type[Exception] = gssapi.exceptions.GSSError

@@ -24,6 +24,7 @@ from ..tls.settings import read_settings
 from .sasl import HANDLER, Identity
 
 if TYPE_CHECKING:
+    from ....protocol.json_value import JsonObject, JsonValue
     from ...config.broker_config import BrokerConfig
     from .jaas import JaasEntry
 
@@ -99,7 +100,7 @@ def shown_url(url: str) -> str:
 # tests.
 
 
-Claims = Mapping[str, Any]
+Claims = Mapping[str, "JsonValue"]
 #: Names as long as Kafka's own principals are.
 MOST_NAME_CHARACTERS = 1024
 
@@ -165,7 +166,7 @@ def _texts(claims: Claims, name: str) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
-def parts_of(token: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+def parts_of(token: str) -> tuple[JsonObject, JsonObject, str]:
     """Returns the header, the claims, and the signature as text. Raises TokenRejected."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -173,7 +174,7 @@ def parts_of(token: str) -> tuple[dict[str, Any], dict[str, Any], str]:
     return _object(parts[0]), _object(parts[1]), parts[2]
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str) -> JsonObject:
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars="-_", validate=True)
         found = json.loads(data)
@@ -311,7 +312,7 @@ class SigningKey(NamedTuple):
     key: Any
 
 
-def signing_keys(key_set: Any) -> list[SigningKey]:
+def signing_keys(key_set: JsonValue) -> list[SigningKey]:
     """Returns the keys of a JWKS document that verify signatures. Raises ValueError if it is no such document."""
     import jwt
 
@@ -320,7 +321,9 @@ def signing_keys(key_set: Any) -> list[SigningKey]:
         raise ValueError("the document has no list of keys")
     found = []
     for data in listed:
-        algorithms = _ALGORITHMS.get(str(data.get("kty")), ()) if isinstance(data, dict) else ()
+        if not isinstance(data, dict):
+            continue
+        algorithms = _ALGORITHMS.get(str(data.get("kty")), ())
         if not algorithms or data.get("use", "sig") != "sig":
             continue
         try:

@@ -20,7 +20,7 @@ import urllib.parse
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ....client.sasl import AuthenticationFailed, OAuthClient
 from ....metadata.configs import InvalidConfig, Password
@@ -28,6 +28,10 @@ from ....storage.files.regular_files import read_regular_file
 from ..plugins import is_own_class, load_class
 from .jaas import OAUTHBEARER_MODULE, JaasEntry
 from .oauth import TIMEOUT_S, TokenRejected, is_readable, issuer_context, parts_of, read, shown_url
+
+if TYPE_CHECKING:
+    from ....protocol.json_value import JsonObject, JsonValue
+
 
 # Assertions: tokens that this node signs, for which the endpoint gives tokens to log in with (KIP-1139, RFC 7523).
 #
@@ -50,7 +54,11 @@ _CLAIMS = {
 Assertions = Callable[[], str]
 
 
-def assertions(value: Callable[[str], Any]) -> Assertions:
+#: Returns the value of a configuration key.
+SettingOf = Callable[[str], Any]
+
+
+def assertions(value: SettingOf) -> Assertions:
     """Returns what makes assertions. `value` reads a key of the listener. Raises InvalidConfig, for files too."""
     path = value(FILE)
     made: Assertions = _Signer(value) if not path else lambda: _assertion_in(path)
@@ -74,7 +82,7 @@ def _assertion_in(path: str) -> str:
 class _Signer:
     """Makes assertions and signs them."""
 
-    def __init__(self, value: Callable[[str], Any]) -> None:
+    def __init__(self, value: SettingOf) -> None:
         try:
             import jwt  # noqa: F401
         except ImportError:
@@ -102,9 +110,9 @@ class _Signer:
         except jwt.PyJWTError as error:
             raise ValueError(type(error).__name__) from None
 
-    def _templates(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _templates(self) -> tuple[JsonObject, JsonObject]:
         """Returns headers and payload."""
-        template: Mapping[str, Any] = {}
+        template: Mapping[str, JsonObject] = {}
         if self._template is not None:
             template = json.loads(read_regular_file(self._template))
         now_s = int(time.time())
@@ -212,10 +220,10 @@ def endpoint_tokens(endpoint: Endpoint, grant: Grant) -> TokenSupplier:
     return get
 
 
-def unsecured_tokens(claims: Mapping[str, Any], lifetime_s: float) -> TokenSupplier:
+def unsecured_tokens(claims: Mapping[str, JsonValue], lifetime_s: float) -> TokenSupplier:
     """Tokens without a signature, which only a listener that takes such tokens admits."""
 
-    def part(value: Mapping[str, Any]) -> str:
+    def part(value: Mapping[str, JsonValue]) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
     def make() -> str:
@@ -319,7 +327,7 @@ _EXTENSION = "extension_"
 _TEXT_CLAIM, _NUMBER_CLAIM, _LIST_CLAIM = (f"unsecuredLogin{kind}Claim_" for kind in ("String", "Number", "List"))
 
 
-def oauth_login(value: Callable[[str], Any], handler: str | None, jaas: JaasEntry, name: str) -> OAuthLogin:
+def oauth_login(value: SettingOf, handler: str | None, jaas: JaasEntry, name: str) -> OAuthLogin:
     """Raises InvalidConfig. `value` reads a key of the listener; `name`: the key of the login module `jaas`."""
     if jaas.module != OAUTHBEARER_MODULE:
         raise InvalidConfig(f"{name}: the login module of OAUTHBEARER is {OAUTHBEARER_MODULE}")
@@ -330,9 +338,7 @@ def oauth_login(value: Callable[[str], Any], handler: str | None, jaas: JaasEntr
     return OAuthLogin(username, CurrentToken(supply, _times(value), source), extensions)
 
 
-def _supplier(
-    value: Callable[[str], Any], handler: str | None, jaas: JaasEntry, name: str
-) -> tuple[TokenSupplier, str, str]:
+def _supplier(value: SettingOf, handler: str | None, jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:
     """Returns what gets tokens, its name, and the name of who logs in; both are for the log."""
     if handler is not None and is_own_class(handler):
         return load_class(LOGIN_HANDLER, handler, TokenSupplier), handler, "this node"
@@ -361,7 +367,7 @@ def _supplier(
     return endpoint_tokens(endpoint, grant), shown_url(url), username
 
 
-def _grant(value: Callable[[str], Any], retriever: str, jaas: JaasEntry, name: str) -> tuple[Grant, str]:
+def _grant(value: SettingOf, retriever: str, jaas: JaasEntry, name: str) -> tuple[Grant, str]:
     """Returns what is sent for a token, and the name of who logs in."""
     options, scope = jaas.options, value("sasl.oauthbearer.scope")
     if retriever == _JWT_BEARER_GRANT:
@@ -381,7 +387,7 @@ def _grant(value: Callable[[str], Any], retriever: str, jaas: JaasEntry, name: s
 
 
 def _unsecured(jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:
-    claims: dict[str, Any] = {}
+    claims: JsonObject = {}
     try:
         for key, text in jaas.options.items():
             if key.startswith(_TEXT_CLAIM):
@@ -389,7 +395,7 @@ def _unsecured(jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:
             elif key.startswith(_NUMBER_CLAIM):
                 claims[key.removeprefix(_NUMBER_CLAIM)] = float(text)
             elif key.startswith(_LIST_CLAIM) and text:
-                claims[key.removeprefix(_LIST_CLAIM)] = text[1:].split(text[0])
+                claims[key.removeprefix(_LIST_CLAIM)] = [*text[1:].split(text[0])]
         lifetime_s = float(jaas.options.get("unsecuredLoginLifetimeSeconds", "3600"))
     except ValueError:
         raise InvalidConfig(f"{name}: a number option of an unsecured token is not a number") from None
@@ -402,7 +408,7 @@ def _unsecured(jaas: JaasEntry, name: str) -> tuple[TokenSupplier, str, str]:
     return unsecured_tokens(claims, lifetime_s), "unsecured tokens", subject
 
 
-def _times(value: Callable[[str], Any]) -> RefreshTimes:
+def _times(value: SettingOf) -> RefreshTimes:
     return RefreshTimes(
         value("sasl.login.refresh.window.factor"),
         value("sasl.login.refresh.window.jitter"),

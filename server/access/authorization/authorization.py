@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ....metadata.acls import Operation, PatternType, Permission, ResourceType
 from ....metadata.configs import InvalidConfig
@@ -16,6 +16,11 @@ from ..plugins import is_own_class, load_class
 from .requirements import AuthorizerNotReady
 from .rules import AccessRules
 from .sessions import Action, AuthorizationSession, Authorizer, FollowsAcls, RecentDecisions, RequestContext
+
+if TYPE_CHECKING:
+    from ....protocol.apis import Api
+    from ....protocol.schema import Message
+
 
 # The standard authorizer: super users, and the access rules of the metadata log.
 
@@ -107,7 +112,7 @@ _CHANGES_PER_STEP = 64
 class ClientCall(Protocol):
     """A request of a client; see `Call`."""
 
-    api: Any
+    api: Api
     connection: Any
 
     @property
@@ -132,7 +137,7 @@ class Authorization:
         self._kept = 0
         self._forwarded: OrderedDict[tuple[str, str], AuthorizationSession] = OrderedDict()
         self._standard: StandardAuthorizer | None = None
-        self._own: Any = None
+        self._own: Authorizer | None = None
         name = properties.get(CLASS_KEY, "").strip()
         if name == STANDARD_CLASS:
             self._standard = StandardAuthorizer(properties)
@@ -234,11 +239,13 @@ class Authorization:
         return self._decide_by_own(session, Operation.WRITE, ResourceType.TOPIC, "hardcode")
 
     def _decide_by_own(self, session: AuthorizationSession, operation: int, resource_type: int, name: str) -> bool:
+        own = self._own
+        assert own is not None
         context = RequestContext(session.principal, session.host, session.api)
         try:
-            return self._own.authorize(context, Action(Operation(operation), ResourceType(resource_type), name)) is True
+            return own.authorize(context, Action(Operation(operation), ResourceType(resource_type), name)) is True
         except Exception:
-            log.exception("%s failed; the action is denied", type(self._own).__name__)
+            log.exception("%s failed; the action is denied", type(own).__name__)
             return False
 
     def log(self, session: AuthorizationSession, key: tuple[int, int, str], count: int, level: int) -> None:
@@ -270,7 +277,7 @@ class Authorization:
         }
         self._audit.write(level, "authorization", text, fields)
 
-    def note_change(self, principal: str, client_host: str, request: Any) -> None:
+    def note_change(self, principal: str, client_host: str, request: Message) -> None:
         """Writes a client's change of the cluster to the audit log."""
         if not self._audit.writes(logging.INFO):
             return
@@ -281,19 +288,20 @@ class Authorization:
         self._audit.write(logging.INFO, "change", f"{text}: {names}" if names else text, fields)
 
 
-def _names_in(request: Any) -> list[str]:
+def _names_in(request: Message) -> list[str]:
     """Returns the first names of what a request is about."""
     items = [item for field in _NAMED_FIELDS for item in getattr(request, field, None) or ()][:MOST_SHOWN_NAMES]
     names = (getattr(item, "name", None) or getattr(item, "resource_name", None) for item in items)
     return [str(name) for name in names if name]
 
 
-def _own_authorizer(name: str, properties: Mapping[str, str]) -> Any:
+def _own_authorizer(name: str, properties: Mapping[str, str]) -> Authorizer:
     if not is_own_class(name):
         raise InvalidConfig(
             f"{CLASS_KEY}={name}: use {STANDARD_CLASS}, or python:package.module:Name for your own class"
         )
-    return load_class(CLASS_KEY, name, Authorizer, properties)
+    own: Authorizer = load_class(CLASS_KEY, name, Authorizer, properties)
+    return own
 
 
 def _pascal_case(name: str) -> str:

@@ -9,7 +9,7 @@ handler looks at (`Each`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
@@ -137,7 +137,7 @@ class Each:
 
     operation: Operation
     resource_type: ResourceType
-    by: Callable[..., Any] | None = None
+    by: Callable[..., object] | None = None
 
     def denies(self, authorizer: Sessions | None, call: Any, name: str, *, log_denied: bool = True) -> bool:
         """Returns whether the client may not do it. `log_denied`: whether a denial is an attempt, for the audit log."""
@@ -173,8 +173,8 @@ class Deciding(NamedTuple):
 class Checked(NamedTuple):
     """`request`: the part that may be decided; `finish` turns the response to that part into that to the request."""
 
-    request: Any
-    finish: Callable[[Any], Any] = lambda response: response
+    request: Message
+    finish: Callable[[Any], Message] = lambda response: response
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +272,12 @@ def cluster_operations(authorizer: Sessions | None, call: Any) -> int:
 # ---- parts of `Split`
 
 
-def without(request: Any, field: str, kept: list[Any], finish: Callable[[Any], Any]) -> Checked:
+def without(request: Any, field: str, kept: Sequence[object], finish: Callable[[Any], Message]) -> Checked:
     """Returns the request with the `kept` items of a field."""
     return Checked(replace(request, **{field: kept}), finish)
 
 
-def adding(field: str, results: Iterable[Any]) -> Callable[[Any], Any]:
+def adding(field: str, results: Iterable[object]) -> Callable[[Message], Message]:
     """Returns what adds the results of denied items to a response."""
 
     def finish(response: Message) -> Message:

@@ -17,6 +17,7 @@ from .settings import TlsSettings
 from .stores import KeyMaterial, read_key_store, read_trust_store
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from cryptography.x509 import Certificate
 
 
@@ -284,7 +285,7 @@ class WatchedTls(ssl.SSLObject):
     outgoing: ssl.MemoryBIO
     on_renegotiation: Callable[[], None] | None = None
 
-    def read(self, len: int = 1024, buffer: Any = None) -> Any:
+    def read(self, len: int = 1024, buffer: ReadableBuffer | None = None) -> bytes:
         outgoing = self.outgoing
         waiting = outgoing.pending
         try:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....metadata.configs import InvalidConfig
 from ..java_replacement import expanded
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Name
+    from cryptography.x509 import Name, NameAttribute, RelativeDistinguishedName
 
 
 #: The attribute types that RFC 2253 has a keyword for; Java prints all others as numbers with the value in hexadecimal.
@@ -47,18 +47,18 @@ def rfc2253(name: Name) -> str:
     return ",".join(_relative(rdn) for rdn in reversed(list(name.rdns)))
 
 
-def _relative(rdn: Any) -> str:
+def _relative(rdn: RelativeDistinguishedName) -> str:
     return "+".join(_attribute(attribute) for attribute in rdn)
 
 
-def _attribute(attribute: Any) -> str:
+def _attribute(attribute: NameAttribute[str | bytes]) -> str:
     oid = attribute.oid.dotted_string
     if oid not in _KEYWORDS:
         return f"{oid}=#{_encoded(attribute).hex()}"
     return f"{_KEYWORDS[oid]}={_escaped(attribute.value)}"
 
 
-def _encoded(attribute: Any) -> bytes:
+def _encoded(attribute: NameAttribute[str | bytes]) -> bytes:
     """The value in DER, cut out of the encoding of a name that has this attribute only."""
     from cryptography.x509 import Name
 

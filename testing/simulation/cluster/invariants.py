@@ -7,7 +7,7 @@ watermark, in a partition below its leader's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ....metadata.image import MetadataImage
 from ....protocol.records.batch import iter_headers
@@ -214,7 +214,7 @@ class Images:
         return True
 
 
-def _difference(one: Any, other: Any) -> str:
+def _difference(one: MetadataImage, other: MetadataImage) -> str:
     names = [name for name in one._fields if getattr(one, name) != getattr(other, name)]
     return "; ".join(f"{name} {getattr(one, name)} and {getattr(other, name)}" for name in names)
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from random import Random
-from typing import Any
 
 from ....metadata.image import TOPIC_RESOURCE
 from ....protocol.errors import ErrorCode
@@ -106,10 +105,10 @@ class Operator:
         return self._rng.choice(_TOPICS)
 
 
-def _errors(answer: Any) -> Iterator[int]:
+def _errors(response: Message) -> Iterator[int]:
     """Yields every error code in a response, at any depth."""
-    for field in fields(answer):
-        value = getattr(answer, field.name)
+    for field in fields(response):
+        value = getattr(response, field.name)
         if field.name == "error_code":
             yield value
         for inner in value if isinstance(value, list) else ():

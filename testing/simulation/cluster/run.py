@@ -79,7 +79,7 @@ class Run:
             if not self._over.done():
                 self._over.set_exception(broken)
 
-    def _met_exception(self, loop: Any, context: dict[str, Any]) -> None:
+    def _met_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         failure = context.get("exception")
         if isinstance(failure, Broken):
             self._break(failure)

@@ -5,7 +5,7 @@ It reads the state of the node, not its responses to others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....metadata.image import MetadataImage, PartitionImage
 from ....replication.quorum.replica import QuorumReplica
@@ -16,9 +16,13 @@ from ..world import Node
 from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, LogShadow, Monotonic
 from .nodes import Cluster
 
+if TYPE_CHECKING:
+    from ....server.controller.driver import QuorumDriver
+
+
 #: Topic id and index.
 Key = tuple[bytes, int]
-_NOTHING: tuple[Any, ...] = ()
+_NOTHING: tuple[object, ...] = ()
 
 
 class _Replica:
@@ -69,7 +73,8 @@ class Watch:
 
     # ---- the quorum
 
-    def _look_at_quorum(self, node_id: int, node: Node, controller: Any) -> None:
+    def _look_at_quorum(self, node_id: int, node: Node, controller: QuorumDriver) -> None:
+        assert controller.raft is not None
         found, quorum, log = self._metadata_replicas[node_id], controller.raft.replica, controller.quorum_log.log
         seen = (
             quorum.epoch,

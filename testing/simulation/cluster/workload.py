@@ -6,7 +6,7 @@ import asyncio
 import struct
 from collections.abc import Callable
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....protocol.apis import APIS
 from ....protocol.codec import decode, encode
@@ -30,6 +30,11 @@ from ....protocol.schema import Message
 from ..network import Address
 from .invariants import ACKNOWLEDGED, Broken
 
+if TYPE_CHECKING:
+    from ....protocol.messages.create_topics import CreateTopicsResponse
+    from ....protocol.messages.fetch import PartitionData
+
+
 # A small protocol client: one request in flight per connection, and a response or `Unreachable`.
 
 
@@ -46,12 +51,13 @@ class Unreachable(ConnectionError):
 
 class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
-        self.transport: Any = None
+        self.transport: asyncio.WriteTransport
         self.answer: asyncio.Future[bytes] | None = None
         self.is_lost = False
         self._received = b""
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -215,7 +221,7 @@ def reject_fatal(error: int, what: str) -> None:
         raise Broken(ACKNOWLEDGED, f"{what}: {ErrorCode(error).name}")
 
 
-async def until_done(client: Client, request: Any, version: int, lane: str, error_of: Callable[[Any], int]) -> Any:
+async def until_done(client: Client, request: Message, version: int, lane: str, error_of: Callable[[Any], int]) -> Any:
     """Sends the request to any broker until there is a response without an error, and returns that response."""
     while True:
         try:
@@ -232,8 +238,8 @@ async def until_done(client: Client, request: Any, version: int, lane: str, erro
 async def create_topic(client: Client, name: str, partitions: int) -> None:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3)
 
-    def error_of(answer: Any) -> int:
-        error: int = answer.topics[0].error_code
+    def error_of(response: CreateTopicsResponse) -> int:
+        error: int = response.topics[0].error_code
         return 0 if error == ErrorCode.TOPIC_ALREADY_EXISTS else error
 
     await until_done(client, CreateTopicsRequest([topic], timeout_ms=5000), _CREATE_VERSION, "create", error_of)
@@ -329,11 +335,12 @@ class Consumer:
                 self._client.forget(index)
                 await asyncio.sleep(BACKOFF_S)
 
-    def _take(self, index: int, data: Any) -> int:
+    def _take(self, index: int, data: PartitionData) -> int:
         reject_fatal(data.error_code, f"Fetch of {TOPIC}-{index} at {len(self.values[index])}")
         values = self.values[index]
-        for position, header in iter_headers(data.records or b""):
-            for record in decode_batch(data.records, position, header):
+        records = data.records or b""
+        for position, header in iter_headers(records):
+            for record in decode_batch(records, position, header):
                 if record.offset == len(values):
                     assert record.value is not None
                     values.append(record.value)
