@@ -46,6 +46,7 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
         "clusters.command:log_dirs_app", "show log directories and their disk space"
     ),
     ("reassign",): ClientCommand("reassign.command", "move replicas between brokers, by a plan that balances them"),
+    ("tier",): ClientCommand("tier.command", "show, check and repair what topics have in the remote store"),
     ("backup",): ClientCommand("backup.command", "back up topics and group offsets"),
     ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),

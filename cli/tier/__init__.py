@@ -1,0 +1,1 @@
+"""`odradek tier`: what a cluster has in its remote store."""
