@@ -46,7 +46,7 @@ _OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 class _Key(NamedTuple):
     topic_id: bytes
-    index: int
+    partition: int
     offset: int
     max_bytes: int
     isolated: bool
