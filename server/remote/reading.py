@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...storage.segments.segment import TimestampedOffset
     from ...tiers.segment_metadata import RemoteLogSegmentMetadata
     from .remote_log import RemoteLog
-    from .subsystem import RemoteWork
+    from .work import RemoteWork
 
 log = logging.getLogger("odradek.remote")
 
