@@ -24,6 +24,9 @@ _AUTHORIZER = "authorizer.class.name"
 _KNOWN_CLASSES = ("org.apache.kafka.", "kafka.")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _TIERED_SYSTEM = "remote.log.storage.system.enable"
+_TIERED_STORE = "remote.log.storage.manager.class.name"
+#: Stores that both programs have.
+STORES = ("org.apache.kafka.server.log.remote.storage.LocalTieredStorage",)
 _RECORD_HEAD = 17
 
 
@@ -43,8 +46,8 @@ def to_odradek(found: Survey) -> Iterator[Finding]:
         yield Finding(
             STOPS,
             f"topic {topic}",
-            "it has segments in remote storage (remote.storage.enable); Odradek has no tiered storage",
-            "set remote.storage.enable=false with remote.log.delete.on.disable=true, or delete it",
+            "it has segments in remote storage (remote.storage.enable), whose class in Java Odradek does not load",
+            "name a store of Odradek, set remote.storage.enable=false with remote.log.delete.on.disable=true, or delete it",
         )
     for node in found.brokers:
         if node.program == APACHE:
@@ -80,10 +83,9 @@ def _quorum(found: Survey) -> Finding:
 def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Finding]:
     from ...metadata.configs.tables import BROKER
 
-    if configs.get(_TIERED_SYSTEM) == "true":
-        yield Finding(
-            STOPS, subject, f"{_TIERED_SYSTEM}=true: a node of Odradek does not start with it", "set it to false"
-        )
+    if configs.get(_TIERED_SYSTEM) == "true" and configs.get(_TIERED_STORE) not in STORES:
+        words = f"{_TIERED_SYSTEM}=true: Odradek does not load {configs.get(_TIERED_STORE)}"
+        yield Finding(STOPS, subject, words, f"set it to false, or {_TIERED_STORE} to a store of Odradek")
     classes = {name: value for name, value in configs.items() if _is_class(name) and value}
     for name, value in sorted(classes.items()):
         if not str(value).startswith(_KNOWN_CLASSES):

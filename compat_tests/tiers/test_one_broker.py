@@ -274,7 +274,8 @@ def test_copies_and_reads_obey_their_quotas(tmp_path: Path, folder: Path) -> Non
     properties = tiered.properties(folder) | {
         "remote.log.manager.copy.max.bytes.per.second": "1000000",
         "remote.log.manager.fetch.max.bytes.per.second": "1000000",
-        "odradek.metrics.port": "0",
+        "remote.log.manager.copy.quota.window.num": "2",
+        "remote.log.manager.fetch.quota.window.num": "2",
     }
     with OdradekProcess(tmp_path / "node", properties) as broker:
         tiered.make_topic(broker.bootstrap)

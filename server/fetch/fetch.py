@@ -480,7 +480,9 @@ class Fetch(ParkedFetch):
         port = self._path.partitions.remote
         one = nothing_yet(hosted, wanted)
         if self._replica_id >= 0:
-            return remote_fetch.moved_to_remote(one)
+            # It begins behind the store's part.
+            one.data.error_code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+            return one._replace(hosted=None)
         if port is None:
             return Found(wanted, hosted, rejected(hosted.index, ErrorCode.REPLICA_NOT_AVAILABLE, None), None)
         if not self._isolated:
@@ -494,7 +496,11 @@ class Fetch(ParkedFetch):
             hosted.counters.failed_fetches += 1
             return Found(wanted, hosted, rejected(hosted.index, found.error, None), None)
         if len(found.data) and wanted.fetch_offset >= hosted.log.log_start_offset:
-            return remote_fetch.with_records(one, found, wanted.fetch_offset, isolated=self._isolated)
+            if self._isolated:
+                one.data.aborted_transactions = [
+                    AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted or ()
+                ]
+            return one._replace(records=remote_fetch.RemoteSlice(found.data, wanted.fetch_offset, found.next_offset))
         if found.next_offset > wanted.fetch_offset:  # compaction has left nothing between the two
             after = hosted.log.read(found.next_offset, min(left, wanted.max_bytes), hosted.last_stable_offset)
             return one._replace(records=after if after.size else None)

@@ -11,14 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import AbortedTransaction, PartitionData
 from ...storage.segments.segment import LogSlice
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.remote_port import RemotePort, RemoteRecords
-    from .fetch import Found
     from .sessions import FetchedPartition
 
 Key = tuple[Any, int]
@@ -80,17 +77,3 @@ class RemoteReads:
         self._withdrawals.clear()
         self.is_pending = False
         self._resume()
-
-
-def moved_to_remote(one: Found) -> Found:
-    """Returns the answer to a follower whose offset only the store has: it begins behind the store's part."""
-    one.data.error_code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
-    return one._replace(hosted=None)
-
-
-def with_records(one: Found, found: RemoteRecords, offset: int, *, isolated: bool) -> Found:
-    """Returns the result of a partition with the records of the store."""
-    data: PartitionData = one.data
-    if isolated:
-        data.aborted_transactions = [AbortedTransaction(e.producer_id, e.first_offset) for e in found.aborted or ()]
-    return one._replace(records=RemoteSlice(found.data, offset, found.next_offset))

@@ -25,7 +25,7 @@ from ...tiers.store import RemoteStorageError
 if TYPE_CHECKING:
     from ...protocol.schema import Message
     from .remote_log import RemoteLog
-    from .subsystem import RemoteWork
+    from .work import RemoteWork
 
 log = logging.getLogger("odradek.remote")
 

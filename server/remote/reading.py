@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...storage.segments.segment import TimestampedOffset
     from ...tiers.segment_metadata import RemoteLogSegmentMetadata
     from .remote_log import RemoteLog
-    from .subsystem import RemoteWork
+    from .work import RemoteWork
 
 log = logging.getLogger("odradek.remote")
 
@@ -46,7 +46,7 @@ _OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 class _Key(NamedTuple):
     topic_id: bytes
-    index: int
+    partition: int
     offset: int
     max_bytes: int
     isolated: bool

@@ -32,7 +32,7 @@ from .metadata_log import PublishFailed
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
-    from .subsystem import RemoteWork
+    from .work import RemoteWork
 
 log = logging.getLogger("odradek.remote")
 

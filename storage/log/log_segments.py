@@ -358,7 +358,7 @@ class LogSegments:
         now_ms: int,
         log_start_offset: int,
         epochs: Iterable[tuple[int, int]],
-        producers: Sequence[ProducerEntry],
+        producers: list[ProducerEntry],
     ) -> None:
         """Empties the log of a follower; its next record has `offset`, and a remote store has those before it, with
         these leader epochs. `producers` are those at `offset` (KIP-405).

@@ -1,0 +1,106 @@
+"""The parts that the remote logs of a broker share: the store, its indexes, threads, quotas, counters and events."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from ...metadata.image import TOPIC_RESOURCE
+from ...tiers.cache import Applied
+from ...tiers.indexes import IndexCache
+from ...tiers.segment_metadata import RemoteLogMetadata
+from ..runtime.thread_pools import ThreadPool
+from .counters import RemoteCounters
+from .metadata_log import PublishFailed
+from .quota import RemoteQuota
+
+if TYPE_CHECKING:
+    from ...client.peers import Peers
+    from ...tiers.store import RemoteStore
+    from ..config.broker_config import BrokerConfig
+    from ..controller.cluster_view import Leaders
+    from ..runtime.background import BackgroundTasks
+    from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy
+    from .metadata_log import MetadataLog
+
+_SIZES = {
+    "copiers": "remote.log.manager.copier.thread.pool.size",
+    "expirers": "remote.log.manager.expiration.thread.pool.size",
+    "readers": "remote.log.reader.threads",
+    "followers": "remote.log.manager.follower.thread.pool.size",
+}
+_COPY_QUOTA = (
+    "remote.log.manager.copy.max.bytes.per.second",
+    "remote.log.manager.copy.quota.window.num",
+    "remote.log.manager.copy.quota.window.size.seconds",
+)
+_FETCH_QUOTA = (
+    "remote.log.manager.fetch.max.bytes.per.second",
+    "remote.log.manager.fetch.quota.window.num",
+    "remote.log.manager.fetch.quota.window.size.seconds",
+)
+_INDEX_BYTES = "remote.log.index.file.cache.total.size.bytes"
+
+
+class RemoteWork:
+    """The parts that the remote logs of a broker share."""
+
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, metadata: MetadataCache, leaders: Leaders, peers: Lazy[Peers],
+        background: BackgroundTasks, events: MetadataLog, store: RemoteStore,
+    ) -> None:  # fmt: skip
+        self.config = config
+        self.clock = clock
+        self.leaders = leaders
+        self.peers = peers
+        self.background = background
+        self.events = events
+        self.store = store
+        self.node_id = config.node_id
+        self._metadata = metadata
+        self._loop = asyncio.get_running_loop()
+        self.indexes = IndexCache(store, config.get(_INDEX_BYTES))
+        self.copiers, self.expirers, self.readers, self.followers = (
+            ThreadPool(f"remote-{name}", config.get(key)) for name, key in _SIZES.items()
+        )
+        self.copy_quota, self.fetch_quota = (
+            RemoteQuota(*(config.get(key) for key in keys)) for keys in (_COPY_QUOTA, _FETCH_QUOTA)
+        )
+        self.counters = RemoteCounters()
+        self.is_stopping = False
+        config.subscribe(self._reconfigured)
+
+    @property
+    def pools(self) -> tuple[ThreadPool, ...]:
+        return self.copiers, self.expirers, self.readers, self.followers
+
+    def topic_values(self, topic: str) -> dict[str, Any]:
+        return self.config.topic_values(self._metadata.image.config(TOPIC_RESOURCE, topic))
+
+    def publish_from_thread(self, event: RemoteLogMetadata) -> Applied:
+        """Writes an event, from a thread. Raises PublishFailed."""
+        if self.is_stopping:
+            raise PublishFailed("the broker stops")
+        return asyncio.run_coroutine_threadsafe(self.events.publish(event), self._loop).result()
+
+    def backoff_s(self, failures: int) -> float:
+        get = self.config.get
+        first_ms, most_ms = (
+            get("remote.log.manager.task.retry.backoff.ms"),
+            get("remote.log.manager.task.retry.backoff.max.ms"),
+        )
+        jitter: float = get("remote.log.manager.task.retry.jitter")
+        wait_ms = min(most_ms, first_ms * 2 ** min(failures - 1, 20))
+        return float(wait_ms * random.uniform(1 - jitter, 1 + jitter) / 1000)
+
+    def _reconfigured(self, changed: frozenset[str]) -> None:
+        config = self.config
+        self.copy_quota.most_per_second = config.get(_COPY_QUOTA[0])
+        self.fetch_quota.most_per_second = config.get(_FETCH_QUOTA[0])
+        if _INDEX_BYTES in changed:
+            self.indexes.resize(config.get(_INDEX_BYTES))
+        for pool, key in zip(self.pools, _SIZES.values(), strict=True):
+            pool.resize(config.get(key))
