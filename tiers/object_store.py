@@ -160,9 +160,14 @@ class ObjectStore:
         except (exceptions.NotFoundError, FileNotFoundError):
             raise RemoteResourceNotFound(f"{self._url}/{name}") from None
         except _NOT_RETRIABLE as error:
-            raise RemoteStorageError(f"{doing} {self._url}/{name}: {error}", retriable=False) from error
+            raise RemoteStorageError(f"{doing} {self._url}/{name}: {_reason(error)}", retriable=False) from error
         except (exceptions.BaseError, OSError, ValueError) as error:
-            raise RemoteStorageError(f"{doing} {self._url}/{name}: {error}") from error
+            raise RemoteStorageError(f"{doing} {self._url}/{name}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Returns an error's text without the structures of the library that follow it."""
+    return str(error).partition("\n")[0].partition("Debug source:")[0].strip()
 
 
 def _below(config: Mapping[str, str], prefix: str) -> dict[str, str]:

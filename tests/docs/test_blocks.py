@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 ELSEWHERE = {
     "docs/migration.md": "compat_tests/cluster/test_migration_page.py",
     "docs/spark.md": "spark_examples/tests/test_guide.py",
+    "docs/tiered-storage.md": "compat_tests/tiers/test_page.py",
     "docs/testing-frameworks.md": "tests/testing/test_frameworks.py",
     "README.md": "tests/test_readme.py",
 }
