@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from .admin import AdminClient, ConfigValue, Topic
 
 
-#: `OffsetSpec` of ListOffsets.
-EARLIEST, LATEST = -2, -1
+#: `OffsetSpec` of ListOffsets. The last two are of tiered topics: the first offset on the disk, and the last one in the
+#: store (-1: none is).
+EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
 #: The number of an error in a text of kafka-python.
 _ERROR_NUMBER = re.compile(r"\[Error (\d+)\]")
 #: Partitions in one request for offsets: the responses of more take memory that a long process keeps.
@@ -61,7 +62,7 @@ def partition_offsets(
     committed: bool = False,
     without: Container[int] = (),
 ) -> dict[tuple[str, int], int]:
-    """Offsets by (topic, partition) of EARLIEST, LATEST or a time in ms; without partitions that have no leader, or one
+    """Offsets by (topic, partition) of a spec or a time in ms; without partitions that have no leader, or one
     of the brokers `without`.
 
     With `committed` the end is the last stable offset, for readers of committed records.

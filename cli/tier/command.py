@@ -16,7 +16,7 @@ from ...protocol.uuids import uuid_to_text
 from ...tiers.checking import StoreReport, check_store, copied_segments
 from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
 from ...tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject, make_store
-from ..client.admin_calls import described_topics, offsets_at
+from ..client.admin_calls import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
 from ..client.completing import complete_topic
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
@@ -37,7 +37,6 @@ Config = Annotated[
         "--config", metavar="FILE", help="a broker's server.properties, which names the store and has its settings"
     ),
 ]
-_EARLIEST, _LATEST, _EARLIEST_LOCAL = -2, -1, -4
 _CLASS = "remote.log.storage.manager.class.name"
 _PREFIX, _DEFAULT_PREFIX = "remote.log.storage.manager.impl.prefix", "rsm.config."
 
@@ -86,7 +85,7 @@ def _rows(admin: AdminClient, metadata: RemoteMetadata, names: list[str] | None)
         for partition in topics[name]["partitions"]
         if partition["leader_id"] >= 0
     ]
-    starts, local_starts, ends = (dict(offsets_at(admin, places, at)) for at in (_EARLIEST, _EARLIEST_LOCAL, _LATEST))
+    starts, local_starts, ends = (dict(offsets_at(admin, places, at)) for at in (EARLIEST, EARLIEST_LOCAL, LATEST))
     of_place = {(one.topic, one.partition): caches[one] for one in tiered}
     for place in sorted({*places, *of_place}):
         segments = of_place[place].segments() if place in of_place else []

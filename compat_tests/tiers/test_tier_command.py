@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from compat_tests.cli.commands import odradek_command
+from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import eventually
 from compat_tests.tiers.tiered import (
@@ -119,6 +121,19 @@ def test_deleted_topic_leaves_nothing_in_the_store(broker: OdradekProcess, store
     eventually(lambda: not remote_segments(store), what="the store has no segment of the topic", deadline_s=60)
     assert tier(broker, "check", "--config", str(config)) == (0, [])
     assert tier(broker, "list") == (0, [])
+
+
+def test_console_shows_what_disk_and_store_have(broker: OdradekProcess, tmp_path: Path) -> None:
+    console = ConsoleProcess(broker.bootstrap, tmp_path)
+    try:
+        page = Visitor(console.address).get(f"/topics/{TOPIC}")
+    finally:
+        console.stop()
+    _, (row,) = tier(broker, "list")
+    found = re.search(r"In the remote store.*?</table>", page, re.DOTALL)
+    assert found is not None
+    cells = [re.sub(r"<.*?>|\s", "", cell) for cell in re.findall(r"<td.*?</td>", found[0], re.DOTALL)]
+    assert cells == [str(row[name]) for name in ("partition", "local_start", "stored_to", "not_stored")]
 
 
 def test_configuration_without_a_store_is_named(broker: OdradekProcess, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from starlette.requests import Request
 
 from ...cli.client.admin_calls import (
     EARLIEST,
+    EARLIEST_LOCAL,
     LATEST,
+    LATEST_TIERED,
     alter_configs,
     config_values,
     described_topics,
@@ -110,6 +112,7 @@ def topic(backend: Backend, request: Request) -> Page:
         begins, ends = (partition_offsets(admin, [asked], at, without=away) for at in (EARLIEST, LATEST))
         sizes = _sizes(admin, name, [one for one in shown if one["leader_id"] not in away])
         configs = config_values(admin, "topic", name)
+        stored = _stored(admin, asked, configs, ends, away)
     rates = backend.rates.note(name, first, {index: end for (_, index), end in ends.items()}, sizes)
     row = backend.snapshot.topic(name)
     records_per_s = row.records_per_s if row is not None else None
@@ -136,7 +139,7 @@ def topic(backend: Backend, request: Request) -> Page:
     table = Table("Partitions", columns, rows, of=len(found["partitions"]))
     throughput = Charts([chart("Records/s", *backend.poller.history.points(f"rate/{name}"), " records/s")])
     pages = _partition_pages(request, len(found["partitions"]), first)
-    parts: list[Part] = [facts, _readers(backend, name), table, *pages, throughput]
+    parts: list[Part] = [facts, _readers(backend, name), table, *pages, *stored, throughput]
     return Page(
         f"Topic {name}",
         parts,
@@ -163,6 +166,30 @@ def _readers(backend: Backend, name: str) -> Table:
         for row, lag in backend.poller.readers(name)
     ]
     return Table("Groups that read it", ("Group", "Kind", "State", "Lag here"), rows, "No group has offsets here.")
+
+
+def _stored(
+    admin: AdminClient,
+    asked: Topic,
+    configs: dict[str, ConfigValue],
+    ends: dict[tuple[str, int], int],
+    away: frozenset[int],
+) -> list[Table]:
+    """What the disks and the remote store have of a tiered topic (KIP-405); nothing for other topics."""
+    if str(configs.get("remote.storage.enable", {}).get("value")).lower() != "true":
+        return []
+    local, stored = (partition_offsets(admin, [asked], at, without=away) for at in (EARLIEST_LOCAL, LATEST_TIERED))
+    rows = [
+        (
+            place[1],
+            number(local.get(place)),
+            number(last + 1) if (last := stored.get(place, -1)) >= 0 else NONE,
+            number(ends[place] - last - 1) if last >= 0 and place in ends else NONE,
+        )
+        for place in sorted(ends)
+    ]
+    columns = ("Partition", "First on the disk", "Stored to", "Not stored yet")
+    return [Table("In the remote store", columns, rows, of=len(rows))]
 
 
 def _described(admin: AdminClient, name: str, *, is_new: bool) -> Topic:
