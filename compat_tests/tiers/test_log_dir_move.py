@@ -35,7 +35,7 @@ def test_moved_partition_is_read_from_the_store_after_a_kill_too(tmp_path: Path)
         tiered.produce(broker.bootstrap, values)
         (source,) = [one for one in directories if (one / f"{tiered.TOPIC}-0").exists()]
         (destination,) = [one for one in directories if one != source]
-        tiered.await_base(source, COUNT // 2)
+        tiered.await_local_start(source, COUNT // 2)
         move(broker, destination)
         eventually(
             lambda: (destination / f"{tiered.TOPIC}-0").exists() and not (source / f"{tiered.TOPIC}-0").exists(),
@@ -48,5 +48,5 @@ def test_moved_partition_is_read_from_the_store_after_a_kill_too(tmp_path: Path)
         assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
         more = tiered.values_of(COUNT, COUNT)
         tiered.produce(broker.bootstrap, more)
-        tiered.await_base(destination, COUNT + COUNT // 2)
+        tiered.await_local_start(destination, COUNT + COUNT // 2)
         assert tiered.consume(broker.bootstrap, 2 * COUNT) == tiered.numbered(values + more)
