@@ -213,4 +213,8 @@ class RemoteReader:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+        await self.done()
+
+    async def done(self) -> None:
+        """Waits for the reads that are under way."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
