@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.cluster.mixed import MixedCluster
+from compat_tests.recipes import eventually
 from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
@@ -59,6 +60,8 @@ def test_empty_follower_begins_behind_the_part_of_the_store_and_leads(cluster: M
     node = cluster.nodes[follower]
     node.kill()
     shutil.rmtree(node.log_dirs[0] / f"{tiered.TOPIC}-0")
+    for checkpoint in node.log_dirs[0].glob("*-offset-checkpoint*"):
+        checkpoint.unlink()
     node.start()
     await_isr(cluster, [1, 2, 3])
     assert min(tiered.local_bases(node.log_dirs[0])) >= start
@@ -68,6 +71,27 @@ def test_empty_follower_begins_behind_the_part_of_the_store_and_leads(cluster: M
     tiered.produce(bootstrap(cluster), more)
     await_local_start(cluster, follower, COUNT + COUNT // 2)
     assert tiered.consume(bootstrap(cluster), 2 * COUNT) == tiered.numbered(values + more)
+
+
+def test_leader_that_has_lost_its_folder_deletes_nothing_from_the_store(cluster: MixedCluster, folder: Path) -> None:
+    tiered.make_topic(bootstrap(cluster), replication=3)
+    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT))
+    leader, _, _ = partition_state(cluster)
+    await_local_start(cluster, leader, COUNT // 2)
+    tiered.await_remote(folder, 5)
+    node = cluster.nodes[next(node_id for node_id in cluster.nodes if node_id != leader)]
+    checkpoint = node.log_dirs[0] / "replication-offset-checkpoint"
+    written = f"{tiered.TOPIC} 0 {COUNT}\n"
+    eventually(lambda: written in checkpoint.read_text(), what="the high watermark is written", deadline_s=30)
+    before = tiered.remote_segments(folder)
+    node.kill()
+    shutil.rmtree(node.log_dirs[0] / f"{tiered.TOPIC}-0")
+    node.start()
+    await_isr(cluster, [1, 2, 3])
+    reassign(cluster, [node.node_id])
+    words = "whether remote segments are of this log is not known"
+    eventually(lambda: words in node.log_file.read_text(), what="the loss is logged", deadline_s=60)
+    assert tiered.remote_segments(folder) == before
 
 
 def test_reassigned_partition_is_read_from_the_store_by_its_new_leader(cluster: MixedCluster, folder: Path) -> None:

@@ -133,6 +133,18 @@ class RemoteLog:
             log.warning("%s: leader epochs before offset %d were read from the metadata of remote segments",
                         self.hosted.name, local.local_log_start_offset)  # fmt: skip
 
+    def _knows_history(self, cache: RemoteLogMetadataCache) -> bool:
+        """Returns whether the leader epochs lead back to the first record that the store has. Else segments of this log
+        would be taken for those of another history, and deleted.
+        """
+        local = self.hosted.log
+        start, local_start = local.log_start_offset, local.local_log_start_offset
+        if start >= local_start or local.epochs.epoch_for_offset(start) >= 0:
+            return True
+        entries = local.epochs.entries()
+        first = entries[0][1] if entries else local_start
+        return not any(one.state is COPY_SEGMENT_FINISHED and one.start_offset < first for one in cache.segments())
+
     # ---- local retention
 
     def delete_local(self) -> int:
@@ -197,6 +209,11 @@ class RemoteLog:
         if cache is None or self._work.events.is_doubtful(self.partition):
             return
         self.restore_epochs()
+        if not self._knows_history(cache):
+            raise NotCopyable(
+                f"the leader epochs of the records before offset {self.hosted.log.local_log_start_offset} are lost: whether "
+                "remote segments are of this log is not known, so none is copied or deleted"
+            )
         self._find_start(cache)
         values = self.values
         plans = self._plan_copies(cache, values)
