@@ -123,8 +123,7 @@ class RemoteLog:
         lost or damaged. Without them remote segments look like those of another history, which are deleted.
         """
         local, cache = self.hosted.log, self.cache
-        start = local.log_start_offset
-        if cache is None or start >= local.local_log_start_offset or local.epochs.epoch_for_offset(start) >= 0:
+        if cache is None or local.epochs.epoch_for_offset(local.log_start_offset) >= 0:
             return
         own = local.epochs.entries()
         found = extended_epochs(cache.segments(), own, local.local_log_start_offset)
@@ -138,11 +137,10 @@ class RemoteLog:
         would be taken for those of another history, and deleted.
         """
         local = self.hosted.log
-        start, local_start = local.log_start_offset, local.local_log_start_offset
-        if start >= local_start or local.epochs.epoch_for_offset(start) >= 0:
+        if local.epochs.epoch_for_offset(local.log_start_offset) >= 0:
             return True
         entries = local.epochs.entries()
-        first = entries[0][1] if entries else local_start
+        first = entries[0][1] if entries else local.log_end_offset
         return not any(one.state is COPY_SEGMENT_FINISHED and one.start_offset < first for one in cache.segments())
 
     # ---- local retention
@@ -211,8 +209,8 @@ class RemoteLog:
         self.restore_epochs()
         if not self._knows_history(cache):
             raise NotCopyable(
-                f"the leader epochs of the records before offset {self.hosted.log.local_log_start_offset} are lost: whether "
-                "remote segments are of this log is not known, so none is copied or deleted"
+                "leader epochs of records that the store has are lost: whether remote segments are of this log is not "
+                "known, so none is copied or deleted"
             )
         self._find_start(cache)
         values = self.values
