@@ -23,7 +23,7 @@ MOST_PENDING = 2
 
 
 class Work(SimpleNamespace):
-    """What a reader uses of a broker's tiered storage."""
+    """The parts of a broker's tiered storage that a reader uses."""
 
     def __init__(self) -> None:
         super().__init__(
