@@ -13,7 +13,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from compat_tests.odradek_process import OdradekProcess
 
 from . import stores, tiered
-from .test_one_broker import await_local_start
 
 COUNT = 6000
 #: Time that the store is held: several times `remote.fetch.max.wait.ms`.
@@ -39,7 +38,7 @@ def test_others_are_served_while_the_store_does_not_answer(broker: OdradekProces
     tiered.make_topic(broker.bootstrap, name="local", remote_storage_enable="false", local_retention_bytes="-2")
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     (folder / how).touch()
     found: list[list[tuple[int, bytes]]] = []
     reader = threading.Thread(target=lambda: found.append(tiered.consume(broker.bootstrap, COUNT)))
@@ -67,7 +66,7 @@ def test_several_partitions_of_a_fetch_are_read_at_once(broker: OdradekProcess, 
         tiered.produce(broker.bootstrap, values, partition=partition)
     for partition in range(3):
         tiered.await_remote(folder, 2, partition=partition)
-        tiered.await_base(broker.data_dir, 1, partition=partition)
+        tiered.await_local_start(broker.data_dir, 1, partition=partition)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "all", "enable.auto.commit": False})
     consumer.assign([TopicPartition(tiered.TOPIC, partition, OFFSET_BEGINNING) for partition in range(3)])
     found: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in range(3)}

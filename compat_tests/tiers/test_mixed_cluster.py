@@ -13,7 +13,7 @@ from compat_tests.java.fetch import TIERS, home
 from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
-from .test_three_brokers import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+from .cluster import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
 

@@ -38,15 +38,6 @@ def broker(tmp_path: Path, folder: Path) -> Iterator[OdradekProcess]:
         yield started
 
 
-def await_local_start(broker: OdradekProcess, at_least: int) -> int:
-    """Waits until the segments before an offset are in the store only. Returns the local log start offset."""
-    return eventually(
-        lambda: (start := min(tiered.local_bases(broker.data_dir), default=0)) >= at_least and start,
-        what=f"the local log starts at {at_least} or later",
-        deadline_s=60,
-    )
-
-
 def offset_of(broker: OdradekProcess, timestamp: int, topic: str = tiered.TOPIC) -> int:
     """Returns the answer of ListOffsets, of its newest version."""
     asked = ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, timestamp)])
@@ -72,7 +63,7 @@ def test_records_of_removed_segments_are_read_after_restart_and_kill(broker: Odr
     tiered.make_topic(broker.bootstrap)
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
     broker.stop()
     broker.start()
@@ -81,7 +72,7 @@ def test_records_of_removed_segments_are_read_after_restart_and_kill(broker: Odr
     broker.start()
     more = tiered.values_of(COUNT, COUNT)
     tiered.produce(broker.bootstrap, more)
-    await_local_start(broker, COUNT + COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT + COUNT // 2)
     assert tiered.consume(broker.bootstrap, 2 * COUNT) == tiered.numbered(values + more)
 
 
@@ -95,7 +86,7 @@ def test_broker_that_is_killed_while_it_copies_loses_nothing(broker: OdradekProc
         tiered.await_remote(folder, 2 * turn + 1)
         broker.kill()
         broker.start()
-    await_local_start(broker, COUNT)
+    tiered.await_local_start(broker.data_dir, COUNT)
     assert tiered.consume(broker.bootstrap, len(values)) == tiered.numbered(values)
     uploads = folder / "odradek-uploads"
     eventually(lambda: not list(uploads.iterdir()), what="no upload is left unfinished", deadline_s=30)
@@ -105,7 +96,7 @@ def test_leader_epochs_that_are_lost_are_read_from_the_store(broker: OdradekProc
     tiered.make_topic(broker.bootstrap)
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     before = len(tiered.remote_segments(folder))
     assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
     broker.kill()
@@ -132,7 +123,7 @@ def test_aborted_transactions_of_the_store_are_hidden_from_read_committed(broker
         else:
             producer.commit_transaction(30)
             committed += values
-    start = await_local_start(broker, COUNT // 2)
+    start = tiered.await_local_start(broker.data_dir, COUNT // 2)
     found = tiered.consume(broker.bootstrap, len(committed), isolation_level="read_committed")
     assert [value for _, value in found] == committed
     assert sum(offset < start for offset, _ in found) > 2000
@@ -151,7 +142,7 @@ def test_list_offsets_has_both_parts_of_the_log(broker: OdradekProcess, folder: 
         producer.produce(tiered.TOPIC, value, partition=0, timestamp=1_000_000 + number)
         producer.poll(0)
     assert producer.flush(30) == 0
-    start = await_local_start(broker, COUNT // 2)
+    start = tiered.await_local_start(broker.data_dir, COUNT // 2)
     assert [offset_of(broker, timestamp) for timestamp in (-1, -2)] == [COUNT, 0]
     eventually(
         lambda: offset_of(broker, -6) == offset_of(broker, -4), what="the local part is not copied", deadline_s=30
@@ -173,7 +164,7 @@ def test_deleted_records_leave_the_store_and_are_out_of_range(broker: OdradekPro
     tiered.make_topic(broker.bootstrap)
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
-    start = await_local_start(broker, COUNT // 2)
+    start = tiered.await_local_start(broker.data_dir, COUNT // 2)
     first, cut = tiered.remote_segments(folder)[0], start - 1
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (done,) = admin.delete_records([TopicPartition(tiered.TOPIC, 0, cut)]).values()
@@ -193,7 +184,7 @@ def test_deleted_records_leave_the_store_and_are_out_of_range(broker: OdradekPro
 def test_retention_by_size_deletes_from_the_store(broker: OdradekProcess, folder: Path) -> None:
     tiered.make_topic(broker.bootstrap)
     tiered.produce(broker.bootstrap, tiered.values_of(COUNT))
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     alter(broker, retention_bytes=str(3 << 20), local_retention_bytes="1")
     start = eventually(lambda: offset_of(broker, -2), what="the log start offset moves", deadline_s=30)
     eventually(
@@ -209,7 +200,7 @@ def test_retention_by_size_deletes_from_the_store(broker: OdradekProcess, folder
 def test_deletion_of_the_topic_empties_the_store(broker: OdradekProcess, folder: Path) -> None:
     tiered.make_topic(broker.bootstrap)
     tiered.produce(broker.bootstrap, tiered.values_of(COUNT))
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (done,) = admin.delete_topics([tiered.TOPIC]).values()
     done.result(30)
@@ -224,7 +215,7 @@ def test_disabled_topic_starts_with_its_local_part_and_leaves_the_store(broker: 
     tiered.make_topic(broker.bootstrap)
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     with pytest.raises(KafkaException, match="without deleting remote data"):
         alter(broker, remote_storage_enable="false")
     alter(broker, remote_storage_enable="false", remote_log_delete_on_disable="true")
@@ -238,7 +229,7 @@ def test_copying_that_is_disabled_leaves_the_records_readable(broker: OdradekPro
     tiered.make_topic(broker.bootstrap)
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
-    await_local_start(broker, COUNT // 2)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
     alter(broker, remote_log_copy_disable="true", local_retention_bytes="-2")
     eventually(lambda: offset_of(broker, -6) == offset_of(broker, -5) + 1, what="copies end", deadline_s=30)
     more = tiered.values_of(COUNT, COUNT)
@@ -282,7 +273,7 @@ def test_copies_and_reads_obey_their_quotas(tmp_path: Path, folder: Path) -> Non
         values = tiered.values_of(COUNT)
         tiered.produce(broker.bootstrap, values)
         began = time.monotonic()
-        start = await_local_start(broker, COUNT // 2)
+        start = tiered.await_local_start(broker.data_dir, COUNT // 2)
         # The first segment goes at once, and so may a window's worth.
         assert time.monotonic() - began > 1
         began = time.monotonic()

@@ -115,10 +115,10 @@ def await_remote(folder: Path, count: int, *, topic: str = TOPIC, partition: int
     )
 
 
-def await_base(data_dir: Path, at_least: int, *, partition: int = 0) -> None:
-    """Waits until the first segments of a partition are not on the disk any more."""
-    eventually(
-        lambda: min(local_bases(data_dir, partition=partition), default=0) >= at_least,
+def await_local_start(data_dir: Path, at_least: int, *, partition: int = 0) -> int:
+    """Waits until the segments before an offset are in the store only. Returns the local log start offset."""
+    return eventually(
+        lambda: (start := min(local_bases(data_dir, partition=partition), default=0)) >= at_least and start,
         what=f"the local log of partition {partition} starts at {at_least} or later",
         deadline_s=60,
     )

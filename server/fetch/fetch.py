@@ -480,7 +480,7 @@ class Fetch(ParkedFetch):
         port = self._path.partitions.remote
         one = nothing_yet(hosted, wanted)
         if self._replica_id >= 0:
-            # It begins behind the store's part.
+            # The follower begins behind the store's part.
             one.data.error_code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
             return one._replace(hosted=None)
         if port is None:

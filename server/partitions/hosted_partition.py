@@ -288,7 +288,7 @@ class Replica:
 
     def truncated(self) -> None:
         """Handles the truncation of a follower's log, or its new start offset."""
-        # What only a remote store has is committed.
+        # Records that only a remote store has are committed.
         self.role.truncated(self.log.log_end_offset, self.log.local_log_start_offset)
         self.log_start_moved()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.partitions")
 
-#: Topics whose logs have no remote part, whatever their configuration says (KIP-405).
+#: Topics whose logs have no remote part, whatever their configuration (KIP-405).
 NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata"}
 
 

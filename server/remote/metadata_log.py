@@ -150,7 +150,7 @@ class MetadataLog:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Events of this broker that it has not read back, by their bytes.
         self._published: dict[bytes, asyncio.Future[Applied]] = {}
-        #: Of each source: set when there may be something to read.
+        #: The event of each source: set when there may be something to read.
         self._alarms: dict[int, asyncio.Event] = {}
         self._is_creating = False
         self._is_stopped = False

@@ -1,6 +1,6 @@
 """Reads of the remote part of logs: whole batches for Fetch, and records by time for ListOffsets, on threads.
 
-The loop finds the segment of an offset; a thread reads the store. A read that nobody waits for any more goes on, and the
+The loop finds the segment of an offset; a thread reads the store. A read whose fetch has been answered goes on, and the
 same request finds its result: a store that is slower than `remote.fetch.max.wait.ms` then still serves its readers. Past
 `remote.log.reader.max.pending.tasks` reads fail with a retriable error, and cost nothing.
 """
@@ -213,4 +213,8 @@ class RemoteReader:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+        await self.done()
+
+    async def done(self) -> None:
+        """Waits for the reads that are under way."""
         await asyncio.gather(*self._tasks, return_exceptions=True)

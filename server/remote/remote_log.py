@@ -123,8 +123,7 @@ class RemoteLog:
         lost or damaged. Without them remote segments look like those of another history, which are deleted.
         """
         local, cache = self.hosted.log, self.cache
-        start = local.log_start_offset
-        if cache is None or start >= local.local_log_start_offset or local.epochs.epoch_for_offset(start) >= 0:
+        if cache is None or local.epochs.epoch_for_offset(local.log_start_offset) >= 0:
             return
         own = local.epochs.entries()
         found = extended_epochs(cache.segments(), own, local.local_log_start_offset)
@@ -132,6 +131,17 @@ class RemoteLog:
             local.restore_epochs(found)
             log.warning("%s: leader epochs before offset %d were read from the metadata of remote segments",
                         self.hosted.name, local.local_log_start_offset)  # fmt: skip
+
+    def _knows_history(self, cache: RemoteLogMetadataCache) -> bool:
+        """Returns whether the leader epochs lead back to the first record that the store has. Else segments of this log
+        would be taken for those of another history, and deleted.
+        """
+        local = self.hosted.log
+        if local.epochs.epoch_for_offset(local.log_start_offset) >= 0:
+            return True
+        entries = local.epochs.entries()
+        first = entries[0][1] if entries else local.log_end_offset
+        return not any(one.state is COPY_SEGMENT_FINISHED and one.start_offset < first for one in cache.segments())
 
     # ---- local retention
 
@@ -197,6 +207,11 @@ class RemoteLog:
         if cache is None or self._work.events.is_doubtful(self.partition):
             return
         self.restore_epochs()
+        if not self._knows_history(cache):
+            raise NotCopyable(
+                "leader epochs of records that the store has are lost: whether remote segments are of this log is not "
+                "known, so none is copied or deleted"
+            )
         self._find_start(cache)
         values = self.values
         plans = self._plan_copies(cache, values)

@@ -1,0 +1,60 @@
+"""The state of a tiered partition in a cluster, and changes of its replicas."""
+
+from __future__ import annotations
+
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+from compat_tests.cluster.mixed import MixedCluster
+from compat_tests.recipes import eventually
+
+from . import tiered
+
+
+def bootstrap(cluster: MixedCluster) -> str:
+    return ",".join(node.bootstrap for node in cluster.nodes.values())
+
+
+def partition_state(cluster: MixedCluster) -> tuple[int, list[int], list[int]]:
+    """Returns leader, replicas and ISR, as a running node has them."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=tiered.TOPIC)])
+    for node in cluster.nodes.values():
+        if node.is_running:
+            try:
+                (found,) = node.ask(request, 9).topics[0].partitions
+            except (OSError, EOFError, ValueError):
+                continue
+            return found.leader_id, sorted(found.replica_nodes), sorted(found.isr_nodes)
+    return -1, [], []
+
+
+def await_local_start(cluster: MixedCluster, node_id: int, at_least: int) -> int:
+    return tiered.await_local_start(cluster.nodes[node_id].log_dirs[0], at_least)
+
+
+def await_isr(cluster: MixedCluster, isr: list[int]) -> None:
+    eventually(lambda: partition_state(cluster)[2] == isr, what=f"the ISR is {isr}", deadline_s=60)
+
+
+def await_other_leader(cluster: MixedCluster, former: int) -> int:
+    def found() -> int:
+        leader = partition_state(cluster)[0]
+        return 0 if leader in (former, -1) else leader
+
+    return eventually(found, what=f"another broker than {former} leads", deadline_s=60)
+
+
+def reassign(cluster: MixedCluster, replicas: list[int]) -> None:
+    topic = ReassignableTopic(tiered.TOPIC, [ReassignablePartition(0, replicas)])
+    node = next(node for node in cluster.nodes.values() if node.is_running)
+    done = node.ask(AlterPartitionReassignmentsRequest(topics=[topic]), 0)
+    assert not done.error_code and not done.responses[0].partitions[0].error_code, done
+    eventually(
+        lambda: partition_state(cluster)[1:] == (sorted(replicas), sorted(replicas)),
+        what=f"the replicas are {replicas}",
+        deadline_s=90,
+    )
