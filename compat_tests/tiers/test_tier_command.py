@@ -17,7 +17,7 @@ from compat_tests.recipes import eventually
 from compat_tests.tiers.tiered import (
     STORE_CLASS,
     TOPIC,
-    await_base,
+    await_local_start,
     await_remote,
     local_bases,
     make_topic,
@@ -49,7 +49,7 @@ def broker(tmp_path: Path, store: Path) -> Iterator[OdradekProcess]:
         make_topic(running.bootstrap)
         produce(running.bootstrap, values_of(RECORDS))
         await_remote(store, 4)
-        await_base(running.data_dir, int(remote_segments(store)[3].name[:20]))
+        await_local_start(running.data_dir, int(remote_segments(store)[3].name[:20]))
         yield running
 
 
