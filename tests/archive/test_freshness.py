@@ -61,7 +61,7 @@ class Turns:
         self.clock.now += self._merge_s
 
     def longest_delay(self, topic: str) -> float:
-        """Of a record that is acknowledged when a turn has just planned."""
+        """The delay of a record that is acknowledged when a turn has just planned."""
         turns = self.found[topic][FIRST:]
         return max(end - before for (before, _), (_, end) in pairwise(turns))
 
