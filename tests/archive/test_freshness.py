@@ -32,7 +32,7 @@ class Clock:
 
 
 class Turns:
-    """The turns of all topics: (begin, end of the commit) by topic. A turn is as long as `seconds` says next."""
+    """The turns of all topics: (begin, end of the commit) by topic. A turn takes the next one of `seconds`."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, Iterator[float]], merge_s: float = 0.0
