@@ -85,9 +85,7 @@ def archive(
     spark: Annotated[
         str | None,
         typer.Option(
-            "--spark",
-            metavar="MASTER",
-            help="read and write in tasks of Spark: local[4], sc://host, or `default` in spark-submit",
+            "--spark", metavar="MASTER", help="read and write in tasks of Spark: local[4], sc://host, `default`"
         ),
     ] = None,
     keep_snapshots: Annotated[

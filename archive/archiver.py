@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from ..cli.client.errors import CommandError
-from ..columns import Plan, Reader, ScanError, Split, ValueSchema
+from ..columns import Plan, Reader, ScanError, Split, ValueSchema, kernel
 from ..columns.cluster import Cluster, ClusterError, open_split
 from ..columns.plan import READ_COMMITTED, Request
 from ..columns.reading import ReadOptions
@@ -31,7 +31,7 @@ FILE_BYTES = 128 << 20
 #: Small files and old snapshots are looked for after so many commits.
 _COMMITS_BETWEEN_MAINTENANCE = 20
 #: A turn follows the one before after at most this part of the freshness: the rest is for the turn itself.
-_PART_OF_FRESHNESS = 0.5
+_PART_OF_FRESHNESS = 0.4
 #: The next turn may take so many times as long as the longest of the last ones, which are so many.
 _MARGIN, _LAST_TURNS = 1.5, 20
 _LEAST_WAIT_S = 0.05
@@ -90,6 +90,7 @@ class TopicArchive:
         self._bytes = 0
         #: Time of the last turn's plan and commit.
         self._overhead_s = 0.0
+        kernel.load()  # not in the first turn that has records, which would be late
 
     def advance(self, cluster: Cluster) -> None:
         """One turn: up to the end of the log, or of the time. What it wrote is committed, or abandoned with an error."""

@@ -92,6 +92,7 @@ __all__ = [
     "NULL_VALUES",
     "TOTALS",
     "decode_records",
+    "load",
     "walk_headers",
 ]
 
@@ -147,6 +148,11 @@ def walk_few_headers(
         expected = base_offset + delta + 1
         count += 1
         position += size
+
+
+def load() -> None:
+    """Imports the compiled loops, for a process that has time at its start and work for them later."""
+    from . import loops  # noqa: F401
 
 
 def decode_records(*given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a client of Spark Connect sees of format("odradek"): `python connect_session.py BOOTSTRAP TOPIC FOLDER`, as JSON.
+"""Rows of format("odradek") for a client of Spark Connect, as JSON: `python connect_session.py BOOTSTRAP TOPIC FOLDER`.
 
 A process of its own: PySpark has either classic sessions or those of Spark Connect.
 """
