@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, TopicRecord
+from odradek.protocol.records.batch import iter_headers
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
@@ -123,6 +124,27 @@ def test_damaged_log_of_a_larger_quorum_begins_again_with_its_snapshots_and_vote
     [kept] = tmp_path.glob(f"{DIRECTORY_NAME}.damaged*")
     assert len(list(kept.glob("*.log"))) == 4
     assert "the log is fetched again from the quorum" in caplog.text and str(kept) in caplog.text
+
+
+def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    snapshot = write_snapshot(folder, 2)
+    opened = _open_quorum_log(config, CLOCK, folder)
+    snapshot.chmod(0o600)
+    snapshot.write_bytes(snapshot.read_bytes()[:-9])
+    for load in (opened.load_snapshot, opened.load):
+        with pytest.raises(MetadataLost, match="the metadata is damaged"):
+            run_to_completion(load(CLOCK.now_ms()))
+    opened.close(CLOCK.now_ms())
+
+
+def test_snapshot_of_the_first_voters_is_of_epoch_zero(tmp_path: Path) -> None:
+    format_directories(config_of(tmp_path), "cluster")
+    [snapshot] = (tmp_path / DIRECTORY_NAME).glob("*.checkpoint")
+    assert snapshot.name == SnapshotId(0, 0).file_name
+    headers = [header for _, header in iter_headers(snapshot.read_bytes())]
+    assert headers and {header.leader_epoch for header in headers} == {0}
 
 
 # ---- who has the log alone

@@ -185,6 +185,16 @@ def test_cleaning_keeps_to_the_limit_of_reads_and_writes(tmp_path: Path) -> None
     simulated(story)
 
 
+def test_cleaning_within_the_limit_does_not_pause(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a"] * 6])
+        began = asyncio.get_running_loop().time()
+        assert await harness.cleaner.clean_one()
+        assert asyncio.get_running_loop().time() == pytest.approx(began, abs=0.1)
+
+    simulated(story)
+
+
 def test_part_of_a_log_is_cleaned_when_the_map_is_full_and_the_rest_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
