@@ -233,6 +233,23 @@ def test_failing_disk_takes_the_directory_offline_unless_the_partition_is_remove
     simulated(story)
 
 
+def test_full_disk_leaves_no_files_of_the_cleaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fd: int, data: Any, position: int) -> None:
+        raise OSError(28, "full")
+
+    monkeypatch.setattr(compaction, "write_fully", fail)
+
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"b", b"end"]])
+        [hosted] = harness.hosted
+        assert await harness.cleaner.clean_one()
+        [failure] = hosted.failures
+        assert isinstance(failure, LogDirectoryFailure) and "compacting" in str(failure)
+
+    simulated(story)
+    assert not list(tmp_path.glob("*/*.cleaned"))
+
+
 # ---- the job
 
 
