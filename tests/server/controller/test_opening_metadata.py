@@ -160,7 +160,7 @@ def test_single_voter_loads_its_log(properties: dict[str, str], tmp_path: Path) 
     directory.close()
 
 
-def test_node_among_configured_voters_loads_nothing_before_it_knows_what_is_committed(tmp_path: Path) -> None:
+def test_node_among_configured_voters_loads_nothing_at_its_start(tmp_path: Path) -> None:
     config = of_several(tmp_path)
     format_directories(config, "cluster")
     quorum_log, loaded = run_to_completion(open_log(config, CLOCK, []))
