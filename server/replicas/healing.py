@@ -318,16 +318,20 @@ class Healer:
         if self._cleaner.works_on(hosted) or self._is_moving(hosted):
             return
         self._healed_now = hosted
+        healed, path = hosted.log, hosted.log.path
         try:
             await self._heal(hosted)
         except NotThere as reason:
             self._not_healed(hosted, str(reason))
         except BatchError as reason:
             self._not_healed(hosted, str(reason))
-        except OSError as error:
-            hosted.on_failure(LogDirectoryFailure(hosted.log.log_directory, f"healing {hosted.log.path}", error))
-        except LogDirectoryFailure as failure:
-            hosted.on_failure(failure)
+        except (OSError, LogDirectoryFailure) as failure:
+            if hosted.is_removed or hosted.log is not healed or healed.path != path:
+                self._not_healed(hosted, "the log has changed meanwhile")
+            elif isinstance(failure, LogDirectoryFailure):
+                hosted.on_failure(failure)
+            else:
+                hosted.on_failure(LogDirectoryFailure(healed.log_directory, f"healing {path}", failure))
         except Exception as failure:
             self._background.failed("healing", failure)
             self._not_healed(hosted, "a bug")

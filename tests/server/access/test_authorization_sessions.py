@@ -140,6 +140,19 @@ def test_producer_id_needs_a_topic_that_the_client_may_write(rules: list[AclImag
     assert Deciding(*rules).session(principal).may_write_any_topic() == may
 
 
+def test_client_may_write_a_topic_until_the_last_of_its_rules_is_removed() -> None:
+    rules = [rule(name, Operation.WRITE) for name in ("a", "b", "c")]
+    harness = Deciding(*rules)
+    session = harness.session()
+    for count in (3, 2, 1):
+        harness.change(*rules[:count])
+        assert session.may_write_any_topic()
+    harness.change(rule("a", Operation.READ))
+    assert not session.may_write_any_topic()
+    harness.change(*rules[1:])
+    assert session.may_write_any_topic()
+
+
 def test_only_super_users_have_decisions_before_the_rules_are_known() -> None:
     audit: Any = Audit()
     unready = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, audit)

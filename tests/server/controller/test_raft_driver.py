@@ -297,6 +297,25 @@ def test_inputs_reach_the_replica(tmp_path: Path) -> None:
     simulated(story)
 
 
+def test_effects_that_an_effect_causes_follow_those_before_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Harness(tmp_path)
+        carry_out = harness.sender.send
+
+        def sending(effect: Send, answered: Callable[[Send, Any], None]) -> None:
+            carry_out(effect, answered)
+            if effect.correlation == 1:
+                harness.raft.resign()
+
+        harness.sender.send = sending
+        harness.next = [[send(1), send(2)], [send(3)]]
+        harness.raft.resign()
+        assert harness.order == ["send 1", "send 2", "send 3"]
+        assert harness.changes == 1
+
+    simulated(story)
+
+
 def test_timer_is_that_of_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)

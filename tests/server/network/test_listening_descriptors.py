@@ -21,6 +21,7 @@ _CONNECTIONS = 300
 _DEADLINE_S = 30
 
 
+@pytest.mark.usefixtures("sockets")
 def test_a_listening_socket_has_a_higher_descriptor_than_connections() -> None:
     (listening,) = bound_sockets("127.0.0.1", 0)
     with listening, socket.socket() as connection:
@@ -37,12 +38,14 @@ print(bound_sockets("127.0.0.1", 0)[0].fileno())
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_listening_socket_stays_below_a_low_limit() -> None:
     program = [sys.executable, "-c", _LOW_LIMIT_PROGRAM]
     printed = subprocess.run(program, capture_output=True, text=True, check=True, timeout=_DEADLINE_S).stdout
     assert 1000 < int(printed) < 1024
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize("limit", [resource.RLIM_INFINITY, 8])
 def test_a_socket_is_bound_whatever_the_limit(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
@@ -51,6 +54,7 @@ def test_a_socket_is_bound_whatever_the_limit(monkeypatch: pytest.MonkeyPatch, l
         assert listening.getsockname()[1]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_killed_broker_refuses_clients_that_connect_again_at_once(tmp_path: Path) -> None:
     """A client sees the end of its connection, and connects again while the system still closes the broker's others."""
     with OdradekProcess(tmp_path) as broker, select.epoll() as ended:

@@ -411,6 +411,17 @@ def test_loop_leaves_large_work_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
             assert checked(bytearray(data), rules), "a thread has no such limit"
 
 
+@pytest.mark.parametrize(
+    ("length", "shown"), [(b"\xff\xff\xff\xff", -1), (b"\x80\x00\x00\x00", -(1 << 31)), (b"\0\0\0\x0d", 13)]
+)
+def test_length_that_is_negative_or_too_small_is_corrupt_with_kafkas_words(length: bytes, shown: int) -> None:
+    broken = batch()
+    broken[8:12] = length
+    with pytest.raises(Rejected, match=f"Record size {shown} is less than the minimum record overhead") as rejected:
+        check_batch(broken, RULES, 9, next(_times), "t-0")
+    assert rejected.value.error == ErrorCode.CORRUPT_MESSAGE
+
+
 def test_loop_walks_so_many_records_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_validation, "WALKED_AT_ONCE_RECORDS", 5)
     now_ms = next(_times)

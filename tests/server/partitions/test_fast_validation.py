@@ -68,6 +68,7 @@ def test_good_batches_are_plain(codec: Compression) -> None:
     assert header is not None
     assert (header.base_offset, header.leader_epoch, header.record_count) == (77, 5, 3)
     assert looked(made, version=6) == (None if codec is Compression.ZSTD else header)
+    assert looked(made, version=7) == header
     made[-1] ^= 1
     assert looked(made) is None
 

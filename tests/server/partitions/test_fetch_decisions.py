@@ -27,6 +27,7 @@ from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.server.runtime.waiters import BUCKET_MS
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected
 
+from tests.server.harness import fetching
 from tests.server.harness.fetching import (
     FOLLOWER,
     LAG_MS,
@@ -489,6 +490,30 @@ def test_partitions_of_a_follower_that_has_everything_are_not_looked_at(tmp_path
         assert list(session.active_partitions) == [(TOPIC_ID, 0)]
         await after_ms(600)
         assert session.parked is None and session.active_partitions == {}
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("follower", [0, FOLLOWER])
+def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
+    follower: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeleteRecords waits for it."""
+    monkeypatch.setattr(fetching, "OWN", 1)
+
+    async def story() -> None:
+        harness = Harness(tmp_path, followers=(follower,))
+        hosted = harness.hosted[0]
+        for _ in range(2):
+            hosted.append(produced(), NOW_MS)
+        session = begun(harness, ask(0, 2), replica=follower)
+        harness.fetch(ask(0, 2), session=(session, 1), replica=follower, max_wait_ms=0)
+        answers = len(harness.answers)
+        hosted.advance_log_start_offset(1)
+        harness.fetch(ask(0, 2), session=(session, 2), replica=follower)
+        await turns()
+        assert len(harness.answers) == answers + 1
+        assert [one.log_start_offset for one in harness.data()] == [1]
 
     simulated(story)
 

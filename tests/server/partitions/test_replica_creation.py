@@ -20,6 +20,7 @@ from odradek.server.partitions.creation import (
     rename_stray,
     report_opening,
 )
+from odradek.server.partitions.directories import open_directories
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
 from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.identity import MetaProperties, read_topic_id, write_meta_properties, write_topic_id
@@ -186,6 +187,28 @@ def test_list_of_damage_that_cannot_be_saved_is_only_reported(tmp_path: Path, ca
 class Unsaved(list[DamagedRange]):
     def save(self) -> None:
         raise OSError(errno.ENOSPC, "full")
+
+
+# ---- directories of a broker
+
+
+@pytest.mark.parametrize(("files", "opens"), [((), ["a", "b"]), (("a",), ["b"]), (("a", "b"), [])])
+def test_directories_that_cannot_be_opened_are_left_out_while_another_can(
+    files: tuple[str, ...], opens: list[str], tmp_path: Path
+) -> None:
+    for name in files:
+        (tmp_path / name).write_bytes(b"no directory")
+    opened: list[LogDirectory] = []
+    paths = [str(tmp_path / name) for name in ("a", "b")]
+    if opens:
+        open_directories(paths, opened)
+    else:
+        with pytest.raises(LogDirectoryFailure) as failure:
+            open_directories(paths, opened)
+        assert failure.value.directory == paths[0], "the first one"
+    assert [Path(one.path).name for one in opened] == opens
+    for one in opened:
+        one.close()
 
 
 # ---- rules of leaders

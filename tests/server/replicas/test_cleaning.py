@@ -185,6 +185,16 @@ def test_cleaning_keeps_to_the_limit_of_reads_and_writes(tmp_path: Path) -> None
     simulated(story)
 
 
+def test_cleaning_within_the_limit_does_not_pause(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a"] * 6])
+        began = asyncio.get_running_loop().time()
+        assert await harness.cleaner.clean_one()
+        assert asyncio.get_running_loop().time() == pytest.approx(began, abs=0.1)
+
+    simulated(story)
+
+
 def test_part_of_a_log_is_cleaned_when_the_map_is_full_and_the_rest_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +231,23 @@ def test_failing_disk_takes_the_directory_offline_unless_the_partition_is_remove
         assert not harness.cleaner.works_on(hosted)
 
     simulated(story)
+
+
+def test_full_disk_leaves_no_files_of_the_cleaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fd: int, data: Any, position: int) -> None:
+        raise OSError(28, "full")
+
+    monkeypatch.setattr(compaction, "write_fully", fail)
+
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"b", b"end"]])
+        [hosted] = harness.hosted
+        assert await harness.cleaner.clean_one()
+        [failure] = hosted.failures
+        assert isinstance(failure, LogDirectoryFailure) and "compacting" in str(failure)
+
+    simulated(story)
+    assert not list(tmp_path.glob("*/*.cleaned"))
 
 
 # ---- the job

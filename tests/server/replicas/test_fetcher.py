@@ -35,6 +35,8 @@ from odradek.server.replicas.fetcher import (
 )
 from odradek.server.runtime.counters import DamageCounters
 from odradek.server.runtime.log_lines import RepeatedLines
+from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.log.log import Log
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID, Hosted, Watching, batch, joined
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -478,6 +480,26 @@ def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: 
 
 
 # ---- records
+
+
+def test_disk_that_fails_under_fetched_records_takes_the_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = LogDirectoryFailure("/d", "writing", OSError(5, "broken"))
+
+    def fail(*_: Any) -> None:
+        raise failure
+
+    async def story() -> None:
+        harness = Harness(tmp_path)
+        await turns()
+        [hosted] = harness.hosted
+        monkeypatch.setattr(Log, "append", fail)
+        await harness.answer(data(0, bytes(batch(2)), end=2))
+        assert hosted.failures == [failure]
+        assert hosted.offsets() == (0, 0, 0)
+
+    simulated(story)
 
 
 def test_records_are_written_as_they_are_and_committed_as_the_leader_says(tmp_path: Path) -> None:

@@ -1,0 +1,253 @@
+"""The start's opening of the metadata log: who has it alone, what a damaged one becomes, and which directories fit it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.metadata.image import EMPTY_IMAGE
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, TopicRecord
+from odradek.protocol.records.batch import iter_headers
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller.formatting import format_directories
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
+from odradek.server.controller.opening import (
+    InvalidQuorum,
+    _check_directory,
+    _check_partitions,
+    _configured,
+    _open_quorum_log,
+    open_log,
+)
+from odradek.server.controller.snapshots import QuorumVoters, SnapshotId, encode_snapshot, write_snapshot_file
+from odradek.server.controller.state_file import QuorumState, read_quorum_state, write_quorum_state
+from odradek.server.runtime.clock import Clock
+from odradek.server.runtime.sliced_work import run_to_completion
+from odradek.storage.directory import LogDirectory, ReplicaDirectory
+from odradek.storage.files.identity import write_topic_id
+
+NODE_ID, OTHER = 3, 4
+TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
+CLOCK = Clock(lambda: 1_700_000_000)
+RECORDS_PER_SEGMENT, METADATA_VERSION = 3, 30
+
+
+def config_of(folder: Path, **properties: str) -> BrokerConfig:
+    return BrokerConfig(
+        {"node.id": str(NODE_ID), "log.dirs": str(folder)}
+        | {key.replace("_", "."): value for key, value in properties.items()}
+    )
+
+
+def of_several(folder: Path) -> BrokerConfig:
+    """Returns the configuration of a controller in a quorum of two."""
+    return config_of(
+        folder, process_roles="broker,controller", controller_listener_names="CONTROLLER",
+        listeners="PLAINTEXT://:9092,CONTROLLER://:9093", controller_quorum_voters=f"{NODE_ID}@here:9093,{OTHER}@there:9093",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    )  # fmt: skip
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=name.encode().ljust(16, b"."))
+
+
+def written(config: BrokerConfig, count: int) -> Path:
+    """Writes a log with so many records, each in a segment, and closes it. Returns its folder."""
+    folder = Path(config.metadata_log_dir, DIRECTORY_NAME)
+    folder.mkdir(parents=True, exist_ok=True)
+    opened = QuorumLog(folder, config, CLOCK.now_ms())
+    for number in range(count):
+        opened.append([topic(f"t{number}")], 1, CLOCK.now_ms(), METADATA_VERSION, True)
+        opened.log.roll(CLOCK.now_ms())
+    opened.close(CLOCK.now_ms())
+    return folder
+
+
+def write_snapshot(folder: Path, end_offset: int) -> Path:
+    path = folder / SnapshotId(end_offset, 1).file_name
+    records = [FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION)]
+    write_snapshot_file(path, encode_snapshot(records, METADATA_VERSION, 1, QuorumVoters(), 0))
+    return path
+
+
+def test_voters_of_the_configuration_are_their_ids(tmp_path: Path) -> None:
+    assert _configured(of_several(tmp_path)) == {NODE_ID, OTHER}
+    assert _configured(config_of(tmp_path)) == set()
+
+
+def test_sound_log_is_opened_as_it_is_and_a_damaged_snapshot_is_renamed(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    write_snapshot(folder, 1)
+    damaged = write_snapshot(folder, 2)
+    damaged.chmod(0o600)
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    opened = _open_quorum_log(config, CLOCK, folder)
+    assert (opened.log.log_start_offset, opened.end_offset) == (0, 3)
+    assert [one.end_offset for one in opened.snapshots] == [1]
+    assert not damaged.exists()
+    assert len(list(folder.glob(f"{damaged.name}.damaged*"))) == 1
+
+
+def hole_in(folder: Path) -> None:
+    """Removes the records of a segment in the middle of the log."""
+    first, second, *_ = sorted(folder.glob("*.log"))
+    assert first.name < second.name
+    second.write_bytes(b"\0" * second.stat().st_size)
+
+
+def test_single_voter_does_not_start_with_a_damaged_log(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    hole_in(folder)
+    before = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(MetadataLost, match="odradek repair"):
+        _open_quorum_log(config, CLOCK, folder)
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_damaged_log_of_a_larger_quorum_begins_again_with_its_snapshots_and_votes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = of_several(tmp_path)
+    folder = written(config, 3)
+    snapshot = write_snapshot(folder, 0)
+    write_quorum_state(folder, QuorumState(leader_id=OTHER, leader_epoch=7), 0, [NODE_ID, OTHER])
+    hole_in(folder)
+    opened = _open_quorum_log(config, CLOCK, folder)
+    assert (opened.end_offset, [one.file_name for one in opened.snapshots]) == (0, [snapshot.name])
+    state = read_quorum_state(folder)
+    assert state is not None and state.leader_epoch == 7
+    [kept] = tmp_path.glob(f"{DIRECTORY_NAME}.damaged*")
+    assert len(list(kept.glob("*.log"))) == 4
+    assert "the log is fetched again from the quorum" in caplog.text and str(kept) in caplog.text
+
+
+def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    snapshot = write_snapshot(folder, 2)
+    opened = _open_quorum_log(config, CLOCK, folder)
+    snapshot.chmod(0o600)
+    snapshot.write_bytes(snapshot.read_bytes()[:-9])
+    for load in (opened.load_snapshot, opened.load):
+        with pytest.raises(MetadataLost, match="the metadata is damaged"):
+            run_to_completion(load(CLOCK.now_ms()))
+    opened.close(CLOCK.now_ms())
+
+
+def test_snapshot_of_the_first_voters_is_of_epoch_zero(tmp_path: Path) -> None:
+    format_directories(config_of(tmp_path), "cluster")
+    [snapshot] = (tmp_path / DIRECTORY_NAME).glob("*.checkpoint")
+    assert snapshot.name == SnapshotId(0, 0).file_name
+    headers = [header for _, header in iter_headers(snapshot.read_bytes())]
+    assert headers and {header.leader_epoch for header in headers} == {0}
+
+
+# ---- who has the log alone
+
+
+@pytest.mark.parametrize("properties", [{}, {"controller_quorum_bootstrap_servers": "here:9093"}])
+def test_single_voter_loads_its_log(properties: dict[str, str], tmp_path: Path) -> None:
+    format_directories(config_of(tmp_path), "cluster")
+    directory = LogDirectory.open(tmp_path)
+    quorum_log, loaded = run_to_completion(open_log(config_of(tmp_path, **properties), CLOCK, [directory]))
+    assert loaded is not None
+    quorum_log.close(CLOCK.now_ms())
+    directory.close()
+
+
+def test_node_among_configured_voters_loads_nothing_at_its_start(tmp_path: Path) -> None:
+    config = of_several(tmp_path)
+    format_directories(config, "cluster")
+    quorum_log, loaded = run_to_completion(open_log(config, CLOCK, []))
+    assert loaded is None
+    quorum_log.close(CLOCK.now_ms())
+
+
+# ---- directories and partitions
+
+
+@pytest.mark.parametrize(
+    ("has_voter", "directory_id", "is_elsewhere", "fits"),
+    [
+        (True, b"d" * 16, False, True),
+        (True, b"x" * 16, False, False),
+        (True, b"x" * 16, True, True),
+        (False, b"x" * 16, False, True),
+    ],
+)
+def test_directory_of_the_log_has_the_id_of_its_voter(
+    has_voter: bool, directory_id: bytes, is_elsewhere: bool, fits: bool, tmp_path: Path
+) -> None:
+    voters = [SimpleNamespace(voter_directory_id=b"d" * 16)] if has_voter else []
+    quorum_log: Any = SimpleNamespace(directory=tmp_path / DIRECTORY_NAME, quorum=SimpleNamespace(voters=voters))
+    path = str(tmp_path / "elsewhere") if is_elsewhere else str(tmp_path)
+    directory: Any = SimpleNamespace(path=path, directory_id=directory_id)
+    if fits:
+        _check_directory(quorum_log, [directory])
+    else:
+        with pytest.raises(InvalidQuorum, match=r"directory\.id is not that of the voter"):
+            _check_directory(quorum_log, [directory])
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "had_clean_shutdown", "is_lost"),
+    [
+        (2, 0, True, False),
+        (0, 0, True, False),
+        (2, 1, True, True),
+        (2, 1, False, False),
+        (1, 1, False, False),
+        (1, 2, False, True),
+        (0, 1, False, True),
+    ],
+)
+def test_partitions_that_the_metadata_lacks_show_that_it_is_lost(
+    known: int, unknown: int, had_clean_shutdown: bool, is_lost: bool, tmp_path: Path
+) -> None:
+    """A crash may leave partitions of a topic that was just deleted."""
+
+    def replica(name: str, topic_id: bytes, suffix: str = "") -> ReplicaDirectory:
+        path = tmp_path / f"{name}-0"
+        path.mkdir()
+        write_topic_id(str(path), topic_id)
+        return ReplicaDirectory(name, 0, str(path), suffix)
+
+    replicas = [replica(f"known{number}", TOPIC_ID) for number in range(known)]
+    replicas += [replica(f"unknown{number}", OTHER_ID) for number in range(unknown)]
+    replicas.append(replica("deleted", OTHER_ID, "-delete"))
+    directory: Any = SimpleNamespace(replicas=lambda: replicas, had_clean_shutdown=had_clean_shutdown)
+    quorum_log: Any = SimpleNamespace(directory=tmp_path / DIRECTORY_NAME, end_offset=17)
+    topics = EMPTY_IMAGE.topics
+    found: Any = SimpleNamespace(name="renamed", id=TOPIC_ID, partitions={})
+    image = EMPTY_IMAGE._replace(topics=topics._replace(by_id=topics.by_id.set(TOPIC_ID, found)))
+    if is_lost:
+        with pytest.raises(MetadataLost, match=f"ends at offset 17.*{unknown} partitions"):
+            _check_partitions(quorum_log, image, [directory])
+    else:
+        _check_partitions(quorum_log, image, [directory])
+
+
+@pytest.mark.parametrize("damage", ["rubbish", "folder"])
+def test_partition_whose_topic_id_cannot_be_read_is_known_by_its_name(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "orders-0"
+    path.mkdir()
+    file = path / "partition.metadata"
+    if damage == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(b"\xff rubbish")
+    directory: Any = SimpleNamespace(
+        replicas=lambda: [ReplicaDirectory("orders", 0, str(path), "")], had_clean_shutdown=True
+    )
+    quorum_log: Any = SimpleNamespace(directory=tmp_path / DIRECTORY_NAME, end_offset=17)
+    with pytest.raises(MetadataLost):
+        _check_partitions(quorum_log, EMPTY_IMAGE, [directory])
+    topics = EMPTY_IMAGE.topics
+    found: Any = SimpleNamespace(name="orders", id=TOPIC_ID, partitions={})
+    image = EMPTY_IMAGE._replace(topics=topics._replace(by_name=topics.by_name.set("orders", found)))
+    _check_partitions(quorum_log, image, [directory])
