@@ -25,7 +25,7 @@ MOST = {
     "metadata": 6,
     "protocol": 51,
     "replication": 22,
-    "server": 179,
+    "server": 181,
     "spark": 14,
     "storage": 3,
     "testing": 60,
