@@ -161,7 +161,7 @@ def test_prose_uses_the_terms_of_the_field() -> None:
     assert found == []
 
 
-def test_what_a_server_sends_is_a_response_and_no_answer() -> None:
+def test_cli_and_console_have_no_answer_beside_response() -> None:
     found = []
     for file in files(*(f"{package}/*.py" for package in RESPONSES)):
         if not ANSWER.search(text_of(file)):

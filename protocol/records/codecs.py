@@ -22,7 +22,7 @@ from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 from .errors import CorruptBatch, TooLargeDecompressed
 
 if TYPE_CHECKING:
-    from .compression import Writable
+    from .compression_type import Writable
 
 
 def _optional(name: str) -> Any:

@@ -13,10 +13,7 @@ from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 __all__ = ["LEVELS", "MAX_DECOMPRESSED_BYTES", "Compression", "compress", "decompress", "decompress_into", "unpack"]
 
 if TYPE_CHECKING:
-    from mmap import mmap
-
-    #: Takes decompressed bytes.
-    Writable = memoryview | bytearray | mmap
+    from .compression_type import Writable
 
 _codecs: Any = None
 

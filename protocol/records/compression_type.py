@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    #: Takes decompressed bytes.
+    Writable = memoryview | bytearray | mmap
 
 
 class Compression(IntEnum):

@@ -11,17 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.error_responses import error_response
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..access.authorization.requirements import OF_NODES, Requirements, Sessions, of_whole_request
 from .portions import Portioning
-
-if TYPE_CHECKING:
-    from .call import Call
-
 
 #: Limit for any request: Kafka's own for one array, and some for the others. Decoded items take some 300 bytes each.
 MAX_REQUEST_ITEMS = 1_200_000
@@ -35,10 +31,12 @@ LARGE_RESERVE, SMALL_RESERVE = 64 << 10, 16 << 10
 #: The wait of a request that depends on other clients.
 ANY_TIME_MS = 1 << 43
 
+#: A `Call`, which has a route: its class is not named here.
+AnyCall = Any
 #: Takes the parts of the node and the call. Returns the response, or None when `call.reply(response)` comes later.
-Handle = Callable[[Any, "Call"], Message | None]
+Handle = Callable[[Any, AnyCall], Message | None]
 #: Takes the call: its first argument above is bound.
-BoundHandle = Callable[["Call"], Message | None]
+BoundHandle = Callable[[AnyCall], Message | None]
 
 
 class Cost(Enum):
@@ -76,9 +74,9 @@ class ApiEndpoint:
     #: None: that of the place.
     handle: Handle | None = None
     #: A check before the authorization. Returns an error of the whole request, NONE if there is none.
-    precondition: Callable[[Any, Call], ErrorCode] | None = None
+    precondition: Callable[[Any, AnyCall], ErrorCode] | None = None
     #: Makes the response to a request that is rejected as a whole.
-    reject: Callable[[Call, ErrorCode, str | None], Message] | None = None
+    reject: Callable[[AnyCall, ErrorCode, str | None], Message] | None = None
     #: Whether the node that takes the request checks the authorization, too, of what the active controller decides: its
     #: handler does work for the client before.
     is_authorized_twice: bool = False
@@ -124,7 +122,7 @@ class ApiEndpoint:
         """Returns whether only nodes may send the request, about themselves."""
         return OF_NODES in self.authorization
 
-    def rejection(self, call: Call, error: ErrorCode, message: str | None = None) -> Message:
+    def rejection(self, call: AnyCall, error: ErrorCode, message: str | None = None) -> Message:
         """Returns the response to a request that fails as a whole."""
         if self.reject is not None:
             return self.reject(call, error, message)
@@ -147,7 +145,7 @@ class ApiEndpoint:
         if not needs:
             return handle
 
-        def authorized(call: Call) -> Message | None:
+        def authorized(call: AnyCall) -> Message | None:
             session = authorizer.session(call)
             for need in needs:
                 denial = need.denial(session, call)
@@ -157,8 +155,8 @@ class ApiEndpoint:
 
         return authorized
 
-    def _checked(self, handle: BoundHandle, precondition: Callable[[Call], ErrorCode]) -> BoundHandle:
-        def checked(call: Call) -> Message | None:
+    def _checked(self, handle: BoundHandle, precondition: Callable[[AnyCall], ErrorCode]) -> BoundHandle:
+        def checked(call: AnyCall) -> Message | None:
             error = precondition(call)
             return handle(call) if not error else self.rejection(call, error)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..access.authentication.gate import SaslListener
     from ..access.principals import PrincipalBuilder
     from .call import ListenerKind
-    from .connection import Connection
     from .dispatch import Dispatcher
     from .shared_parts import SharedParts
 
@@ -33,11 +32,11 @@ class Listening(Protocol):
     def shared(self) -> SharedParts:
         """The parts that all listeners of the node share."""
 
-    def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def opened(self, connection: Any, transport: asyncio.Transport) -> None:
         """Counts a new connection, or ends it."""
 
-    def limit_of(self, connection: Connection) -> str:
+    def limit_of(self, connection: Any) -> str:
         """Returns the key that limits the connection's frames, and its value, in words."""
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Any) -> None:
         """Forgets a connection that has ended."""

@@ -58,7 +58,7 @@ SHARE_STATE_PARTITIONS = (Portioning(("topics", "partitions"), ("results", "part
 
 
 class Portion(NamedTuple):
-    request: Message
+    request: Any
     #: The groups or topics of the first item that the portion before has begun.
     continued: Ancestors
     items: int
@@ -199,7 +199,7 @@ class Merged:
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self._path = path
-        self.response: Message | None = None
+        self.response: Any = None
         #: The structures to which the last portion was added, by depth.
         self._recent: list[list[Message]] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..access.tls.node_tls import NodeTls
 from .connection_limits import ConnectionLimits
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.slow_requests import SlowRequests
     from ..runtime.turns import Turns
-    from .connection import Connection
     from .receive_budget import ReceiveBudget
 
 
@@ -52,9 +51,9 @@ class SharedParts:
         #: The bytes that all connections move in one turn of the loop.
         self.transfers = TransferTurns()
         #: Called with each connection that ended.
-        self.on_connection_lost: list[Callable[[Connection], None]] = []
+        self.on_connection_lost: list[Callable[[Any], None]] = []
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: object) -> None:
         for function in self.on_connection_lost:
             function(connection)
 

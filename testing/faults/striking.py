@@ -17,14 +17,13 @@ from ...protocol.messages.fetch import FetchResponse
 from ...protocol.schema import RECORDS, ArrayOf, Message
 from ...server.network.call import Call, Relay
 from ...server.runtime.clock import TIMER_RESOLUTION_S
-from .matching import TopicNames, divided
+from .matching import Match, TopicNames, divided
 
 if TYPE_CHECKING:
     import asyncio
 
     from ...server.network.file_sender import Piece
     from .disk import WriteMatch
-    from .matching import Match
 
 #: APIs whose clients act on the errors of partitions and topics. A Fetch with an error of the whole request ends the fetch
 #: session (KIP-227), so clients would not read those of its partitions.

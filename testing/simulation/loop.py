@@ -12,13 +12,9 @@ import socket
 import time
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
+from typing import Any, Protocol, TypeVar, Union
 
 from .incarnations import OWNER
-
-if TYPE_CHECKING:
-    from .network import Listener, SimulatedSocket
-
 
 #: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)
@@ -38,7 +34,7 @@ P = TypeVar("P", bound=AnyProtocol)
 class LoopNetwork(Protocol):
     """The network that a loop connects and listens through."""
 
-    def listen(self, factory: Callable[[], AnyProtocol], bound: SimulatedSocket) -> Listener: ...
+    def listen(self, factory: Callable[[], AnyProtocol], bound: Any) -> object: ...
 
     async def connect(self, factory: Callable[[], P], address: tuple[str, int]) -> tuple[asyncio.Transport, P]: ...
 
