@@ -150,8 +150,8 @@ def compaction(bootstrap: str) -> Iterator[None]:
 
 def connections(bootstrap: str) -> Iterator[None]:
     idle = [WireClient(bootstrap) for _ in range(IDLE)]
-    for one in idle:
-        one.call(ApiVersionsRequest(), 0)
+    for client in idle:
+        client.call(ApiVersionsRequest(), 0)
     busy = [Requesting(bootstrap) for _ in range(BUSY)]
     create(busy[0].client, "small")
     request = produce_request("small", [Record(0, time.time_ns() // 10**6, None, bytes(100))])

@@ -176,7 +176,8 @@ def _stored(
     away: frozenset[int],
 ) -> list[Table]:
     """What the disks and the remote store have of a tiered topic (KIP-405); nothing for other topics."""
-    if str(configs.get("remote.storage.enable", {}).get("value")).lower() != "true":
+    enabled = configs.get("remote.storage.enable")
+    if enabled is None or enabled["value"] != "true":
         return []
     local, stored = (partition_offsets(admin, [asked], at, without=away) for at in (EARLIEST_LOCAL, LATEST_TIERED))
     rows = [

@@ -36,18 +36,18 @@ from ...replication.isr import UNKNOWN_BROKER_EPOCH
 from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, OpenFile
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
+from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_fetch import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
     from ...storage.log.log import Log
-    from ...storage.segments.segment import LogSlice
     from ..controller.cluster_view import Leaders
     from ..network.call import Call, CostMeter
     from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
-    from .remote_fetch import RemoteReads
+    from .remote_fetch import RemoteReads, RemoteSlice
     from .sessions import FetchContext
 
 
@@ -69,10 +69,11 @@ class Inspection(Exception):
 
 def piece_of(one: Found, *, may_wait: bool) -> Any:
     """Returns the records to send for a partition. Raises NotInPageCache, Inspection."""
-    if one.records is None:
-        return None
+    records = one.records
+    if type(records) is not LogSlice:
+        return None if records is None else records.data
     try:
-        return sendable(one.records, may_wait=may_wait)
+        return sendable(records, may_wait=may_wait)
     except SegmentSuspected as suspected:
         assert one.hosted is not None
         raise Inspection(one.hosted, suspected.base_offset) from suspected
@@ -80,11 +81,12 @@ def piece_of(one: Found, *, may_wait: bool) -> Any:
 
 def check_readable(one: Found) -> None:
     """Raises NotInPageCache or Inspection where the records to send for a partition cannot be read at once."""
-    if one.records is None or one.hosted is None:
+    records = one.records
+    if type(records) is not LogSlice or one.hosted is None:
         return
     try:
-        if not in_page_cache(one.records):
-            raise NotInPageCache(partial(warm, one.records))
+        if not in_page_cache(records):
+            raise NotInPageCache(partial(warm, records))
     except SegmentSuspected as suspected:
         raise Inspection(one.hosted, suspected.base_offset) from suspected
 
@@ -128,7 +130,7 @@ class Found(NamedTuple):
     wanted: FetchedPartition
     hosted: HostedPartition | None
     data: PartitionData
-    records: LogSlice | None
+    records: LogSlice | RemoteSlice | None
 
 
 def topics_of(found: list[Found], pieces: list[Any], *, uses_ids: bool) -> list[FetchableTopicResponse]:
@@ -500,7 +502,7 @@ class Fetch(ParkedFetch):
                 one.data.aborted_transactions = [
                     AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted or ()
                 ]
-            return one._replace(records=remote_fetch.RemoteSlice(found.data, wanted.fetch_offset, found.next_offset))
+            return one._replace(records=remote_fetch.RemoteSlice(found.data))
         if found.next_offset > wanted.fetch_offset:  # compaction has left nothing between the two
             after = hosted.log.read(found.next_offset, min(left, wanted.max_bytes), hosted.last_stable_offset)
             return one._replace(records=after if after.size else None)
@@ -551,15 +553,7 @@ class Fetch(ParkedFetch):
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
         may_wait = self._pread is os.pread
-        if self._remote is None:
-            pieces = [piece_of(one, may_wait=may_wait) for one in found]
-        else:
-            from .remote_fetch import RemoteSlice
-
-            pieces = [
-                one.records.data if isinstance(one.records, RemoteSlice) else piece_of(one, may_wait=may_wait)
-                for one in found
-            ]
+        pieces = [piece_of(one, may_wait=may_wait) for one in found]
         if session is not None:
             session_id = session.id
             found, pieces = self._update_session(found, pieces)

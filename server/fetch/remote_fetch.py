@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...storage.segments.segment import LogSlice
-
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.remote_port import RemotePort, RemoteRecords
@@ -21,14 +19,14 @@ if TYPE_CHECKING:
 Key = tuple[Any, int]
 
 
-class RemoteSlice(LogSlice):
-    """Batches of the store, in memory."""
+class RemoteSlice:
+    """Batches of the store, in memory: what a fetch needs of a `LogSlice`."""
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "size")
 
-    def __init__(self, data: memoryview | bytes, offset: int, next_offset: int) -> None:
-        super().__init__(None, 0, len(data), offset, next_offset, offset)
+    def __init__(self, data: memoryview | bytes) -> None:
         self.data = data
+        self.size = len(data)
 
 
 class RemoteReads:

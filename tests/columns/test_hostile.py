@@ -103,6 +103,7 @@ def test_headers_are_the_same_without_compiled_loops(seed: int, whole: bool, cap
     assert found[0] == found[1]
 
 
+@pytest.mark.usefixtures("processes")
 def test_few_headers_are_read_without_compiled_loops(tmp_path: Path) -> None:
     made = GeneratedLog(tmp_path, 1)
     made.fill(60)

@@ -124,7 +124,9 @@ def test_the_state_of_the_quorum_is_written_as_kafka_writes_it(kraft_version: in
 
 @pytest.mark.parametrize("damaged", [b"", b"{}", b'{"data_version":9}', b"[1]", b'{"leaderId":"x","data_version":1}'])
 def test_a_damaged_state_is_an_error_and_not_a_fresh_one(tmp_path: Path, damaged: bytes) -> None:
-    assert read_quorum_state(tmp_path) is None
-    (tmp_path / "quorum-state").write_bytes(damaged)
+    directory = tmp_path / "log"  # a copy would be beside it
+    directory.mkdir()
+    assert read_quorum_state(directory) is None
+    (directory / "quorum-state").write_bytes(damaged)
     with pytest.raises(CorruptQuorumState):
-        read_quorum_state(tmp_path)
+        read_quorum_state(directory)

@@ -91,13 +91,14 @@ def test_changes_that_the_client_may_not_make_are_taken_out_and_have_their_error
         validate_only=True,
     )
     kept, complete = authorized_changes(session, request, AlterConfigsResourceResponse)
-    assert kept is not None
+    assert isinstance(kept, IncrementalAlterConfigsRequest)
     assert [one.resource_name for one in kept.resources] == ["mine", "twice", "twice"]
     assert kept.validate_only
     assert len(request.resources) == 5, "the request is as it was"
     response = complete(
         IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(0, None, TOPIC, "mine")])
     )
+    assert isinstance(response, IncrementalAlterConfigsResponse)
     found = {one.resource_name: (one.error_code, one.error_message) for one in response.responses}
     assert found["mine"] == (0, None)
     assert found["other"][0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED and found["other"][1]

@@ -68,6 +68,7 @@ class Harness:
     """A driver of node 0 whose replica is scripted: `next` has the effects of each input."""
 
     def __init__(self, path: Path) -> None:
+        path.mkdir()  # the copy of the state is beside it
         self.inputs: list[Any] = []
         self.expired: list[int] = []
         self.next: list[Any] = []
@@ -149,7 +150,7 @@ def send(number: int, sync_to: int = 0, request: Any = NOTHING) -> Send:
 
 def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         written = raft_module.write_quorum_state
 
         def write(*what: Any) -> None:
@@ -161,7 +162,7 @@ def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeyp
         harness.next.append([send(1), states[0], states[1], send(2), states[2], send(3), states[3]])
         harness.raft.resign()
         assert harness.order == ["send 1", "state 5", "send 2", "state 6", "send 3", "state 7"]
-        found = read_quorum_state(tmp_path)
+        found = read_quorum_state(tmp_path / "log")
         assert found is not None and (found.voted_id, found.leader_epoch) == (2, 7)
 
     simulated(story)
@@ -169,7 +170,7 @@ def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeyp
 
 def test_effects_wait_for_the_log_that_they_depend_on(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         token = Token()
         harness.replicated.end_offset = 5
         harness.next.append([send(1, 5), Flush(9), send(2), Reply(token, NOTHING, 5), send(3, 6)])
@@ -189,7 +190,7 @@ def test_effects_wait_for_the_log_that_they_depend_on(tmp_path: Path) -> None:
 
 def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.holding = asyncio.Event()
         harness.replicated.end_offset = 2
         harness.next += [[Flush(9)], [Flush(9)], [Flush(9)]]
@@ -210,7 +211,7 @@ def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
 
 def test_flush_does_not_vouch_for_records_that_took_the_place_of_truncated_ones(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.holding = asyncio.Event()
         harness.replicated.end_offset = 5
         harness.next.append([Flush(9)])
@@ -229,7 +230,7 @@ def test_failed_flush_halts_or_is_repeated(is_disk: bool, tmp_path: Path) -> Non
     failure = LogDirectoryFailure("/d", "flushing", OSError(5, "broken")) if is_disk else RuntimeError("a bug")
 
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.flush_failure = [failure]
         harness.replicated.end_offset = 5
         harness.next.append([Flush(9), send(1, 5)])
@@ -245,7 +246,7 @@ def test_failed_flush_halts_or_is_repeated(is_disk: bool, tmp_path: Path) -> Non
 
 def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.next.append([send(1)])
         harness.raft.resign()
         sent, answered = harness.sent[0]
@@ -282,7 +283,7 @@ def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
 
 def test_inputs_reach_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         token, request = Token(), begin_quorum_epoch.BeginQuorumEpochRequest()
         harness.raft.request(token, request)
         harness.raft.raise_kraft_version(1)
@@ -299,7 +300,7 @@ def test_inputs_reach_the_replica(tmp_path: Path) -> None:
 
 def test_effects_that_an_effect_causes_follow_those_before_them(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         carry_out = harness.sender.send
 
         def sending(effect: Send, answered: Callable[[Send, Any], None]) -> None:
@@ -318,7 +319,7 @@ def test_effects_that_an_effect_causes_follow_those_before_them(tmp_path: Path) 
 
 def test_timer_is_that_of_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         began = harness.clock.now_ms()
         harness.due = began + 300
         harness.raft.begin()
@@ -350,7 +351,7 @@ def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
     failure: Exception, is_logged: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         token = Token()
         harness.due = harness.clock.now_ms()
         harness.next.append(failure)
@@ -369,7 +370,7 @@ def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
 
 def test_broken_invariant_halts(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         failure = BrokenInvariant("two leaders")
         harness.next.append(failure)
         harness.effects = [send(1)]
@@ -384,7 +385,7 @@ def test_broken_invariant_halts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_disk", [True, False])
 def test_effect_that_fails_halts_or_is_left(is_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         failure = OSError(5, "broken") if is_disk else RuntimeError("a bug")
 
         def write(*_: Any) -> None:
@@ -426,7 +427,7 @@ def test_end_of_the_leaders_process_is_reported_to_its_follower_at_once(
     monkeypatch.setattr(raft_module, "is_gone", gone)
 
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.replica.role = role
         harness.sender.on_connection_lost(endpoint)
         await turns()
@@ -455,7 +456,7 @@ def test_node_is_caught_up_with_what_is_known_to_be_committed(
     role: Any, known: int, high_watermark: int, is_caught_up: bool, tmp_path: Path
 ) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.replica.role, harness.replica.high_watermark = role, high_watermark
         harness.raft.leader_high_watermark = known
         assert harness.raft.is_caught_up == is_caught_up
@@ -469,7 +470,7 @@ def test_node_is_caught_up_with_what_is_known_to_be_committed(
 @pytest.mark.parametrize("acknowledged", [True, False])
 def test_leader_waits_until_the_others_know_that_it_resigns(acknowledged: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.replica.role = Leader(3, KEY, 0, 0)
         resigned = Resigned(3, KEY, 0, (), {2, 3})
 
@@ -504,7 +505,7 @@ def test_leader_waits_until_the_others_know_that_it_resigns(acknowledged: bool, 
 @pytest.mark.parametrize("alone", [True, False])
 def test_follower_and_only_voter_do_not_resign(alone: bool, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.replica.role = Leader(3, KEY, 0, 0) if alone else Follower(3, 2)
         if alone:
             harness.replica.voter_set = VoterSet.of([Voter(KEY)])
@@ -516,7 +517,7 @@ def test_follower_and_only_voter_do_not_resign(alone: bool, tmp_path: Path) -> N
 
 def test_end_waits_for_the_flush_that_runs(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path / "log")
         harness.holding = asyncio.Event()
         harness.replicated.end_offset = 5
         harness.next.append([Flush(9), send(1, 5)])

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import FetchPartition
+from odradek.server.fetch.fetch import Found, check_readable, piece_of, rejected
+from odradek.server.fetch.remote_fetch import RemoteSlice
+from odradek.server.fetch.sessions import FetchedPartition
 from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.server.remote import reading
 from odradek.server.remote.counters import RemoteCounters
@@ -139,3 +143,11 @@ async def test_segment_without_a_batch_behind_the_offset_leads_to_the_next(store
     store_reads[0] = lambda *_: RemoteRead(memoryview(b""), 100)
     found = await taken(RemoteReader(Work()), Remote(), 50)
     assert (len(found.data), found.next_offset, found.error) == (0, 100, 0)
+
+
+def test_batches_of_the_store_are_sent_from_memory_and_are_readable_at_once() -> None:
+    wanted = FetchedPartition(("orders", 0), FetchPartition(0))
+    hosted: Any = object()
+    found = Found(wanted, hosted, rejected(0, 0, None), RemoteSlice(b"batches"))
+    check_readable(found)
+    assert piece_of(found, may_wait=False) == b"batches"
