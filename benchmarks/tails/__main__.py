@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 #: A JVM compiles hot code meanwhile.
 WARM_UP_S = 10.0
 SHARES = (0.5, 0.99, 0.999, 1.0)
-#: Of both brokers: retention and compaction happen often enough for a run of some seconds.
+#: Properties of both brokers, so that retention and compaction happen often enough for a run of some seconds.
 PROPERTIES = {"log.retention.check.interval.ms": "1000", "log.cleaner.backoff.ms": "500", "ssl.client.auth": "required"}
 
 

@@ -175,7 +175,7 @@ def _stored(
     ends: dict[tuple[str, int], int],
     away: frozenset[int],
 ) -> list[Table]:
-    """What the disks and the remote store have of a tiered topic (KIP-405); nothing for other topics."""
+    """Returns a table of what disks and remote store have of a tiered topic (KIP-405); nothing for other topics."""
     enabled = configs.get("remote.storage.enable")
     if enabled is None or enabled["value"] != "true":
         return []

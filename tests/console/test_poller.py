@@ -11,7 +11,7 @@ def test_long_poll_is_followed_by_a_pause_of_four_times_its_length(took_s: float
     assert rest_s(took_s, is_idle=False) == pause_s
 
 
-def test_poll_that_waited_for_a_broker_is_soon_followed_by_one_that_knows_it() -> None:
+def test_poll_that_waited_for_a_broker_is_soon_followed_by_another() -> None:
     """A broker that hangs in the middle of a poll makes it 10 s and more, and counts as running until the next poll."""
     assert rest_s(12.0, is_idle=False) == rest_s(60.0, is_idle=False) == 15.0
 
