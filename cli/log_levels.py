@@ -41,6 +41,7 @@ LOGGERS = {
     "odradek.publisher": "the publication of metadata",
     "odradek.quorum": "elections, the metadata log",
     "odradek.quotas": "client quotas",
+    "odradek.remote": "tiered storage",
     "odradek.replicas": "replication between brokers",
     "odradek.security": "SASL and tokens",
     "odradek.slow": "slow requests",

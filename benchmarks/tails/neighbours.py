@@ -67,7 +67,13 @@ def produce_request(topic: str, records: list[Record]) -> ProduceRequest:
 
 def bulk_request(topic: str) -> ProduceRequest:
     now_ms = time.time_ns() // 10**6
-    return produce_request(topic, [Record(0, now_ms, None, os.urandom(1000)) for _ in range(_BATCH_BYTES // 1000)])
+    records = [Record(number, now_ms, None, os.urandom(1000)) for number in range(_BATCH_BYTES // 1000)]
+    return produce_request(topic, records)
+
+
+def produce(client: WireClient, request: ProduceRequest) -> None:
+    response = client.call(request, _PRODUCE)
+    assert response.responses[0].partition_responses[0].error_code == 0, response
 
 
 def none(bootstrap: str) -> Iterator[None]:
@@ -81,7 +87,7 @@ def bulk(bootstrap: str, topic: str = "bulk", **configs: str) -> Iterator[None]:
         create(client, topic, **configs)
         request = bulk_request(topic)
         for turn in paced(_BATCH_BYTES / BULK_BYTES_A_S):
-            client.call(request, _PRODUCE)
+            produce(client, request)
             yield turn
 
 
@@ -94,17 +100,18 @@ class Reader(Requesting):
 
     def __init__(self, bootstrap: str, topic: str, end: int) -> None:
         super().__init__(bootstrap)
-        self._topic, self._end, self._offset = topic, end, 0
+        self._topic, self._end = topic, end
+        self.offset = 0
 
     def fetch(self) -> None:
-        asked = FetchPartition(0, fetch_offset=self._offset, partition_max_bytes=MEGABYTE)
+        asked = FetchPartition(0, fetch_offset=self.offset, partition_max_bytes=MEGABYTE)
         self.send(FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=50 * MEGABYTE, session_epoch=-1,
                                topics=[FetchTopic(self._topic, partitions=[asked])]), _FETCH)  # fmt: skip
 
     def advance(self) -> None:
         part = self.receive().responses[0].partitions[0]
         assert not part.error_code, part.error_code
-        self._offset = (self._offset + whole_records(bytes(part.records))) % self._end
+        self.offset = (self.offset + whole_records(bytes(part.records))) % self._end
 
 
 def whole_records(batches: bytes) -> int:
@@ -124,7 +131,7 @@ def catch_up(bootstrap: str) -> Iterator[None]:
         create(client, "history")
         request = bulk_request("history")
         for _ in range(HISTORY_BYTES // _BATCH_BYTES):
-            client.call(request, _PRODUCE)
+            produce(client, request)
     readers = [Reader(bootstrap, "history", HISTORY_BYTES // 1000) for _ in range(READERS)]
     with Clients(readers) as clients:
         for one in readers:
@@ -143,8 +150,8 @@ def compaction(bootstrap: str) -> Iterator[None]:
         numbers = itertools.cycle(range(20_000))
         for turn in paced(0.05):
             now_ms = time.time_ns() // 10**6
-            records = [Record(0, now_ms, b"%d" % next(numbers), os.urandom(1000)) for _ in range(100)]
-            client.call(produce_request("compacted", records), _PRODUCE)
+            records = [Record(offset, now_ms, b"%d" % next(numbers), os.urandom(1000)) for offset in range(100)]
+            produce(client, produce_request("compacted", records))
             yield turn
 
 
@@ -159,7 +166,8 @@ def connections(bootstrap: str) -> Iterator[None]:
         for one in busy:
             one.send(request, _PRODUCE)
         for one in busy:
-            one.receive()
+            response = one.receive()
+            assert response.responses[0].partition_responses[0].error_code == 0, response
         yield turn
 
 

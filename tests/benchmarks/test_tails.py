@@ -17,7 +17,7 @@ from compat_tests.wire import WireClient
 
 
 def test_records_of_whole_batches_are_counted_and_a_cut_batch_is_not() -> None:
-    batches = encode_batch([Record(0, 1, None, b"a"), Record(0, 1, None, b"b")]) + encode_batch(
+    batches = encode_batch([Record(0, 1, None, b"a"), Record(1, 1, None, b"b")]) + encode_batch(
         [Record(0, 1, None, b"c")]
     )
     assert [whole_records(batches[:size]) for size in (0, 60, len(batches) - 1, len(batches))] == [0, 0, 2, 3]
