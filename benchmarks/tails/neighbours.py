@@ -175,8 +175,11 @@ def lists(bootstrap: str) -> Iterator[None]:
     with WireClient(bootstrap) as client:
         for first in range(0, TOPICS, _TOPICS_AT_ONCE):
             create(client, *(f"listed-{number}" for number in range(first, first + _TOPICS_AT_ONCE)))
+        eventually(
+            lambda: len(client.call(MetadataRequest(None), _METADATA).topics) >= TOPICS, what="all topics are listed"
+        )
         for turn in paced(1.0):
-            assert len(client.call(MetadataRequest(None), _METADATA).topics) >= TOPICS
+            client.call(MetadataRequest(None), _METADATA)
             yield turn
 
 
