@@ -18,6 +18,7 @@ from ...storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
 from ...storage.files.identity import read_topic_id, write_topic_id
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
+from ...storage.segments.aborted import CorruptSnapshot
 from ..runtime.background import RETRY_MS, BackgroundTasks
 
 if TYPE_CHECKING:
@@ -267,7 +268,11 @@ def _begin_after_remote(source: Log, future: Log, now_ms: int) -> None:
     start = source.local_log_start_offset
     slice_ = source.read(start, 1)
     base_offset = read_header(slice_.bytes()).base_offset if slice_.size else start
-    producers = source.producers_at_local_start()
+    try:
+        producers = source.producers_at_local_start()
+    except CorruptSnapshot as damage:
+        log.warning("%s: producers before offset %d are not known any more: %s", source.path, start, damage)
+        producers = []
     future.begin_after_remote(base_offset, now_ms, source.log_start_offset, source.epochs.entries(), producers)
 
 

@@ -10,7 +10,6 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 
 from ...protocol.internal.producer_snapshot import ProducerEntry
 from ..files.open_files import (
@@ -27,7 +26,6 @@ from ..files.open_files import (
 )
 from ..segments.aborted import (
     AbortedTransaction,
-    CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
     plausible_aborted,
@@ -383,14 +381,14 @@ class LogSegments:
             raise self._failed("truncating", error) from error
 
     def producers_at_local_start(self) -> list[ProducerEntry]:
-        """Returns the producers at the start of the first segment, from the snapshot that is kept there."""
+        """Returns the producers at the start of the first segment, from the snapshot that is kept there; none without one.
+        Raises CorruptSnapshot, LogDirectoryFailure.
+        """
         try:
             content = read_if_exists(self._directory.file(self._bases[0], SNAPSHOT_SUFFIX))
         except OSError as error:
             raise self._failed("reading", error) from error
-        with suppress(CorruptSnapshot):
-            return decode_snapshot(content) if content else []
-        return []
+        return decode_snapshot(content) if content else []
 
     def restore_epochs(self, entries: Iterable[tuple[int, int]]) -> None:
         """Replaces the leader epochs by those of the whole log, the remote part included: the file was lost or damaged."""

@@ -11,6 +11,7 @@ from odradek.storage.directory import checkpoints_of
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange
 from odradek.storage.log.retention import delete_old_segments
+from odradek.storage.segments.aborted import CorruptSnapshot
 
 from tests.storage.conftest import NOW_MS, Logbook
 
@@ -97,3 +98,13 @@ def test_removed_segments_of_a_log_without_remote_part_move_its_start(logbook: L
     log.remove_first(1, NOW_MS)
     assert log.log_start_offset == log.local_log_start_offset == 2
     assert checkpoints_of([log]).log_start_offsets == {}
+
+
+def test_damaged_snapshot_of_producers_at_the_local_start_is_an_error(log: Any) -> None:
+    snapshot = Path(log.path) / f"{log.local_log_start_offset:020d}.snapshot"
+    assert log.producers_at_local_start() == []
+    snapshot.write_bytes(b"damaged")
+    with pytest.raises(CorruptSnapshot):
+        log.producers_at_local_start()
+    snapshot.unlink()
+    assert log.producers_at_local_start() == []
