@@ -33,7 +33,7 @@ from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest
 from odradek.replication.controller.result import ControllerResult
 from odradek.server.controller.cluster_view import ClusterView
-from odradek.server.controller.snapshots import (
+from odradek.server.controller.metadata_log import (
     QuorumVoters,
     encode_in_batches,
     encode_records,

@@ -15,7 +15,7 @@ from ..protocol.messages.describe_quorum import (
     TopicDataRequest,
 )
 from ..protocol.messages.metadata import MetadataRequest
-from ..server.network.endpoint import Endpoint
+from ..server.config.listeners import Endpoint
 from .cluster_plan import ListenerNames, Node, Plan, properties_file
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from ..server.runtime.gc_policy import LongCollections
+from ..server.runtime.memory import LongCollections
 from .console_process import console_beside
 from .data_locations import remember
 from .options import FAILED, complain, warn

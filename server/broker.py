@@ -25,22 +25,18 @@ from .coordinators.subsystem import CoordinatorsSubsystem
 from .endpoints import NodeEndpoints
 from .network.subsystem import NetworkSubsystem
 from .observability.subsystem import ObservabilitySubsystem
-from .partitions.directories import open_directories
+from .partitions.partitions import open_directories
 from .partitions.subsystem import PartitionsSubsystem
 from .produce.subsystem import DataPathSubsystem
 from .replicas.subsystem import ReplicasSubsystem
-from .runtime.background import BackgroundTasks
-from .runtime.clock import Clock
+from .runtime.clock import Clock, Deadlines, Wakeups
 from .runtime.counters import DamageCounters, Metrics
 from .runtime.halting import UnsupportedMetadata, cause_of, decide
-from .runtime.late_imports import LateImports
 from .runtime.log_lines import RepeatedLines
 from .runtime.metadata_cache import MetadataCache
-from .runtime.sliced_work import Stopwatch, TurnWatch
-from .runtime.subsystem import Stop, Subsystem, stop_each
+from .runtime.sliced_work import Stopwatch, Turns, TurnWatch
+from .runtime.subsystem import BackgroundTasks, LateImports, Stop, Subsystem, stop_each
 from .runtime.thread_pools import ThreadPools
-from .runtime.turns import Turns
-from .runtime.waiters import Deadlines, Wakeups
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem
 from .telemetry.subsystem import TelemetrySubsystem, is_on

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .partitions.subsystem import PartitionsSubsystem
     from .produce.subsystem import DataPathSubsystem
     from .replicas.subsystem import ReplicasSubsystem
-    from .runtime.background import BackgroundTasks
     from .runtime.clock import Clock
     from .runtime.counters import DamageCounters, Metrics
     from .runtime.metadata_cache import MetadataCache
     from .runtime.sliced_work import TurnWatch
+    from .runtime.subsystem import BackgroundTasks
     from .runtime.thread_pools import ThreadPools
     from .share.subsystem import ShareSubsystem
     from .telemetry.subsystem import TelemetrySubsystem

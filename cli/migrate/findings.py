@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...metadata.features import FEATURES
-from ...server.controller.survey import newer_leader_changes
+from ...server.controller.repairing import newer_leader_changes
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from .survey import APACHE, ODRADEK, Node, Survey, survey

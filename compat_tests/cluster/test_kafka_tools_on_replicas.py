@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from crc32c import crc32c
-from odradek.server.controller.metadata_log import DIRECTORY_NAME
-from odradek.server.controller.snapshots import list_snapshots
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
 
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.tool import JVM_FLAGS, ToolHost, run_tool

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from odradek.metadata.configs import BrokerValues, InvalidConfig
 from odradek.server.access.tls.contexts import check_handshake, client_context, read_stores, server_context
-from odradek.server.access.tls.java_stores import InvalidStore, read_java_store
 from odradek.server.access.tls.settings import read_settings
+from odradek.server.access.tls.stores import InvalidStore, read_java_store
 
 from compat_tests.security.keytool import keytool
 from tests.server.harness.certificates import PASSWORD

@@ -2,6 +2,8 @@
 
 A listener is `NAME://host:port`; an IPv6 address stands in brackets, an empty host means every interface. Its security
 protocol comes from `listener.security.protocol.map`. Listeners that `controller.listener.names` names carry the quorum.
+
+The address of a listener, and the name by which nodes recognise one another.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ipaddress
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...metadata.configs import BrokerValues, InvalidConfig
@@ -251,3 +254,17 @@ def _check(found: Listeners, bound: Iterable[ListenerEndpoint], roles: tuple[str
             f"advertised.listeners cannot use the nonroutable meta-address {_ANY_HOST}. Use a routable IP address. "
             "(Set advertised.listeners to the name or address by which clients reach this machine.)"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An entry of `listeners`; the host is "" for every interface."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients take it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -3,41 +3,55 @@
 A decision is replayed here first and then appended. Its reply waits until the quorum has committed the records and this
 node has published them. Only the quorum's leader has an active controller; one that loses leadership fails its waiting
 requests and discards its state.
+
+Keeps room for the metadata log on its disk: refuses requests that would use it up, before anything is written.
+
+A node halts when it cannot write its metadata log, as in Apache Kafka. So requests of clients get an error while there is
+still room for vital records: heartbeats, registrations, elections and changes of ISRs.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message
+from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import Controller, error_response
 from ...replication.controller.maintenance import WriteNoOpRequest
 from ...replication.controller.result import ControllerResult, RequestError
 from ...replication.controller.state import ANONYMOUS, Caller
-from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure, advice
 from ..access.authorization.requirements import Deciding, Denial, Requirements, check
-from ..access.quotas.client_quotas import mutation_quota
+from ..access.quotas.client_quotas import ClientQuotas, mutation_quota
 from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.call import set_throttle_time
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
-from .commits import Appended, Asked, ClientFields, WaitingReplies, failed_here, not_controller, replay_decision
-from .snapshots import BatchTooLarge
+from .commits import (
+    Appended,
+    Asked,
+    ClientFields,
+    ImagePublishing,
+    WaitingReplies,
+    failed_here,
+    not_controller,
+    replay_decision,
+)
+from .metadata_log import BatchTooLarge
 from .startup import activation, new_controller
 
 if TYPE_CHECKING:
-    from ...protocol.schema import ResponseCallback
     from ...replication.controller.security.policies import Policies
     from ..access.authorization.authorization import Authorization
-    from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
-    from .commits import ImagePublishing
-    from .log_room import LogRoom
+    from ..runtime.log_lines import RepeatedLines
     from .membership import QuorumMembership
+
 
 log = logging.getLogger("odradek.quorum")
 
@@ -276,3 +290,55 @@ class ActiveController:
     def stop(self) -> None:
         self.is_active = False
         self._learning.stop()
+
+
+#: With more free bytes no request is looked at: none has so many records.
+PLENTY_BYTES = 256 << 20
+#: A record without its strings and lists, and with the batch's header where each has its own.
+_RECORD_BYTES = 256
+#: Bytes of a character in UTF-8, or of an element of a list.
+_ITEM_BYTES = 4
+
+
+class LogRoom:
+    """The room on the disk of the directory `path`."""
+
+    def __init__(self, path: str, lines: RepeatedLines) -> None:
+        self._path = path
+        self._lines = lines
+
+    def admitted(self, asked: Asked, result: ControllerResult, reserve: int) -> ControllerResult:
+        """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records.
+
+        `reserve`: the bytes that must stay free after them; 0 for records that are written in any case.
+        """
+        request = asked.request
+        if not result.records or not reserve:
+            return result
+        free = _free_bytes(self._path)
+        if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
+            return result
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        api = type(request).__name__.removesuffix("Request")
+        words = (
+            f"{api} is rejected, because the remaining disk space is reserved for the metadata log: "
+            f"{error}{advice(error)}"
+        )
+        self._lines.log(log, logging.ERROR, "", ("no room", api), words)
+        if request.SCHEMA.key is None:  # the controller's own
+            return ControllerResult([], result.response)
+        from ...replication.controller.error_responses import error_response  # which few brokers ever need
+
+        return ControllerResult(
+            [], error_response(request, asked.version, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words))
+        )
+
+
+def _free_bytes(path: str) -> int:
+    space = os.statvfs(path)
+    return space.f_bavail * space.f_frsize if space.f_blocks else PLENTY_BYTES
+
+
+def _most_bytes(record: Message) -> int:
+    values = (getattr(record, field.name) for field in record.SCHEMA.fields)
+    return _RECORD_BYTES + _ITEM_BYTES * sum(len(value) for value in values if isinstance(value, str | bytes | list))

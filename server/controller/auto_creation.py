@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from ...client.shown_text import shown, shown_reason
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.metadata_cache import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from ...protocol.messages.create_topics import CreateTopicsResponse

@@ -14,6 +14,8 @@ by the end of its connection may keep a request on the closed one for ever (libr
 the broker, and it stops.
 
 Alone, with the controller in the same process, none of this happens (`startup.py`).
+
+Registers this controller with the active one: each process once (KIP-919).
 """
 
 from __future__ import annotations
@@ -28,25 +30,23 @@ from typing import TYPE_CHECKING, Union
 from ...client.probes import is_gone
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
-from ...protocol.messages.broker_registration import BrokerRegistrationResponse
-from ...protocol.schema import Message
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.schema import Message, ResponseCallback
 from ..partitions.partitions import CORDONED_KEY
-from .registration import new_incarnation_id
+from .registration import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
-    from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-    from ...protocol.messages.broker_registration import BrokerRegistrationRequest
-    from ...protocol.schema import ResponseCallback
+    from ...protocol.messages.controller_registration import ControllerRegistrationResponse
     from ..config.broker_config import BrokerConfig
-    from ..network.listener_set import ListenerSet
+    from ..network.listener import ListenerSet
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .driver import QuorumDriver
-    from .registration import Registration
+
 
 log = logging.getLogger("odradek.lifecycle")
 
@@ -424,3 +424,52 @@ class BrokerLifecycle:
 
 def _has_leaving_broker(image: MetadataImage, node_id: int) -> bool:
     return any(b.in_controlled_shutdown and not b.fenced and b.id != node_id for b in image.cluster.brokers.values())
+
+
+_TIMEOUT_MS = 5_000
+_RETRY_BACKOFF_MS = 200
+
+
+class ControllerRegistrar:
+    """Sends the registration until the published image has it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        metadata: MetadataCache,
+        controller: QuorumDriver,
+        forwarding: Lazy[Forwarding],
+        registration: Registration,
+    ) -> None:
+        self._clock = clock
+        self._metadata = metadata
+        self._controller = controller
+        self._forwarding = forwarding
+        self._registration = registration
+        self._incarnation_id = new_incarnation_id()
+        self._is_asking = False
+
+    def start(self) -> None:
+        self._controller.on_leader_changed.append(self.look)
+        self._metadata.on_published.append(lambda image: self.look())
+
+    def look(self) -> None:
+        """Registers this process unless the published image has it. A new cluster has no features before its first
+        records.
+        """
+        image = self._metadata.image
+        known = image.cluster.controllers.get(self._registration.node_id)
+        is_known = known is not None and known.incarnation_id == self._incarnation_id
+        if is_known or self._is_asking or not image.features.finalized:
+            return
+        self._is_asking = True
+        request = self._registration.of_controller(self._incarnation_id)
+        self._forwarding().send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
+
+    def _answered(self, response: ControllerRegistrationResponse | None) -> None:
+        """Handles the response. An accepted registration is published soon and checked then; a failed one is sent
+        again.
+        """
+        self._is_asking = False
+        if response is None or response.error_code:
+            self._clock.call_at(self._clock.now_ms() + _RETRY_BACKOFF_MS, self.look)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import BrokerImage, Endpoint, MetadataImage, PartitionImage
 from ...protocol.errors import ErrorCode
-from ..network.endpoint import Endpoint as ClientEndpoint
+from ..config.listeners import Endpoint as ClientEndpoint
 
 if TYPE_CHECKING:
     from ..partitions.partitions import Partitions

@@ -20,16 +20,22 @@ from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller, error_response
 from ...replication.controller.result import RequestError
-from ..runtime.background import RETRY_MS
 from ..runtime.halting import cause_of, unusable
 from ..runtime.sliced_work import SlicedWork, Steps, without_gc
-from .metadata_log import Loaded, QuorumLog
-from .snapshots import QuorumVoters, SnapshotId, decode_batches, read_snapshot, write_image_snapshot
+from ..runtime.subsystem import RETRY_MS, BackgroundTasks
+from .metadata_log import (
+    Loaded,
+    QuorumLog,
+    QuorumVoters,
+    SnapshotId,
+    decode_batches,
+    read_snapshot,
+    write_image_snapshot,
+)
 
 if TYPE_CHECKING:
     from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.thread_pools import ThreadPool
 

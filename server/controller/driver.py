@@ -21,17 +21,14 @@ from ...metadata.image import MetadataImage
 from ...metadata.records import MetadataTransactions
 from ...protocol.schema import Message
 from ...storage.files.open_files import LogDirectoryFailure
-from ..network.endpoint import Endpoint
+from ..config.listeners import Endpoint
 from ..partitions.partitions import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
-from .active_controller import ActiveController, EndpointOf
+from .active_controller import ActiveController, EndpointOf, LogRoom
 from .commits import ClientFields, Commits, ImagePublisher, ImagePublishing, Snapshotting, snapshot_commits
-from .log_room import LogRoom
-from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership
-from .opening import open_log
-from .single_voter import leaving
-from .snapshots import QuorumVoters
-from .startup import take_over
+from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership, leaving
+from .metadata_log import Loaded, QuorumLog, QuorumVoters, SnapshotId
+from .startup import open_log, take_over
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -42,15 +39,12 @@ if TYPE_CHECKING:
     from ..access.authorization.authorization import Authorization
     from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import BackgroundTasks, Lazy
     from ..runtime.thread_pools import ThreadPools
-    from .metadata_log import Loaded, QuorumLog
     from .raft import PeerCall, QuorumRaft
     from .registration import Registration
-    from .snapshots import SnapshotId
 
 log = logging.getLogger("odradek.quorum")
 

@@ -31,8 +31,7 @@ from ...protocol.uuids import uuid_from_text, uuid_to_text
 from ...replication.controller.state import random_uuid
 from ...storage.files.identity import MetaProperties, check_unused, read_meta_properties, write_meta_properties
 from ...storage.files.modes import make_folder
-from .metadata_log import DIRECTORY_NAME
-from .snapshots import QuorumVoters, SnapshotId, encode_snapshot, write_snapshot_file
+from .metadata_log import DIRECTORY_NAME, QuorumVoters, SnapshotId, encode_snapshot, write_snapshot_file
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

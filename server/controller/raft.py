@@ -46,20 +46,19 @@ from ...replication.quorum.log import (
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.roles import Follower, Leader, Resigned
 from ...storage.files.open_files import LogDirectoryFailure, open_fd, open_for_reading, sync_directory, write_fully
-from ..network.endpoint import Endpoint
-from ..runtime.background import BackgroundTasks
+from ..config.listeners import Endpoint
 from ..runtime.halting import cause_of
-from .metadata_log import QuorumLog
-from .single_voter import FLUSH_RETRY_S, FLUSH_TASK
-from .snapshots import READ_ONLY, QuorumVoters, control_batches, partial_path
-from .snapshots import SnapshotId as SnapshotFile
-from .state_file import QuorumState, write_quorum_state
+from ..runtime.subsystem import BackgroundTasks
+from .membership import FLUSH_RETRY_S, FLUSH_TASK
+from .metadata_log import READ_ONLY, QuorumLog, QuorumVoters, control_batches, partial_path
+from .metadata_log import SnapshotId as SnapshotFile
+from .startup import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ...replication.quorum.log import Effect
     from ..runtime.thread_pools import ThreadPool
-    from .endpoints import QuorumEndpoints, QuorumSender
+    from .joining import QuorumEndpoints, QuorumSender
 
 
 # Presents the metadata log and its snapshots to a replica of the quorum: `replication/quorum/log.py` on a disk.

@@ -12,8 +12,7 @@ from ...protocol.messages import controller_registration as controllers
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ...protocol.schema import Message
 from ...replication.controller.state import random_uuid
-from ..config.listeners import SECURITY_PROTOCOLS
-from ..network.endpoint import Endpoint
+from ..config.listeners import SECURITY_PROTOCOLS, Endpoint
 from ..partitions.partitions import cordoned_ids
 
 if TYPE_CHECKING:

@@ -2,41 +2,321 @@
 
 All of it is appended before the first flush. So a start waits for the disk once, and the first published image already
 has this broker registered and as leader.
+
+Opens the metadata log, also a damaged one, and finds out whether this node is its only voter.
+
+A node of a larger quorum puts a damaged log aside and fetches it again. Until it has everything that it had, it stands for
+no election, and votes only for a replica that has it (`acknowledged`, replication/quorum/core.py). A single voter cannot
+fetch it from others: it does not start, and the error names the records that a truncation would lose and the command for it.
+
+Reads and writes `quorum-state`, the vote and epoch of a voter as JSON, in Kafka's two forms (KIP-595, KIP-853).
+
+Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 to kraft.version 0, whose voters stand in
+`controller.quorum.voters` and, as a note, in here.
+
+Odradek keeps a second copy with a checksum in the log directory, `odradek-quorum-state`: a voter that has forgotten its vote
+might vote twice in one epoch. The copy is written first.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import random
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...metadata.configs import InvalidConfig
 from ...metadata.delta import MetadataDelta
-from ...metadata.image import METADATA_VERSION
+from ...metadata.image import METADATA_VERSION, MetadataImage
 from ...metadata.unsupported import unsupported
+from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
-from ...protocol.internal.control_records import Endpoint as VoterEndpoint
-from ...protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
+from ...protocol.internal.control_records import (
+    Endpoint as VoterEndpoint,
+)
+from ...protocol.internal.control_records import (
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+    VotersVoter,
+)
 from ...protocol.messages.broker_registration import BrokerRegistrationResponse
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
+from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from ...replication.controller.controller import Controller
 from ...replication.controller.security.policies import Policies
+from ...storage.directory import LogDirectory
+from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
+from ...storage.files.modes import make_folder
+from ...storage.files.open_files import read_if_exists, set_aside, write_atomically
+from ...storage.log.loading import DamagedLog
+from ..runtime.sliced_work import Steps
 from .formatting import BOOTSTRAP_FILE
-from .metadata_log import Loaded, MetadataLost, QuorumLog
-from .opening import InvalidQuorum
+from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog, quorum_records, read_records, sound_snapshots
 from .registration import Registration, new_incarnation_id
-from .snapshots import quorum_records, read_records
-from .state_file import CorruptQuorumState, QuorumState, read_quorum_state, write_quorum_state
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
-    from ..network.endpoint import Endpoint
+    from ..config.listeners import Endpoint
     from ..runtime.clock import Clock
 
+
 log = logging.getLogger("odradek.quorum")
+
+QUORUM_STATE = "quorum-state"
+COPY_NAME = "odradek-quorum-state"
+NO_NODE = -1
+
+
+class CorruptQuorumState(OSError):
+    """The file is not one that a voter has written; a voter that has forgotten its vote may not go on by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    leader_id: int = NO_NODE
+    leader_epoch: int = 0
+    voted_id: int = NO_NODE
+    voted_directory_id: bytes = ZERO_UUID
+
+
+def encode_quorum_state(state: QuorumState, kraft_version: int, voters: Sequence[int]) -> bytes:
+    value: dict[str, object] = {
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.leader_epoch,
+        "votedId": state.voted_id,
+    }
+    if kraft_version > 0:
+        value |= {"votedDirectoryId": uuid_to_text(state.voted_directory_id), "data_version": 1}
+    else:
+        current = [{"voterId": voter} for voter in voters]
+        value = {"clusterId": "", **value, "appliedOffset": 0, "currentVoters": current, "data_version": 0}
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode_quorum_state(content: bytes) -> QuorumState:
+    """Raises CorruptQuorumState."""
+    try:
+        value = json.loads(content)
+        if value["data_version"] not in (0, 1):
+            raise CorruptQuorumState(f"version {value['data_version']} is not known")
+        voted_directory = uuid_from_text(value["votedDirectoryId"]) if "votedDirectoryId" in value else ZERO_UUID
+        return QuorumState(int(value["leaderId"]), int(value["leaderEpoch"]), int(value["votedId"]), voted_directory)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptQuorumState(f"{error!r} in {content[:200]!r}") from None
+
+
+def read_quorum_state(directory: Path) -> QuorumState | None:
+    """Returns the state in the directory of the metadata log; None when there is neither the file nor its copy.
+
+    A file that is missing or damaged is replaced by its copy. Raises CorruptQuorumState where there is none.
+    """
+    path = directory / QUORUM_STATE
+    copy = _read_copy(directory)
+    try:
+        content = read_if_exists(str(path))
+        state = None if content is None else decode_quorum_state(content)
+    except (CorruptQuorumState, IsADirectoryError) as error:
+        if copy is None:
+            raise CorruptQuorumState(f"{path}: {error}") from None
+        log.warning("%s: damaged (%s); the copy in %s is used", path, error, COPY_NAME)
+        return copy
+    if copy is None or (state is not None and _is_newer(state, copy)):
+        return state
+    if state is None:
+        log.warning("%s: missing; the copy in %s is used", path, COPY_NAME)
+    return copy
+
+
+def _is_newer(state: QuorumState, copy: QuorumState) -> bool:
+    """Returns whether another program, Apache Kafka, has written the file after the copy."""
+    forgets = copy.voted_id == NO_NODE and state.voted_id != NO_NODE
+    return state.leader_epoch > copy.leader_epoch or (state.leader_epoch == copy.leader_epoch and forgets)
+
+
+def _read_copy(directory: Path) -> QuorumState | None:
+    """None also for a damaged copy: the file itself counts then."""
+    path = directory.parent / COPY_NAME
+    try:
+        content, _, checksum = (read_if_exists(str(path)) or b"").rpartition(b"\n")
+        return decode_quorum_state(content) if checksum == b"%08x" % crc32c(content) else None
+    except (CorruptQuorumState, IsADirectoryError):
+        return None
+
+
+def write_quorum_state(directory: Path, state: QuorumState, kraft_version: int, voters: Sequence[int]) -> None:
+    """Waits until the disk has it: a promise that is forgotten is a second vote."""
+    content = encode_quorum_state(state, kraft_version, voters)
+    for path, written in (
+        (directory.parent / COPY_NAME, content + b"\n%08x" % crc32c(content)),
+        (directory / QUORUM_STATE, content),
+    ):
+        if path.is_dir():
+            set_aside(str(path))
+        write_atomically(str(path), written)
+
+
+class InvalidQuorum(InvalidConfig):
+    """This node cannot lead the quorum that its directory or its configuration names."""
+
+
+class Opened(NamedTuple):
+    """The opened log. `loaded`: everything in the log of a single voter; None for any other node, which does not know
+    what is committed.
+    """
+
+    log: QuorumLog
+    loaded: Loaded | None
+
+
+def open_log(config: BrokerConfig, clock: Clock, directories: Sequence[LogDirectory]) -> Steps[Opened]:
+    """Opens the metadata log, and loads that of a single voter. See QuorumDriver.start."""
+    quorum_log = _open_quorum_log(config, clock, Path(config.metadata_log_dir, DIRECTORY_NAME))
+    try:
+        return (yield from _load(config, clock, quorum_log, directories))
+    except BaseException:
+        quorum_log.log.close(clock.now_ms(), clean=False)
+        raise
+
+
+def _load(
+    config: BrokerConfig, clock: Clock, quorum_log: QuorumLog, directories: Sequence[LogDirectory]
+) -> Steps[Opened]:
+    """Loads the log of a single voter."""
+    node_id, configured = config.node_id, _configured(config)
+    if not config.is_controller or configured - {node_id}:
+        return Opened(quorum_log, None)
+    loaded = yield from quorum_log.load(clock.now_ms())
+    voters = {voter.voter_id for voter in quorum_log.quorum.voters} | configured
+    servers = config.get("controller.quorum.bootstrap.servers")
+    if voters - {node_id} or (not voters and servers):
+        if node_id not in voters and not servers:
+            raise InvalidQuorum(
+                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {node_id}: set their "
+                "addresses in "
+                "controller.quorum.bootstrap.servers where they are reached"
+            )
+        return Opened(quorum_log, None)
+    _check_directory(quorum_log, directories)
+    if not quorum_log.flushed_end.is_known:
+        image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+        _check_partitions(quorum_log, image, directories)
+    return Opened(quorum_log, loaded)
+
+
+def _configured(config: BrokerConfig) -> set[int]:
+    """Returns the ids in controller.quorum.voters, which apply while the log names no voters."""
+    return {int(text.partition("@")[0]) for text in config.get("controller.quorum.voters")}
+
+
+def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> QuorumLog:
+    """Opens the log, or begins it again. Raises MetadataLost, LogDirectoryFailure, OSError."""
+    is_short = False
+    snapshots = sound_snapshots(directory)
+    try:
+        opened = QuorumLog(directory, config, clock.now_ms())
+        oldest = opened.log.log_start_offset
+        newest = opened.snapshots[-1].end_offset if opened.snapshots else 0
+        if oldest <= newest and (opened.end_offset or not snapshots.damaged):
+            snapshots.rename_damaged()
+            return opened
+        opened.log.close(clock.now_ms(), clean=False)
+        name = snapshots.damaged[-1][0].name if snapshots.damaged else "a snapshot"
+        damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
+        what = "all records before that offset would be lost"
+    except DamagedLog as damaged:
+        from .repairing import loss
+
+        damage, what = str(damaged), loss(directory, damaged)
+        is_short = all(one.size == 0 for one in damaged.ranges)
+    if _is_alone(config, directory):
+        raise _validation_error(damage, what, directory.parent)
+    decision = f"if no other voter has the log, run `odradek repair --data-dir {directory.parent}`"
+    if is_short:
+        log.error("%s; the rest is fetched again from the quorum; %s", damage, decision)
+    else:
+        kept = _begin_again(directory)
+        log.error("%s; the log is fetched again from the quorum, and kept as %s; %s", damage, kept, decision)
+    return QuorumLog(directory, config, clock.now_ms(), gives_up=True)
+
+
+def _validation_error(damage: str, what: str, directory: Path) -> MetadataLost:
+    return MetadataLost(f"{damage}: {what}; restore the file, or run `odradek repair --data-dir {directory}`")
+
+
+def _is_alone(config: BrokerConfig, directory: Path) -> bool:
+    """Returns whether this node is the only voter, by what a damaged log still holds."""
+    configured = _configured(config)
+    if not config.is_controller or configured - {config.node_id}:
+        return False
+    from .repairing import survey
+
+    voters = survey(directory).voters | configured
+    return not voters - {config.node_id} and bool(voters or not config.get("controller.quorum.bootstrap.servers"))
+
+
+def _begin_again(directory: Path) -> str:
+    """Replaces the log by an empty one with the sound snapshots and the election state. Returns the old one's new path."""
+    sound = [one.file_name for one in sound_snapshots(directory).sound]
+    kept = Path(set_aside(str(directory)))
+    make_folder(directory)
+    for name in (*sound, QUORUM_STATE):
+        if (kept / name).is_file():
+            shutil.copy2(kept / name, directory / name)
+    return str(kept)
+
+
+def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> None:
+    ids = {directory.directory_id for directory in directories}
+    for voter in quorum_log.quorum.voters:
+        if (
+            any(str(quorum_log.directory.parent.absolute()) == d.path for d in directories)
+            and voter.voter_directory_id not in ids
+        ):
+            raise InvalidQuorum(
+                f"{quorum_log.directory.parent}/{META_PROPERTIES}: the directory.id is not that of the voter in the "
+                "metadata log; was it copied from another directory? `odradek repair --data-dir "
+                f"{quorum_log.directory.parent}` shows the damage and rewrites the file"
+            )
+
+
+def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: Sequence[LogDirectory]) -> None:
+    """Checks a log whose end was not recorded against the partitions on the disk. Raises MetadataLost when they show that
+    metadata is missing.
+
+    A topic that was deleted just before a crash may leave directories behind; after a clean stop none are left.
+    """
+    known, unknown = 0, []
+    for directory in directories:
+        for replica in directory.replicas():
+            if replica.suffix:
+                continue
+            if _topic_id(replica.path) in image.topics.by_id or image.topic(replica.topic) is not None:
+                known += 1
+            else:
+                unknown.append(Path(replica.path).name)
+    is_clean = all(directory.had_clean_shutdown for directory in directories)
+    if unknown and (is_clean or len(unknown) > known):
+        from .repairing import named
+
+        raise _validation_error(
+            f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and it lacks the topics of "
+            f"{len(unknown)} partitions on the disk ({named(sorted(unknown))})",
+            "their records would become inaccessible; is it the metadata.log.dir that the cluster used before?",
+            quorum_log.directory.parent,
+        )
+
+
+def _topic_id(path: str) -> bytes | None:
+    try:
+        return read_topic_id(path)
+    except (CorruptPartitionMetadata, IsADirectoryError):
+        return None
 
 
 class LeadershipStart(NamedTuple):

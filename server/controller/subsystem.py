@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
+from ..runtime.subsystem import BackgroundTasks, Lazy, Stop, Subsystem, stop_each
 from .driver import QuorumDriver
 from .registration import Registration
 
@@ -21,21 +21,19 @@ if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
-    from ..network.listener_set import ListenerSet
+    from ..network.listener import ListenerSet
     from ..partitions.partitions import Partitions
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .active_controller import EndpointOf
     from .broker_lifecycle import BrokerLifecycle
-    from .broker_sessions import BrokerSessionWatch
+    from .broker_sessions import BrokerSessionWatch, TokenExpiry
     from .channel import Forwarding
     from .commits import ClientFields, ImagePublisher
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
-    from .tasks import TokenExpiry
 
 
 class ControllerSubsystem(Subsystem):
@@ -150,7 +148,7 @@ class ControllerSubsystem(Subsystem):
             self.sessions = self._make_sessions()
             self.sessions.start()
         if config.is_controller and config.get("delegation.token.secret.key") is not None:
-            from .tasks import TokenExpiry
+            from .broker_sessions import TokenExpiry
 
             self._token_expiry = TokenExpiry(config, self._clock, self.driver)
             self._token_expiry.start()
@@ -176,7 +174,7 @@ class ControllerSubsystem(Subsystem):
         self.forwarding().submit(request, version, reply, **client)
 
     def _register_controller(self) -> None:
-        from .controller_registration import ControllerRegistrar
+        from .broker_lifecycle import ControllerRegistrar
 
         ControllerRegistrar(self._clock, self._metadata, self.driver, self.forwarding, self.registration).start()
 
@@ -188,8 +186,7 @@ class ControllerSubsystem(Subsystem):
         return self._partitions is not None and any(one.role.is_leader for one in self._partitions.values())
 
     def _make_sessions(self) -> BrokerSessionWatch:
-        from .broker_sessions import BrokerSessionWatch
-        from .tasks import PeriodicTasks
+        from .broker_sessions import BrokerSessionWatch, PeriodicTasks
 
         tasks = PeriodicTasks(self._config, self._clock, self.driver)
         made = BrokerSessionWatch(self._config.node_id, self._clock, self._metadata, self.driver, tasks, self._suspect)

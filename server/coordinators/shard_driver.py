@@ -29,8 +29,8 @@ from ...protocol.records.record import Record as BatchRecord
 from ...protocol.records.record import encode_batch
 from ...protocol.schema import Message
 from ...storage.segments.damage import SegmentSuspected
-from ..runtime.background import BackgroundTasks
-from .pending_requests import Client, OpenRequests, Pending
+from ..runtime.subsystem import BackgroundTasks
+from .coordinator_driver import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
-from ..runtime.subsystem import Lazy, Subsystem, stop_each
+from ..runtime.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
+from ..runtime.subsystem import LateImports, Lazy, Subsystem, stop_each
 from .coordinator_driver import GroupDriver
-from .topic_creation import CREATE_TOPICS_VERSION, StreamsTopics, TopicCreation
+from .topic_creation import CREATE_TOPICS_VERSION, TopicCreation
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from ..controller.subsystem import ControllerSubsystem
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.late_imports import LateImports
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
-    from .transaction_driver import TransactionDriver, TransactionMarkers
-    from .transaction_verification import TransactionVerification
+    from .streams_topics import StreamsTopics
+    from .transaction_driver import TransactionDriver, TransactionMarkers, TransactionVerification
 
 
 class CoordinatorsSubsystem(Subsystem):
@@ -71,7 +69,7 @@ class CoordinatorsSubsystem(Subsystem):
             self.groups.topic: lambda: self.groups.ensure_topic(_ignore),
             TRANSACTION_STATE_TOPIC: lambda: self.transactions().ensure_topic(_ignore),
         }
-        self.streams_topics = Lazy(lambda: StreamsTopics(self._create_topics_for))
+        self.streams_topics = Lazy(self._make_streams_topics)
         partitions.pending.on_made.append(self._take_up)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
@@ -107,6 +105,11 @@ class CoordinatorsSubsystem(Subsystem):
 
     # ---- parts
 
+    def _make_streams_topics(self) -> StreamsTopics:
+        from .streams_topics import StreamsTopics
+
+        return StreamsTopics(self._create_topics_for)
+
     def _make_transactions(self) -> TransactionDriver:
         from .transaction_driver import TransactionDriver
 
@@ -126,7 +129,7 @@ class CoordinatorsSubsystem(Subsystem):
         return TransactionMarkers(self._partitions, self._clock, self.groups, self._leaders, self._peers)
 
     def _make_verification(self) -> TransactionVerification:
-        from .transaction_verification import TransactionVerification
+        from .transaction_driver import TransactionVerification
 
         return TransactionVerification(self._config, self._clock, self.transactions(), self._leaders, self._peers)
 

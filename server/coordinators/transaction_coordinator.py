@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 from ...protocol.schema import Message
 from ..network.api_endpoint import Place
 from ..network.call import Call
-from . import group_coordinator, transaction_driver, transaction_verification
-from . import transaction_driver as transaction_markers
+from . import group_coordinator, transaction_driver
 
 if TYPE_CHECKING:
     from .subsystem import CoordinatorsSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (*group_coordinator.PRELOADED, transaction_driver, transaction_markers, transaction_verification)
+PRELOADED = (group_coordinator, transaction_driver)
 
 
 class TransactionServices(Protocol):

@@ -3,6 +3,12 @@
 The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes
 the marker (`TransactionMarkers`). A marker that cannot be written is retried until the shard is dropped. The next
 broker that loads the partition's log finds the decision in it and continues.
+
+Verifies with the coordinator that partitions are in a producer's transaction, before anything is written (KIP-890).
+
+For clients with transaction version 2, a write adds the partition to the transaction. Older clients add partitions
+beforehand, so their partitions are only looked up. When partitions are added while the previous transaction is still
+ending (CONCURRENT_TRANSACTIONS), the broker waits a little, because the client would only retry.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...client.shown_text import shown
 from ...coordinator.common.result import Record, Reply
@@ -28,36 +34,36 @@ from ...coordinator.transactions.state import (
 )
 from ...coordinator.transactions.transaction import NO_PRODUCER_ID, encode_record
 from ...metadata.features import TRANSACTION_VERSION
-from ...metadata.image import TopicPartition
+from ...metadata.image import MetadataImage, TopicPartition
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from ...protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.schema import Message
+from ...protocol.schema import Message, ResponseCallback
 from ..partitions.batch_validation import AppendResult
-from ..partitions.hosted_partition import Marker
-from ..runtime.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from .coordinator_driver import CoordinatorDriver
-from .pending_requests import Client, Pending
+from ..partitions.hosted_partition import HostedPartition, Marker
+from ..runtime.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataCache
+from .coordinator_driver import Client, CoordinatorDriver, GroupDriver, Pending
 from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
-    from ...metadata.image import MetadataImage
-    from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..controller.producer_ids import ProducerIds
-    from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
-    from .coordinator_driver import GroupDriver
     from .topic_creation import TopicCreation
 
 
@@ -68,8 +74,8 @@ if TYPE_CHECKING:
 
 
 #: The time for another broker to write and replicate a marker; afterwards the coordinator retries.
-REQUEST_TIMEOUT_MS = 30_000
-PURPOSE = "transaction-markers"
+MARKERS_TIMEOUT_MS = 30_000
+MARKERS_PURPOSE = "transaction-markers"
 
 
 class TransactionMarkers:
@@ -104,7 +110,7 @@ class TransactionMarkers:
                 done(response.markers[0].topics[0].partitions[0].error_code)
 
         request = WriteTxnMarkersRequest([asked])
-        self._peers().send(endpoint, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
+        self._peers().send(endpoint, request, answered, timeout_ms=MARKERS_TIMEOUT_MS, purpose=MARKERS_PURPOSE)
 
     def write(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a marker into a partition led here, in the next turn. `done` gets an error code, or 0 when the marker is
@@ -402,3 +408,102 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now
         )
         self._collect_output(shard, now)
+
+
+ADDING_VERSION = 5
+VERIFICATION_TIMEOUT_MS = 10_000
+VERIFICATION_PURPOSE = "transaction-membership"
+
+#: Called with an error code, or 0, for each of the partitions.
+Answered = Callable[[dict[TopicPartition, int]], None]
+#: Called before the coordinator is requested again.
+Retried = Callable[[], None]
+
+
+class Membership(NamedTuple):
+    """A producer's request for verification: `adds` the partitions, or only looks them up."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    adds: bool
+
+
+class TransactionVerification:
+    """Sends verifications to the coordinators of transactions, on this broker or another."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        transactions: TransactionDriver,
+        leaders: Leaders,
+        peers: Lazy[Peers],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._transactions = transactions
+        self._leaders = leaders
+        self._peers = peers
+
+    def verify(self, client: Client, asked: Membership, answered: Answered, retried: Retried) -> None:
+        """Verifies the partitions. `answered` may be called immediately, or when the coordinator's log is committed."""
+        most_backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.max.ms")
+        self._ask(client, asked, answered, retried, self._clock.now_ms() + most_backoff_ms)
+
+    def _ask(self, client: Client, asked: Membership, answered: Answered, retried: Retried, until_ms: int) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, index in asked.partitions:
+            topics.setdefault(topic, []).append(index)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=asked.transactional_id,
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            verify_only=not asked.adds,
+            topics=[AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[transaction])
+        reply = partial(self._replied, client, asked, answered, retried, until_ms)
+        transactions = self._transactions
+        index = transactions.partition_for(asked.transactional_id)
+        endpoint = self._leaders.other_leader(transactions.topic, index)
+        if endpoint is None:
+            transactions.submit(asked.transactional_id, request, ADDING_VERSION, client, reply)
+        else:
+            self._peers().send(
+                endpoint, request, reply, timeout_ms=VERIFICATION_TIMEOUT_MS, purpose=VERIFICATION_PURPOSE
+            )
+
+    def _replied(
+        self,
+        client: Client,
+        asked: Membership,
+        answered: Answered,
+        retried: Retried,
+        until_ms: int,
+        response: AddPartitionsToTxnResponse | None,
+    ) -> None:
+        """Handles the coordinator's response; None when a coordinator on another broker could not be reached."""
+        error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+        errors: dict[TopicPartition, int] = dict.fromkeys(asked.partitions, int(error))
+        if response is not None and not error:
+            errors |= {
+                (topic.name, one.partition_index): one.partition_error_code
+                for transaction in response.results_by_transaction
+                for topic in transaction.topic_results
+                for one in topic.results_by_partition
+            }
+        now_ms = self._clock.now_ms()
+        if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and now_ms < until_ms:
+            backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.ms")
+            again = partial(self._ask_again, client, asked, answered, retried, until_ms)
+            self._clock.call_at(now_ms + backoff_ms, again)
+        else:
+            answered(errors)
+
+    def _ask_again(
+        self, client: Client, asked: Membership, answered: Answered, retried: Retried, until_ms: int
+    ) -> None:
+        retried()
+        self._ask(client, asked, answered, retried, until_ms)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.apis import APIS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.dispatch import NotServed
-from ..runtime.late_imports import GROUP_MODULES, TRANSACTION_MODULES, load
+from ..runtime.subsystem import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..access.authorization.requirements import Sessions
     from ..network.api_endpoint import BoundHandle
     from ..network.call import ListenerKind
-    from ..runtime.late_imports import LateImports
 
 #: Served only where something receives metrics of clients.
 _FOLDERS = frozenset({"client_telemetry"})

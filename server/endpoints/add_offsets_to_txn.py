@@ -17,7 +17,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 from ..access.authorization.requirements import on_group, on_transactional_id
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
-from ..runtime.internal_topics import GROUP_METADATA_TOPIC
+from ..runtime.metadata_cache import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ..network.call import Call

@@ -23,8 +23,8 @@ from ..access.authorization.requirements import NONE_DENIED, OF_NODES, Each, Nee
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import Portioning
-from ..runtime.gather import gather
-from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.clock import gather
+from ..runtime.metadata_cache import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set

@@ -17,7 +17,7 @@ from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
-from ..runtime.gather import gather
+from ..runtime.clock import gather
 from ..services import Services
 from ..share.share_requests import PRELOADED as _PRELOADED
 

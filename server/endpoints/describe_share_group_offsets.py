@@ -27,7 +27,7 @@ from ..coordinators.group_coordinator import GROUP_COORDINATORS, NAMED_TOPICS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
-from ..runtime.gather import gather
+from ..runtime.clock import gather
 from ..services import Services
 from ..share.share_groups import End, Ends
 from ..share.share_requests import are_enabled

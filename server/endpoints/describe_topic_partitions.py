@@ -25,7 +25,7 @@ from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
-from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.metadata_cache import INTERNAL_TOPICS
 from ..runtime.sliced_work import Steps, in_order
 from ..services import Services
 

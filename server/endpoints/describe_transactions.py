@@ -16,7 +16,7 @@ from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
-from ..runtime.gather import gather
+from ..runtime.clock import gather
 from ..services import Services
 
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)

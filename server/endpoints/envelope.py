@@ -21,10 +21,9 @@ from ...protocol.schema import Message
 from ..access.authorization.requirements import OF_NODES
 from ..controller.channel import decoded_principal, is_not_controller
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import BROKER, Call, Relay, set_throttle_time
+from ..network.call import BROKER, Call, Relay, arrays_of, set_throttle_time
 from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, released, work_in_turns
-from ..network.response_size import arrays_of
 from ..network.sockets import decoded_client_host
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices

@@ -35,10 +35,9 @@ from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, authorized_operations, cluster_operations
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import Call
+from ..network.call import PLAIN_RESPONSE_ITEMS, Call
 from ..network.large_requests import work_in_turns
-from ..network.response_size import PLAIN_RESPONSE_ITEMS
-from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.metadata_cache import INTERNAL_TOPICS
 from ..runtime.sliced_work import SeenValues, Steps, in_order
 
 if TYPE_CHECKING:

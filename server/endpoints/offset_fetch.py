@@ -32,7 +32,7 @@ from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
-from ..runtime.gather import gather
+from ..runtime.clock import gather
 from ..services import Services
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)

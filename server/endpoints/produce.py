@@ -57,7 +57,7 @@ from ..produce.produce import (
     sequence_of,
 )
 from ..produce.produce import NONE_DENIED as _NONE_DENIED
-from ..runtime.internal_topics import ADMIN_CLIENT_ID
+from ..runtime.metadata_cache import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
     from ...protocol.schema import Records

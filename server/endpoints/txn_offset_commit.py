@@ -26,10 +26,10 @@ from ...protocol.records.batch import NO_SEQUENCE
 from ..access.authorization.requirements import Each, on_group, on_transactional_id
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
-from ..coordinators.transaction_verification import Membership
+from ..coordinators.transaction_driver import Membership
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
-from ..runtime.internal_topics import GROUP_METADATA_TOPIC
+from ..runtime.metadata_cache import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message

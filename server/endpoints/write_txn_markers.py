@@ -23,7 +23,7 @@ from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
 from ..partitions.hosted_partition import Marker
-from ..runtime.gather import gather
+from ..runtime.clock import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable

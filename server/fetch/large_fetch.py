@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
+from ..network.call import Call, arrays_of, is_large
 from ..network.large_requests import reply_in_slices, work_in_turns
-from ..network.response_size import arrays_of, is_large
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_fetch import NotInPageCache
 from ..runtime.sliced_work import Steps
@@ -23,7 +23,6 @@ from .follower_fetch import FollowerFetch
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
-    from ..network.call import Call
     from .fetch_path import FetchPath
 
 #: Partitions that are looked at in one step.

@@ -1,4 +1,7 @@
-"""A request in progress, and its answer."""
+"""A request in progress, and its answer.
+
+Decides by the lengths of a response's arrays whether it is too large to be encoded in one go.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...client.shown_text import shown
 from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message
-from .response_size import is_large
+from ...protocol.schema import ArrayOf, Message
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -20,9 +22,48 @@ if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession
     from ..access.quotas.sensors import Meters
     from .api_endpoint import BoundHandle
+    from .dispatch import Route
     from .file_sender import Piece
-    from .route import Route
     from .shared_parts import SharedParts
+
+
+#: A response with more structures is encoded in slices: some 5 us each, with all that they may hold.
+PLAIN_RESPONSE_ITEMS = 500
+
+#: The arrays of structures of a response, each with the arrays in its structures.
+Arrays = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def arrays_of(cls: type[Message]) -> Arrays:
+    """The arrays of structures of a response, each with the arrays in its structures."""
+    return tuple((name, tuple(inner for inner, _ in _arrays(element))) for name, element in _arrays(cls))
+
+
+def _arrays(cls: type[Message]) -> list[tuple[str, type[Message]]]:
+    """Names and structures of the arrays of structures."""
+    return [
+        (field.name, field.type.element)
+        for field in cls.SCHEMA.fields
+        if isinstance(field.type, ArrayOf) and isinstance(field.type.element, type)
+    ]
+
+
+def is_large(response: Message, arrays: Arrays) -> bool:
+    """Returns True if a response has too many structures to encode in one go; the third level is not counted."""
+    left = PLAIN_RESPONSE_ITEMS
+    for name, inner in arrays:
+        structures = getattr(response, name)
+        if structures:
+            left -= len(structures)
+            if left < 0:
+                return True
+            for array in inner:
+                for structure in structures:
+                    left -= len(getattr(structure, array) or ())
+            if left < 0:
+                return True
+    return False
+
 
 log = logging.getLogger("odradek.dispatch")
 quota_log = logging.getLogger("odradek.quotas")

@@ -27,7 +27,7 @@ from ..runtime.sliced_work import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import AnswerSender, FileSender
 from .receive_budget import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
-from .shared_parts import LEAST_BYTES
+from .shared_parts import LEAST_BYTES, Listening
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession
     from ..access.quotas.sensors import Meters
     from .file_sender import Piece
-    from .listening import Listening
 
 
 log = logging.getLogger("odradek.connection")

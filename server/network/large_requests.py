@@ -17,14 +17,12 @@ from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_
 from ...protocol.schema import Message
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
-from ..runtime.sliced_work import SLICE_S, WAITING, Done, run_slice
-from ..runtime.turns import Task, Work
+from ..runtime.sliced_work import SLICE_S, WAITING, Done, Task, Work, run_slice
 from .api_endpoint import ApiEndpoint, BoundHandle
-from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch
+from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch, arrays_of, is_large
+from .dispatch import Route
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .receive_budget import READ_BUFFER_BYTES
-from .response_size import arrays_of, is_large
-from .route import Route
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api

@@ -1,24 +1,113 @@
-"""The parts of a node that all its listeners, and their connections, share."""
+"""The parts of a node that all its listeners, and their connections, share.
+
+Limits of the number of connections and of the rate at which they are made: `max.connections`,
+`max.connections.per.ip` with its overrides, `max.connection.creation.rate`, and the first and last also for one
+listener (`listener.name.<name>.`).
+
+The configuration is read for each connection, so a dynamic change applies from the next one on (KIP-402, KIP-612).
+
+A listener as its connections see it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ...metadata.configs import connection_overrides
 from ..access.tls.node_tls import NodeTls
-from .connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ..access.audit import AuditLog
+    from ..access.authentication.gate import SaslListener
+    from ..access.principals import PrincipalBuilder
     from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.slow_requests import SlowRequests
-    from ..runtime.turns import Turns
+    from ..runtime.sliced_work import Turns
+    from .call import ListenerKind
+    from .dispatch import Dispatcher
     from .receive_budget import ReceiveBudget
+    from .slow_calls import SlowRequests
+
+
+_UNLIMITED = 2**31 - 1
+#: Between two connections where the rate is 0.
+_AS_GOOD_AS_NEVER_S = 3600.0
+
+
+class LimitExceeded(NamedTuple):
+    """`key` is the configuration key whose limit is reached."""
+
+    key: str
+    words: str
+
+
+def _exceeded(key: str, there: int, limit: int) -> LimitExceeded:
+    return LimitExceeded(key, f"{there} connections are open ({key} is {limit})")
+
+
+class ConnectionLimits:
+    """The connections of one broker, counted as they come and go."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._open = 0
+        self._by_ip: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        #: When the next connection is due, of the broker (None) and of each listener that has a rate of its own.
+        self._due_s: dict[str | None, float] = {}
+
+    @property
+    def open(self) -> int:
+        return self._open
+
+    def enter(self, ip: str, listener: str) -> LimitExceeded | None:
+        """Counts a connection in, or returns the limit that it would exceed."""
+        config = self._config
+        most_of_ip = config.get("max.connections.per.ip")
+        overrides = config.get("max.connections.per.ip.overrides")
+        if overrides:
+            most_of_ip = connection_overrides(overrides).get(ip, most_of_ip)
+        if self._by_ip[ip] >= most_of_ip:
+            return _exceeded("max.connections.per.ip", self._by_ip[ip], most_of_ip)
+        if self._open >= (most := config.get("max.connections")):
+            return _exceeded("max.connections", self._open, most)
+        if self._by_listener[listener] >= (most := self._of(listener, "max.connections")):
+            return _exceeded(f"max.connections of {listener}", self._by_listener[listener], most)
+        self._by_ip[ip] += 1
+        self._by_listener[listener] += 1
+        self._open += 1
+        return None
+
+    def leave(self, ip: str, listener: str) -> None:
+        self._open -= 1
+        self._by_listener[listener] -= 1
+        self._by_ip[ip] -= 1
+        if not self._by_ip[ip]:
+            del self._by_ip[ip]
+
+    def pause_s(self, listener: str, now_s: float) -> float:
+        """Returns how long a new connection must wait so that the creation rate is not exceeded, in seconds."""
+        rate = "max.connection.creation.rate"
+        of_broker = self._turn(None, self._config.get(rate), now_s)
+        return max(of_broker, self._turn(listener, self._of(listener, rate), now_s))
+
+    def _of(self, listener: str, key: str) -> int:
+        """The key's value for this listener alone; no limit when it has none."""
+        prefixed = f"listener.name.{listener.lower()}.{key}"
+        value: int = self._config.get(prefixed) if self._config.is_set(prefixed) else _UNLIMITED
+        return value
+
+    def _turn(self, whose: str | None, per_second: int, now_s: float) -> float:
+        if per_second >= _UNLIMITED:
+            return 0.0
+        due_s = max(now_s, self._due_s.get(whose, 0.0))
+        self._due_s[whose] = due_s + (1 / per_second if per_second else _AS_GOOD_AS_NEVER_S)
+        return due_s - now_s
 
 
 class SharedParts:
@@ -112,3 +201,32 @@ class TransferTurns:
             waiting.popleft()()
         if waiting and not self._is_scheduled:
             self._schedule()
+
+
+class Listening(Protocol):
+    """The listener of connections, as they see it."""
+
+    name: str
+    kind: ListenerKind
+    dispatcher: Dispatcher
+    max_frame_bytes: int
+    #: Makes the principals of clients; None for Kafka's default.
+    principal_builder: PrincipalBuilder | None
+    #: How clients authenticate; None for a listener without SASL.
+    sasl: SaslListener | None
+    #: All connections receive into one buffer.
+    read_buffer: bytearray
+    read_view: memoryview
+
+    @property
+    def shared(self) -> SharedParts:
+        """The parts that all listeners of the node share."""
+
+    def opened(self, connection: Any, transport: asyncio.Transport) -> None:
+        """Counts a new connection, or ends it."""
+
+    def limit_of(self, connection: Any) -> str:
+        """Returns the key that limits the connection's frames, and its value, in words."""
+
+    def lost(self, connection: Any) -> None:
+        """Forgets a connection that has ended."""

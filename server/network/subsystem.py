@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
-from .call import BROKER, CONTROLLER
+from .call import BROKER, CONTROLLER, ListenerKind
 from .descriptors import DESCRIPTORS
-from .dispatch import Dispatcher
-from .listener_set import ListenerSet
+from .dispatch import Dispatcher, Endpoints
+from .listener import ListenerSet
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.sliced_work import Turns
     from ..runtime.thread_pools import ThreadPools
-    from ..runtime.turns import Turns
-    from .call import ListenerKind
-    from .dispatch import Endpoints
 
 
 class NetworkSubsystem(Subsystem):

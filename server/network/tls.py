@@ -1,6 +1,8 @@
 """A client's connection over TLS: the principal of its certificate, and large answers that are copied, not sent from files.
 
 asyncio calls it as it calls any connection, with what the peer's TLS has encrypted already decrypted.
+
+The principals of connections, where a class of a user's own makes them (`principal.builder.class`).
 """
 
 from __future__ import annotations
@@ -16,19 +18,59 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...storage.segments.segment import LogSlice
-from ..access.tls.contexts import WatchedTls, client_failure
-from ..access.tls.handshakes import Handshakes, NoTls, TooManyHandshakes
+from ..access.principals import AuthenticationContext, NoPrincipal, built
+from ..access.tls.contexts import Handshakes, NoTls, TooManyHandshakes, WatchedTls, client_failure
 from ..access.tls.listener_tls import ListenerTls
-from .client_principals import authenticated, not_authenticated
 from .connection import Connection
-from .file_sender import joined
-from .shared_parts import CALL_BYTES, TransferTurns
+from .file_sender import Piece, joined
+from .shared_parts import CALL_BYTES, Listening, TransferTurns
 
 if TYPE_CHECKING:
     from ..access.audit import AuditLog
+    from ..config.broker_config import BrokerConfig
     from ..runtime.log_lines import RepeatedLines
-    from .file_sender import Piece
-    from .listening import Listening
+
+
+def context_of(
+    connection: Connection,
+    transport: asyncio.BaseTransport,
+    principal: str,
+    mechanism: str = "",
+    authorization_id: str = "",
+) -> AuthenticationContext:
+    """Returns the argument of the builder. `principal`: the one that Kafka's default class makes."""
+    found = transport.get_extra_info("ssl_object")
+    config: BrokerConfig = connection.listener.shared.config
+    return AuthenticationContext(
+        connection.listener_name,
+        config.listeners.protocols[connection.listener_name],
+        connection.client_host.lstrip("/"),
+        principal,
+        mechanism,
+        authorization_id,
+        found.getpeercert(True) if found is not None else None,
+    )
+
+
+def authenticated(
+    connection: Connection, transport: asyncio.BaseTransport, principal: str, mechanism: str = ""
+) -> None:
+    """Gives a connection without SASL its principal, or ends it. `mechanism`: for the audit log."""
+    builder = connection.listener.principal_builder
+    if builder is None:
+        connection.principal = principal
+        return
+    try:
+        connection.principal = built(builder, context_of(connection, transport, principal))
+    except NoPrincipal as error:
+        not_authenticated(connection, mechanism, str(error))
+
+
+def not_authenticated(connection: Connection, mechanism: str, reason: str) -> None:
+    """Ends a connection whose client did not prove who it is."""
+    audit = connection.listener.shared.audit
+    audit.failed_authentication(connection.client_host, connection.listener_name, mechanism, reason)
+    connection.close_for(reason)
 
 
 #: The mechanism of clients that are authenticated by their certificates, for the audit log.

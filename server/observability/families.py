@@ -153,7 +153,7 @@ def _requests(services: NodeServices) -> Iterator[Metric]:
 
 
 def _background(services: NodeServices) -> Iterator[Metric]:
-    """Failures of background work (runtime/background.py)."""
+    """Failures of background work (runtime/subsystem.py)."""
     background = services.background
     words = "Failed attempts of background work since the start; each is tried again."
     failures = CounterMetricFamily("odradek_background_failures", words, labels=("task",))

@@ -32,7 +32,7 @@ from ..network.descriptors import DESCRIPTORS
 from ..network.sockets import Acceptor, bound_sockets
 from ..services import NodeServices, Services
 from .families import families
-from .group_lag import group_lag
+from .group_families import group_lag
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

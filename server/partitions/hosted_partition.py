@@ -24,7 +24,7 @@ from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
 from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
 from ..runtime.counters import TopicMetrics
-from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.metadata_cache import INTERNAL_TOPICS
 from .append_queue import AppendQueue
 from .batch_validation import (
     LARGE_BATCH_BYTES,

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...storage.files.open_files import OPEN_FILES, OpenFile, pread_nowait
 from ...storage.segments.segment import LogSlice
-from ..runtime.waiters import Parked
+from ..runtime.clock import Deadlines, Parked, Wakeups
 
 if TYPE_CHECKING:
     from ...storage.segments.batch_walk import Pread
     from ..runtime.thread_pools import ThreadPool
-    from ..runtime.waiters import Deadlines, Wakeups
     from .hosted_partition import HostedPartition
 
 

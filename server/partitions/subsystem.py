@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ..runtime.subsystem import Stop, Subsystem, stop_each
-from .creation import IsrRules, ReplicaCreation, ReplicaOpening
-from .loading import ReplicaLoading
-from .partitions import Partitions, PendingPartitions, ReplicaPlacement
-from .roles import PartitionChanges, RoleAssignment
-from .topic_settings import Reconfiguration, SettingsByTopic
+from ..runtime.subsystem import BackgroundTasks, Stop, Subsystem, stop_each
+from .loading import IsrRules, ReplicaCreation, ReplicaLoading, ReplicaOpening
+from .partitions import Controller, DirectoryReports, Partitions, PendingPartitions, ReplicaPlacement
+from .roles import PartitionChanges, Reconfiguration, RoleAssignment, SettingsByTopic
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
@@ -25,13 +23,11 @@ if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
     from ...storage.files.open_files import LogDirectoryFailure
     from ..config.broker_config import BrokerConfig
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.counters import Metrics
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
-    from .directories import Controller, DirectoryReports
     from .hosted_partition import HostedPartition, Replica
 
 

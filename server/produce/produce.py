@@ -20,7 +20,7 @@ from ...protocol.messages.produce import (
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, NO_SEQUENCE
 from ..partitions.batch_validation import AppendResult, CheckedBatch
 from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
-from ..runtime.waiters import Parked
+from ..runtime.clock import Clock, Deadlines, Parked
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ..network.call import Call, ClientConnection
     from ..partitions.batch_validation import QueuedAppend
     from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.waiters import Deadlines
 
 
 #: A topic as a request names it: by name, or by id.

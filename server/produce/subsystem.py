@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..coordinators.subsystem import CoordinatorsSubsystem
     from ..fetch.sessions import PartitionKey
-    from ..network.listener_set import ListenerSet
+    from ..network.listener import ListenerSet
     from ..partitions.partitions import Partitions
     from ..replicas.subsystem import ReplicasSubsystem
-    from ..runtime.clock import Clock
+    from ..runtime.clock import Clock, Deadlines, Wakeups
     from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.sliced_work import Turns
     from ..runtime.thread_pools import ThreadPools
-    from ..runtime.turns import Turns
-    from ..runtime.waiters import Deadlines, Wakeups
     from .transactional_produce import TransactionalProduce
 
 

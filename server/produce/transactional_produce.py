@@ -15,14 +15,13 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from ...storage.log.producers import Verification
-from ..coordinators.transaction_verification import Membership
+from ..coordinators.transaction_driver import Membership, TransactionVerification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set
 
     from ...protocol.schema import Records
     from ..config.broker_config import BrokerConfig
-    from ..coordinators.transaction_verification import TransactionVerification
     from ..network.call import Call
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock

@@ -41,15 +41,14 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.schema import Message
     from ..config.broker_config import BrokerConfig
+    from ..config.listeners import Endpoint
     from ..controller.cluster_view import Leaders
     from ..coordinators.topic_creation import TopicCreation
-    from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import BackgroundTasks, Lazy
     from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.remote")

@@ -17,7 +17,7 @@ from ...metadata.image import TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...tiers.store import InvalidStore, RemoteStore, make_store
 from ..partitions.remote_port import RemoteRecords
-from ..runtime.subsystem import Subsystem
+from ..runtime.subsystem import BackgroundTasks, Lazy, Subsystem
 from .follower import start_follower
 from .metadata_log import MetadataLog
 from .reading import RemoteReader
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from ..coordinators.topic_creation import TopicCreation
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPools
 
 log = logging.getLogger("odradek.remote")

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from ...tiers.store import RemoteStore
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import BackgroundTasks, Lazy
     from .metadata_log import MetadataLog
 
 _SIZES = {

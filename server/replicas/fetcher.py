@@ -35,13 +35,13 @@ from ...storage.files.open_files import LogDirectoryFailure
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ..config.broker_config import BrokerConfig
-    from ..network.endpoint import Endpoint
+    from ..config.listeners import Endpoint
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.log_lines import RepeatedLines
     from .healing import ReplicaRequests
-    from .replication_quota import ReplicationQuota
+    from .replication import ReplicationQuota
 
 
 log = logging.getLogger("odradek.replicas")

@@ -34,7 +34,7 @@ from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.schema import Message
 from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
 from ...storage.segments.damage import DamagedRange
-from ..runtime.background import BackgroundTasks
+from ..runtime.subsystem import BackgroundTasks, Lazy
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -42,15 +42,13 @@ if TYPE_CHECKING:
     from ...storage.log.log import Log
     from ...storage.segments.segment import Segment
     from ..config.broker_config import BrokerConfig
+    from ..config.listeners import Endpoint
     from ..controller.cluster_view import Leaders
-    from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
-    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
-    from .cleaner import LogCleaner
-    from .maintenance import LogMaintenance
+    from .maintenance import LogCleaner, LogMaintenance
 
 
 # Requests of this broker, as a replica, to other replicas of its partitions.

@@ -8,34 +8,52 @@
 - compaction is in `cleaner.py`.
 
 The loop is never blocked: logs are inspected some at a time, and a thread does the work that waits for the disk.
+
+Runs compaction jobs: small ones on a thread, large ones in a process of their own.
+
+The work is all CPU, and would hold up every request in this process. The process exists only while it works. It is a
+fresh interpreter that imports the storage and nothing of the embedding program: `multiprocessing` would run that
+program's main module again, and fork a process with threads or keep a second one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...storage.directory import checkpoints_of
+from ...protocol.records.errors import BatchError
+from ...storage.directory import LogDirectory, checkpoints_of
 from ...storage.files.checkpoints import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    TopicPartition,
+    find_offsets,
     write_offsets,
 )
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.retention import delete_old_segments
-from ..runtime.background import BackgroundTasks
+from ...storage.segments.damage import PoisonedBatch, SegmentSuspected
+from ..runtime.memory import LARGE_BYTES, release_after
+from ..runtime.subsystem import BackgroundTasks
 
 if TYPE_CHECKING:
-    from ...storage.directory import LogDirectory
+    from ...metadata.image import TopicPartition
+    from ...storage.compaction.compaction import CleaningJob, CleaningResult, DirtyRange
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
+    from ..runtime.counters import DamageCounters
     from ..runtime.thread_pools import ThreadPool
+
 
 log = logging.getLogger("odradek.maintenance")
 
@@ -234,3 +252,234 @@ class LogMaintenance:
 
 def _task_name(work: Callable[..., object]) -> str:
     return work.__name__.replace("_", " ")
+
+
+#: Below this, the start of a process (some 0.1 s of CPU) costs more than it saves.
+SMALL_JOB_BYTES = 2 << 20
+#: A batch of some kilobytes may have a million records, and a thread that opens them takes the interpreter's lock.
+SMALL_JOB_RECORDS = 50_000
+
+_PROCESS_MODULE = f"{__package__}.compaction_process"
+
+
+async def run_job(job: CleaningJob, total_bytes: int, disk: ThreadPool) -> CleaningResult:
+    """Raises what `CleaningJob.run` does. Cancelling it ends the process that works on it."""
+    offsets = job.end_offset - min((one.base_offset for one in job.segments), default=job.end_offset)
+    if total_bytes > SMALL_JOB_BYTES or offsets > SMALL_JOB_RECORDS:
+        return await run_in_process(job)
+    try:
+        return await disk.run(job.run)
+    finally:
+        # A few kilobytes of its batches may have held megabytes.
+        release_after(LARGE_BYTES)
+
+
+async def run_in_process(job: CleaningJob) -> CleaningResult:
+    # "" is the working directory of this process. `-P` keeps it from the front, where its files could hide modules.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", _PROCESS_MODULE),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write(pickle.dumps(job))
+        # Standard input stays open: the process ends when this one, and with it the pipe, is gone.
+        answer = await process.stdout.read()
+        await process.wait()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    finally:
+        process.stdin.close()
+    if process.returncode:
+        raise RuntimeError(f"the compaction process ended with exit status {process.returncode}")
+    outcome: CleaningResult | Exception = pickle.loads(answer)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+# Compaction in the background (`log.cleaner.enable`): always the dirtiest log that needs it, until none does.
+
+
+cleaner_log = logging.getLogger("odradek.cleaner")
+
+
+class LogCleaner:
+    """Cleans one log at a time. `is_rewritten` returns whether another part rewrites a partition's log now."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        maintenance: LogMaintenance,
+        damage: DamageCounters,
+        disk: ThreadPool,
+        is_rewritten: Callable[[HostedPartition], bool],
+        background: BackgroundTasks | None = None,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._partitions = partitions
+        self._maintenance = maintenance
+        self._damage = damage
+        self._disk = disk
+        self._is_rewritten = is_rewritten
+        self._background = background or BackgroundTasks()
+        self._task: asyncio.Task[None] | None = None
+        #: The offset up to which each log is clean, from each directory's checkpoint.
+        self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
+        #: Directories whose checkpoint has changed by a move, and is to be written.
+        self._unwritten: set[str] = set()
+        #: Logs with damaged batches: not to be cleaned before an operator has repaired them.
+        self._uncleanable: set[TopicPartition] = set()
+        self._cleaned_now: HostedPartition | None = None
+        #: By the base offset, the poisoned batches of each log as its last cleaning or verification met them.
+        self.poisoned: dict[TopicPartition, dict[int, PoisonedBatch]] = {}
+
+    def start(self) -> None:
+        if self._config.get("log.cleaner.enable"):
+            self._task = asyncio.create_task(self._run(), name="log cleaner")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+            await self._write_moved()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.get("log.cleaner.backoff.ms") / 1000)
+            try:
+                while await self.clean_one():
+                    pass
+            except Exception as failure:
+                self._background.failed("log cleaner", failure)
+            else:
+                self._background.succeeded("log cleaner")
+
+    async def clean_one(self) -> bool:
+        """Cleans the log that needs it most; False when none does."""
+        await self._write_moved()
+        dirtiest = await self._dirtiest()
+        if dirtiest is None:
+            return False
+        hosted, dirt = dirtiest
+        self._cleaned_now = hosted
+        try:
+            return await self._clean(hosted, dirt)
+        except LogDirectoryFailure as failure:
+            if not hosted.is_removed:
+                hosted.on_failure(failure)
+        except SegmentSuspected as damage:
+            words = "%s is not compacted until its damage has been inspected: %s"
+            self._damage.say((hosted.name, "cleaner"), words, hosted.name, damage)
+            hosted.on_damage(hosted, damage)
+            return False
+        except BatchError as damaged:
+            cleaner_log.error("%s is not compacted any more: %s", hosted.name, damaged)
+            self._uncleanable.add((hosted.topic, hosted.index))
+        finally:
+            self._cleaned_now = None
+        return True
+
+    def has_cleaned(self, hosted: HostedPartition) -> bool:
+        """Returns True if the checkpoint has the log: it was compacted before, so offsets may be missing in it."""
+        return (hosted.topic, hosted.index) in self._checkpoint(hosted.directory.path)
+
+    def moved(self, hosted: HostedPartition, source: str) -> None:
+        """Takes the log's clean offset along from its former directory: its offsets are not mistaken for lost ones there."""
+        key = (hosted.topic, hosted.index)
+        offset = self._checkpoint(source).pop(key, None)
+        if offset is not None:
+            self._checkpoint(hosted.directory.path)[key] = offset
+            self._unwritten |= {source, hosted.directory.path}
+
+    async def _write_moved(self) -> None:
+        while self._unwritten:
+            try:
+                await self._write_checkpoint(self._unwritten.pop())
+            except LogDirectoryFailure as failure:
+                self._partitions.directory_failed(failure)
+
+    async def _write_checkpoint(self, path: str) -> None:
+        await self._disk.run(write_offsets, path, CLEANER_OFFSETS, dict(self._checkpoint(path)))
+
+    def works_on(self, hosted: HostedPartition) -> bool:
+        """Returns True if the log is being compacted now."""
+        return self._cleaned_now is hosted
+
+    async def _dirtiest(self) -> tuple[HostedPartition, DirtyRange] | None:
+        best: tuple[HostedPartition, DirtyRange] | None = None
+        for hosted in self._partitions:
+            if not hosted.log.config.compact or not self._may_clean(hosted):
+                continue
+            await asyncio.sleep(0)
+            if hosted.is_removed or hosted.offline:
+                continue
+            from ...storage.compaction.compaction import look  # many brokers compact nothing
+
+            try:
+                checkpoint = self._checkpoint(hosted.directory.path).get((hosted.topic, hosted.index))
+                dirt = look(hosted.log, checkpoint, hosted.last_stable_offset, self._clock.now_ms())
+            except LogDirectoryFailure as failure:
+                hosted.on_failure(failure)
+                continue
+            if dirt.needs_cleaning(hosted.log.config) and (best is None or dirt.ratio > best[1].ratio):
+                best = hosted, dirt
+        return best
+
+    def _may_clean(self, hosted: HostedPartition) -> bool:
+        if hosted.offline or hosted.is_removed or self._is_rewritten(hosted):
+            return False
+        return (hosted.topic, hosted.index) not in self._uncleanable
+
+    async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
+        from ...storage.compaction.compaction import BYTES_PER_KEY, finish, job
+
+        most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
+        cleaning = job(hosted.log, dirt, self._clock.now_ms(), most_keys)
+        began = time.monotonic()
+        result = await run_job(cleaning, dirt.total_bytes, self._disk)
+        took_s = time.monotonic() - began
+        if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, self._clock.now_ms()):
+            return True
+        self.note_poisoned(hosted, result.poisoned, 0, result.end_offset)
+        self._maintenance.schedule_segment_deletion(hosted)
+        cleaner_log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
+        path = hosted.directory.path
+        self._checkpoint(path)[hosted.topic, hosted.index] = result.end_offset
+        await self._write_checkpoint(path)
+        # A pause makes up for reads and writes above the limit.
+        bytes_per_s = max(1.0, self._config.get("log.cleaner.io.max.bytes.per.second"))
+        await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
+        # A full map cleans a part only; without progress it would begin anew for ever.
+        return result.end_offset > dirt.first_dirty_offset
+
+    def note_poisoned(
+        self, hosted: HostedPartition, found: Iterable[PoisonedBatch], first_offset: int, end_offset: int
+    ) -> None:
+        """Notes what a cleaning or a verification of these offsets met, and reports each poisoned batch once."""
+        known = self.poisoned.pop((hosted.topic, hosted.index), {})
+        noted = {offset: one for offset, one in known.items() if not first_offset <= offset < end_offset}
+        for one in found:
+            noted[one.base_offset] = one
+            if one.base_offset not in known:
+                words = "%s: offsets %d to %d are poisoned, no consumer can read them (%s): see `odradek log check`"
+                cleaner_log.error(words, hosted.name, one.base_offset, one.last_offset, one.reason)
+        if noted:
+            self.poisoned[hosted.topic, hosted.index] = noted
+
+    def _checkpoint(self, path: str) -> dict[TopicPartition, int]:
+        if path not in self._clean_up_to:
+            found = find_offsets(path, CLEANER_OFFSETS)
+            if found.note is not None:
+                cleaner_log.warning(found.note)
+            self._clean_up_to[path] = found.offsets
+        return self._clean_up_to[path]

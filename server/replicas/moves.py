@@ -19,15 +19,14 @@ from ...storage.files.identity import read_topic_id, write_topic_id
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
 from ...storage.segments.aborted import CorruptSnapshot
-from ..runtime.background import RETRY_MS, BackgroundTasks
+from ..runtime.subsystem import RETRY_MS, BackgroundTasks
 
 if TYPE_CHECKING:
-    from ..partitions.directories import DirectoryReports
     from ..partitions.hosted_partition import HostedPartition
-    from ..partitions.partitions import Partitions
+    from ..partitions.partitions import DirectoryReports, Partitions
     from ..runtime.clock import Clock
     from ..runtime.thread_pools import ThreadPool
-    from .cleaner import LogCleaner
+    from .maintenance import LogCleaner
 
 log = logging.getLogger("odradek.moves")
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
-from ..runtime.background import BackgroundTasks
+from ..runtime.subsystem import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.thread_pools import ThreadPool
-    from .cleaner import LogCleaner
+    from .maintenance import LogCleaner
 
 log = logging.getLogger("odradek.damage")
 

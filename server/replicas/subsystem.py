@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..controller.cluster_view import Leaders
-from ..partitions.directories import DirectoryReports
-from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
-from .cleaner import LogCleaner
+from ..partitions.partitions import DirectoryReports
+from ..runtime.subsystem import BackgroundTasks, Lazy, Stop, Subsystem, stop_each
 from .healing import Healer
-from .maintenance import LogMaintenance
+from .maintenance import LogCleaner, LogMaintenance
 from .moves import ReplicaMoves
 from .scrubber import Scrubber
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..controller.subsystem import ControllerSubsystem
     from ..partitions.hosted_partition import HostedPartition, Replica
     from ..partitions.subsystem import PartitionsSubsystem
-    from ..runtime.background import BackgroundTasks
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.log_lines import RepeatedLines
@@ -131,9 +129,7 @@ class ReplicasSubsystem(Subsystem):
 
     def _make_replication(self) -> Replication:
         from .fetcher import ReplicaFetcher
-        from .isr_changes import IsrChanges
-        from .replication import Replication
-        from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+        from .replication import FOLLOWERS, LEADERS, IsrChanges, Replication, ReplicationQuota
 
         config, clock, node_id = self._config, self._clock, self._config.node_id
         leaders, followers = (

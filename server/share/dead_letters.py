@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.messages.create_topics import CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
+    from ..config.listeners import Endpoint
     from ..controller.cluster_view import Leaders
     from ..coordinators.topic_creation import CreateTopics
-    from ..network.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache

@@ -30,15 +30,14 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..coordinators.persister import ASKER
-from ..runtime.gather import gather
+from ..coordinators.share_state_driver import ASKER, Persister
+from ..runtime.clock import gather
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ..config.listeners import Endpoint
     from ..controller.cluster_view import Leaders
     from ..coordinators.coordinator_driver import GroupDriver
-    from ..coordinators.persister import Persister
-    from ..network.endpoint import Endpoint
     from ..partitions.partitions import Partitions
     from ..runtime.subsystem import Lazy
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
-    from ..coordinators.persister import Persister
+    from ..coordinators.share_state_driver import Persister
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock

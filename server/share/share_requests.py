@@ -12,7 +12,7 @@ from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each
-from ..coordinators import persister
+from ..coordinators import share_state_driver
 from ..network.api_endpoint import Place
 from . import share_groups
 
@@ -66,7 +66,7 @@ def denied_topics(services: ShareServices, call: Call, topic_ids: Iterable[bytes
 
 def to_state_coordinator(services: ShareServices, call: Call) -> Message | None:
     """Has the shards of this broker answer the request of another broker."""
-    persister.submit_here(services.share.states(), call.request, call.version, call, call.reply)
+    share_state_driver.submit_here(services.share.states(), call.request, call.version, call, call.reply)
     return None
 
 

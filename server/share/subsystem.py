@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
+from ..runtime.metadata_cache import SHARE_GROUP_STATE_TOPIC, MetadataCache
 from ..runtime.subsystem import Lazy, Subsystem
 
 if TYPE_CHECKING:
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
-    from ..coordinators.persister import Persister
-    from ..coordinators.share_state_driver import ShareStateDriver
+    from ..coordinators.share_state_driver import Persister, ShareStateDriver
     from ..coordinators.subsystem import CoordinatorsSubsystem
     from ..fetch.fetch_path import FetchPath
-    from ..network.listener_set import ListenerSet
+    from ..network.listener import ListenerSet
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.counters import Metrics
-    from ..runtime.metadata_cache import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .dead_letters import DeadLetters
     from .share_acknowledge import ShareAcknowledgements
@@ -155,7 +153,7 @@ class ShareSubsystem(Subsystem):
         return LatestOffsets(self._hosted, self._leaders, self._peers)
 
     def _make_persister(self) -> Persister:
-        from ..coordinators.persister import Persister
+        from ..coordinators.share_state_driver import Persister
 
         return Persister(self.states, self._metadata, self._leaders, self._peers)
 

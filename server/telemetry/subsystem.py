@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
-    from ..network.listener_set import ListenerSet
+    from ..network.listener import ListenerSet
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.thread_pools import ThreadPools

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...protocol.schema import Message
     from ...server.broker import BrokerServer
     from ...server.network.call import Call
-    from ...server.network.route import Route
+    from ...server.network.dispatch import Route
     from .disk import DiskEffect
     from .striking import InterceptedRequest
 

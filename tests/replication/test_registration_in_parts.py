@@ -17,7 +17,7 @@ from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import MAX_RECORDS_PER_REQUEST, ControllerResult
-from odradek.server.controller.snapshots import RECORDS_PER_BATCH
+from odradek.server.controller.metadata_log import RECORDS_PER_BATCH
 
 from tests.replication.controller_transcript import CLUSTER_ID, Transcript, directory_id
 

@@ -10,10 +10,10 @@ from odradek.server.access.authentication.authentication import (
     SASL_HANDSHAKE,
     Authentication,
     Failure,
+    Mechanism,
     State,
 )
 from odradek.server.access.authentication.plain import password_check, plain_mechanism
-from odradek.server.access.authentication.sasl import Mechanism
 
 from tests.security.exchanges import ScramClient, plain, settings
 

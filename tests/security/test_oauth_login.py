@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
+from odradek.server.access.authentication.authentication import Identity
 from odradek.server.access.authentication.oauth import OAuthBearerServer, unsecured_validator
 from odradek.server.access.authentication.oauth_login import CurrentToken, RefreshTimes
-from odradek.server.access.authentication.sasl import Identity
 
 from tests.security.harness.oauth_login import CREDENTIALS, first, login
 from tests.security.issuer import Issuer, KeyServer

@@ -14,6 +14,7 @@ import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.authentication import oauth as jwks
+from odradek.server.access.authentication.authentication import Identity
 from odradek.server.access.authentication.oauth import (
     MOST_BYTES,
     ClaimChecks,
@@ -26,7 +27,6 @@ from odradek.server.access.authentication.oauth import (
     signing_keys,
     unsecured_validator,
 )
-from odradek.server.access.authentication.sasl import Identity
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache

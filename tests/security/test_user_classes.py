@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.sasl import Identity
+from odradek.server.access.authentication.authentication import Identity
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.metadata_cache import MetadataCache
@@ -16,7 +16,7 @@ from tests.security.exchanges import plain
 
 MODULE = """
 from odradek.server.access.authentication.oauth import TokenRejected
-from odradek.server.access.authentication.sasl import Identity
+from odradek.server.access.authentication.authentication import Identity
 
 class Users:
     def __call__(self, username, password):

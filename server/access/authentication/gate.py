@@ -18,8 +18,7 @@ from ....protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ....protocol.messages.sasl_handshake import SaslHandshakeResponse
 from ....protocol.schema import Message
 from ..principals import AuthenticationContext, NoPrincipal, built
-from .authentication import Authenticated, Authentication, Failure, Settings, State
-from .sasl import Identity
+from .authentication import Authenticated, Authentication, Failure, Identity, Settings, State
 
 if TYPE_CHECKING:
     from ....protocol.checksum import Buffer

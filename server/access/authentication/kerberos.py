@@ -14,7 +14,7 @@ from ....client.kerberos import NO_LAYER, OFFER, credentials_of, library, words_
 from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import InvalidConfig
 from ..java_replacement import expanded
-from .sasl import Identity
+from .authentication import Identity
 
 if TYPE_CHECKING:
     from gssapi import Credentials

@@ -21,12 +21,12 @@ from ....storage.files.regular_files import read_regular_file
 from ..plugins import is_own_class, load_class
 from ..tls.contexts import client_context, read_stores
 from ..tls.settings import read_settings
-from .sasl import HANDLER, Identity
+from .authentication import HANDLER, Identity
 
 if TYPE_CHECKING:
     from ....protocol.json_value import JsonObject, JsonValue
     from ...config.broker_config import BrokerConfig
-    from .jaas import JaasEntry
+    from .listener_settings import JaasEntry
 
 
 _PREFIX = "ssl."

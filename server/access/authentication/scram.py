@@ -38,7 +38,7 @@ from ....metadata.credentials import (
     token_hmac,
 )
 from ....metadata.image import DelegationTokenImage, ScramCredential
-from .sasl import Identity
+from .authentication import Identity
 
 #: From it come the salts of users that do not exist.
 _SECRET = secrets.token_bytes(32)

@@ -16,11 +16,12 @@ from odradek.server.access.audit import AuditLog
 from odradek.server.access.authorization.authorization import (
     CLASS_KEY,
     STANDARD_CLASS,
+    AccessRules,
     Authorization,
     StandardAuthorizer,
+    rules_of,
 )
 from odradek.server.access.authorization.requirements import AuthorizerNotReady
-from odradek.server.access.authorization.rules import AccessRules, rules_of
 from odradek.server.runtime.clock import Clock
 
 #: No deadline: the time of an example depends on the load of the machine.

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDistinguishedName
 from cryptography.x509.oid import NameOID
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.tls.listener_tls import ListenerTls
-from odradek.server.access.tls.names import NoMatchingRule, PrincipalMapping, rfc2253
+from odradek.server.access.tls.listener_tls import ListenerTls, NoMatchingRule, PrincipalMapping, rfc2253
 
 
 def name(*attributes: tuple[ObjectIdentifier, str]) -> Name:

@@ -18,7 +18,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.network.connection_limits import ConnectionLimits
+from odradek.server.network.shared_parts import ConnectionLimits
 
 from compat_tests.wire import ConnectionClosed, WireClient
 

@@ -20,8 +20,7 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import DIRECTORY_NAME
-from odradek.server.controller.snapshots import list_snapshots
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
 
 from compat_tests.broker_process import POLL_S, BrokerProcess
 from compat_tests.java.tool import ToolHost, run_tool

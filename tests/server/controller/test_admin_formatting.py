@@ -13,9 +13,8 @@ from odradek.server.controller.formatting import (
     format_directories,
     read_initial_voters,
 )
-from odradek.server.controller.metadata_log import DIRECTORY_NAME
-from odradek.server.controller.snapshots import read_snapshot
-from odradek.server.controller.state_file import (
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, read_snapshot
+from odradek.server.controller.startup import (
     CorruptQuorumState,
     QuorumState,
     decode_quorum_state,

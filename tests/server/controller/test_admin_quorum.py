@@ -28,9 +28,17 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, FLUSHED_END, MetadataLost, QuorumLog
-from odradek.server.controller.opening import InvalidQuorum
-from odradek.server.controller.snapshots import QuorumVoters, list_snapshots, read_snapshot, write_image_snapshot
+from odradek.server.controller.metadata_log import (
+    DIRECTORY_NAME,
+    FLUSHED_END,
+    MetadataLost,
+    QuorumLog,
+    QuorumVoters,
+    list_snapshots,
+    read_snapshot,
+    write_image_snapshot,
+)
+from odradek.server.controller.startup import InvalidQuorum
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files.open_files import LogDirectoryFailure
 

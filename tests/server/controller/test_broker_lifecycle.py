@@ -15,6 +15,7 @@ from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, B
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import broker_lifecycle
 from odradek.server.controller.broker_lifecycle import (
     HEARTBEAT_VERSION,
@@ -28,7 +29,6 @@ from odradek.server.controller.broker_lifecycle import (
     RegistrationFailed,
 )
 from odradek.server.controller.registration import Registration
-from odradek.server.network.endpoint import Endpoint
 from odradek.server.partitions.partitions import CORDONED_KEY
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy

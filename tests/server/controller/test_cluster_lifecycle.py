@@ -23,8 +23,8 @@ from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.broker_lifecycle import LifecycleState
-from odradek.server.network.endpoint import Endpoint
 
 from tests.server.harness.remote_broker import RemoteBroker, first_node, until
 

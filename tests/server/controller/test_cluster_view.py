@@ -23,10 +23,10 @@ from odradek.protocol.internal.cluster_metadata import (
     UnregisterBrokerRecord,
 )
 from odradek.protocol.schema import Message
+from odradek.server.config.listeners import Endpoint as ClientEndpoint
 from odradek.server.controller import change_lines
 from odradek.server.controller.change_lines import log_changes
 from odradek.server.controller.cluster_view import ClusterView, Leader, Leaders, Node
-from odradek.server.network.endpoint import Endpoint as ClientEndpoint
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID
 

@@ -35,9 +35,8 @@ from odradek.server.controller.commits import (
     not_controller,
     replay_decision,
 )
-from odradek.server.controller.metadata_log import FLUSHED_END, NOWHERE, FlushedEnd, QuorumLog
-from odradek.server.controller.snapshots import SnapshotId
-from odradek.server.runtime.background import RETRY_MS
+from odradek.server.controller.metadata_log import FLUSHED_END, NOWHERE, FlushedEnd, QuorumLog, SnapshotId
+from odradek.server.runtime.subsystem import RETRY_MS
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

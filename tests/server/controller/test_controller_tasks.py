@@ -25,13 +25,13 @@ from odradek.replication.controller.maintenance import (
 )
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import auto_creation, producer_ids
 from odradek.server.controller.auto_creation import AutoCreation
-from odradek.server.controller.controller_registration import ControllerRegistrar
+from odradek.server.controller.broker_lifecycle import ControllerRegistrar
+from odradek.server.controller.broker_sessions import PeriodicTasks, TokenExpiry
 from odradek.server.controller.producer_ids import ProducerIds
 from odradek.server.controller.registration import Registration
-from odradek.server.controller.tasks import PeriodicTasks, TokenExpiry
-from odradek.server.network.endpoint import Endpoint
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy

@@ -17,7 +17,7 @@ from odradek.replication.controller.result import ControllerResult
 from odradek.server.access.authorization.requirements import on_cluster
 from odradek.server.controller import active_controller
 from odradek.server.controller.active_controller import ActiveController, decision_requirements
-from odradek.server.controller.snapshots import BatchTooLarge
+from odradek.server.controller.metadata_log import BatchTooLarge
 from odradek.server.network.api_endpoint import SMALL_RESERVE
 from odradek.storage.files.open_files import LogDirectoryFailure
 

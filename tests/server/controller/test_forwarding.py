@@ -14,9 +14,9 @@ from odradek.protocol.messages.update_features import UpdateFeaturesRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import channel
 from odradek.server.controller.channel import FORWARDING_TIMEOUT_MS, RETRY_BACKOFF_MS, Forwarding
-from odradek.server.network.endpoint import Endpoint
 from odradek.server.runtime.subsystem import Lazy
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

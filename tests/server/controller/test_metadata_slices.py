@@ -18,7 +18,7 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.endpoints import metadata
 from odradek.server.network import large_requests
-from odradek.server.runtime import sliced_work, turns
+from odradek.server.runtime import sliced_work
 
 from compat_tests.wire import WireClient
 from tests.server.harness.replicas import eventually
@@ -30,7 +30,7 @@ TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
 
 def slice_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_requests, "SLICE_S", 0.0)
-    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
     monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
 
 

@@ -12,17 +12,26 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, Topic
 from odradek.protocol.records.batch import iter_headers
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
-from odradek.server.controller.opening import (
+from odradek.server.controller.metadata_log import (
+    DIRECTORY_NAME,
+    MetadataLost,
+    QuorumLog,
+    QuorumVoters,
+    SnapshotId,
+    encode_snapshot,
+    write_snapshot_file,
+)
+from odradek.server.controller.startup import (
     InvalidQuorum,
+    QuorumState,
     _check_directory,
     _check_partitions,
     _configured,
     _open_quorum_log,
     open_log,
+    read_quorum_state,
+    write_quorum_state,
 )
-from odradek.server.controller.snapshots import QuorumVoters, SnapshotId, encode_snapshot, write_snapshot_file
-from odradek.server.controller.state_file import QuorumState, read_quorum_state, write_quorum_state
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory, ReplicaDirectory

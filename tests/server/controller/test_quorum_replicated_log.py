@@ -21,9 +21,8 @@ from odradek.replication.quorum.log import EpochEnd, SnapshotId
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import raft as quorum_replicated_log
 from odradek.server.controller.joining import voter_history
-from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_log import QuorumLog, QuorumVoters, encode_snapshot, write_image_snapshot
 from odradek.server.controller.raft import ReplicatedQuorumLog
-from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_image_snapshot
 
 from tests.harness.patches import patch_for_this_thread
 

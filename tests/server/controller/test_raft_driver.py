@@ -31,16 +31,14 @@ from odradek.replication.quorum.log import (
 from odradek.replication.quorum.roles import BrokenInvariant, Follower, Leader, Resigned, Unattached
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import raft as raft_module
-from odradek.server.controller.endpoints import QuorumSender, bootstrap_endpoints, static_voters
-from odradek.server.controller.joining import monotonic_clock
+from odradek.server.controller.joining import QuorumSender, bootstrap_endpoints, monotonic_clock, static_voters
 from odradek.server.controller.membership import KnownLeader, QuorumMembership
 from odradek.server.controller.membership import Leader as NotedLeader
 from odradek.server.controller.raft import QuorumRaft, reject_token
-from odradek.server.controller.state_file import read_quorum_state
-from odradek.server.network.endpoint import Endpoint
-from odradek.server.runtime.background import BackgroundTasks
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.controller.startup import read_quorum_state
+from odradek.server.runtime.subsystem import BackgroundTasks, Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

@@ -9,7 +9,7 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, Topic
 from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
 from odradek.protocol.records.errors import BatchError
-from odradek.server.controller.snapshots import (
+from odradek.server.controller.metadata_log import (
     QuorumVoters,
     check_snapshot,
     control_batches,

@@ -12,13 +12,11 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
 from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
 from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.server.controller import survey
-from odradek.server.controller.metadata_log import MetadataLost
-from odradek.server.controller.opening import _is_alone
-from odradek.server.controller.single_voter import leaving
-from odradek.server.controller.snapshots import QuorumVoters, encode_snapshot, write_snapshot_file
-from odradek.server.controller.startup import BOOTSTRAP_FILE, _begin_epoch, _update_voter, activation
-from odradek.server.network.endpoint import Endpoint
+from odradek.server.config.listeners import Endpoint
+from odradek.server.controller import repairing
+from odradek.server.controller.membership import leaving
+from odradek.server.controller.metadata_log import MetadataLost, QuorumVoters, encode_snapshot, write_snapshot_file
+from odradek.server.controller.startup import BOOTSTRAP_FILE, _begin_epoch, _is_alone, _update_voter, activation
 
 from tests.replication.controller_transcript import Transcript
 
@@ -153,7 +151,7 @@ def test_node_is_the_only_voter_by_its_configuration_and_what_its_log_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only such a node must not fetch its log again from others."""
-    monkeypatch.setattr(survey, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
+    monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
     values = {"controller.quorum.voters": configured.split(",") if configured else []}
     values["controller.quorum.bootstrap.servers"] = bootstrap
     config: Any = SimpleNamespace(is_controller=is_controller, node_id=0, get=values.__getitem__)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.uuids import ZERO_UUID
-from odradek.server.controller.state_file import (
+from odradek.server.controller.startup import (
     COPY_NAME,
-    FILE_NAME,
+    QUORUM_STATE,
     CorruptQuorumState,
     QuorumState,
     read_quorum_state,
@@ -34,7 +34,7 @@ def test_state_is_read_as_written(directory: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b"\0" * 40, None])
 def test_damaged_or_missing_file_is_replaced_by_its_copy(directory: Path, damage: bytes | None) -> None:
     """A voter that forgets its vote may vote twice in an epoch."""
-    path = directory / FILE_NAME
+    path = directory / QUORUM_STATE
     if damage is None:
         path.unlink()
     else:
@@ -49,16 +49,16 @@ def test_damaged_copy_does_not_count(directory: Path, at: int) -> None:
     content[at] ^= 1
     copy.write_bytes(content)
     assert read_quorum_state(directory) == STATE
-    (directory / FILE_NAME).write_bytes(b"{")
+    (directory / QUORUM_STATE).write_bytes(b"{")
     with pytest.raises(CorruptQuorumState):
         read_quorum_state(directory)
 
 
 def test_newer_of_file_and_copy_counts(directory: Path) -> None:
-    newest = (directory / FILE_NAME).read_bytes()
+    newest = (directory / QUORUM_STATE).read_bytes()
     write_quorum_state(directory, OLDER, 1, [1, 2, 3])
     assert read_quorum_state(directory) == OLDER
-    (directory / FILE_NAME).write_bytes(newest)
+    (directory / QUORUM_STATE).write_bytes(newest)
     assert read_quorum_state(directory) == STATE, "another program has written it since"
 
 

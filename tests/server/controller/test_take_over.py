@@ -11,13 +11,11 @@ from odradek.metadata.image import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
 from odradek.replication.controller.security.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import QuorumLog
-from odradek.server.controller.opening import InvalidQuorum, open_log
+from odradek.server.controller.metadata_log import RECORDS_PER_BATCH, QuorumLog, QuorumVoters, decode_batches
 from odradek.server.controller.registration import Registration
-from odradek.server.controller.snapshots import RECORDS_PER_BATCH, QuorumVoters, decode_batches
-from odradek.server.controller.startup import LeadershipStart, new_controller, take_over
-from odradek.server.network.endpoint import Endpoint
+from odradek.server.controller.startup import InvalidQuorum, LeadershipStart, new_controller, open_log, take_over
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory

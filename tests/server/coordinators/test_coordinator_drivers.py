@@ -18,8 +18,8 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.coordinators import coordinator_driver
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash
 from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.runtime.background import BackgroundTasks
-from odradek.server.runtime.internal_topics import GROUP_METADATA_TOPIC
+from odradek.server.runtime.metadata_cache import GROUP_METADATA_TOPIC
+from odradek.server.runtime.subsystem import BackgroundTasks
 
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

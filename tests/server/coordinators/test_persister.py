@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from odradek.protocol.messages import read_share_group_state as read
-from odradek.server.coordinators.persister import Persister
+from odradek.server.coordinators.share_state_driver import Persister
 
 
 class EveryShard:

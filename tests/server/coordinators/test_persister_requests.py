@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import read_share_group_state as read
-from odradek.server.coordinators.persister import (
+from odradek.server.coordinators.share_state_driver import (
     FIRST_BACKOFF_MS,
     MOST_TRIES,
     Persister,

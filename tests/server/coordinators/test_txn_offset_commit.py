@@ -16,8 +16,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from odradek.server.coordinators.transaction_driver import TransactionDriver
-from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
+from odradek.server.coordinators.transaction_driver import Membership, TransactionDriver, TransactionVerification
 from odradek.server.partitions.hosted_partition import HostedPartition, Marker
 
 from tests.server.harness.data_path import DataPath, wait_until

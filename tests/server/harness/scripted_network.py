@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
-from odradek.server.network.endpoint import Endpoint
+from odradek.server.config.listeners import Endpoint
 from odradek.server.runtime.subsystem import Lazy
 
 ELSEWHERE = Endpoint("PLAINTEXT", "other", 9092)

@@ -8,7 +8,7 @@ from odradek.protocol.apis import APIS
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.schema import Message
 from odradek.server.network.call import Call, Observer, Observers, Relay, Timing
-from odradek.server.network.route import Route
+from odradek.server.network.dispatch import Route
 
 HEARTBEAT = 12
 

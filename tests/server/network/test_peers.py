@@ -20,8 +20,8 @@ from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsReques
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.stopped_brokers import StoppedBrokers
-from odradek.server.network.endpoint import Endpoint
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy
 

@@ -23,16 +23,16 @@ import odradek
 import pytest
 from odradek.server.broker import BrokerServer
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller import opening
+from odradek.server.controller import startup
 from odradek.server.controller.driver import QuorumDriver
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.opening import InvalidQuorum
+from odradek.server.controller.startup import InvalidQuorum
 from odradek.server.controller.subsystem import ControllerSubsystem
-from odradek.server.network.listener_set import ListenerSet
+from odradek.server.network.listener import ListenerSet
 from odradek.server.network.subsystem import NetworkSubsystem
 from odradek.server.observability.http import MetricsServer
 from odradek.server.observability.subsystem import ObservabilitySubsystem
-from odradek.server.partitions.directories import open_directories
+from odradek.server.partitions.partitions import open_directories
 from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.thread_pools import ThreadPools
 
@@ -57,8 +57,8 @@ STEPS: tuple[Callable[..., Any], ...] = (
     ReplicasSubsystem.start,
     QuorumDriver.start,
     QuorumDriver._start_alone,
-    opening.open_log,
-    opening._load,
+    startup.open_log,
+    startup._load,
     open_directories,
 )
 #: In a cluster, the functions that a single node does not run.

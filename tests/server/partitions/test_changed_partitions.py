@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.partitions.roles import PartitionChanges, _Changed
-from odradek.server.partitions.topic_settings import Reconfiguration
+from odradek.server.partitions.roles import PartitionChanges, Reconfiguration, _Changed
 from odradek.storage.files.open_files import OpenFiles
 
 NODE = 1

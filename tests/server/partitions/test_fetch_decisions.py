@@ -23,8 +23,8 @@ from odradek.server.fetch.sessions import (
     is_large_fetch,
 )
 from odradek.server.partitions.hosted_partition import Marker
+from odradek.server.runtime.clock import BUCKET_MS
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.server.runtime.waiters import BUCKET_MS
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected
 
 from tests.server.harness import fetching

@@ -12,7 +12,7 @@ from odradek.server.fetch import fetch as fetch_module
 from odradek.server.fetch import large_fetch
 from odradek.server.fetch.fetch import MOST_INSPECTIONS
 from odradek.server.partitions import parked_fetch
-from odradek.server.runtime.waiters import BUCKET_MS
+from odradek.server.runtime.clock import BUCKET_MS
 from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import SegmentSuspected
 

@@ -317,7 +317,7 @@ def test_flush_messages_flushes_each_batch_before_the_response(start: Start) -> 
 def test_a_compacted_topic_keeps_the_last_of_each_key(
     start: Start, monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
-    from odradek.server.replicas import cleaner as compaction_jobs
+    from odradek.server.replicas import maintenance as compaction_jobs
 
     monkeypatch.setattr(compaction_jobs, "SMALL_JOB_BYTES", 0 if in_process else 1 << 30)
     path = start()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
-from odradek.server.partitions import creation as creation_module
-from odradek.server.partitions.creation import (
+from odradek.server.partitions import loading as creation_module
+from odradek.server.partitions.loading import (
     MOST_NAMED_RANGES,
     IsrRules,
     ReplicaCreation,
@@ -20,7 +20,7 @@ from odradek.server.partitions.creation import (
     rename_stray,
     report_opening,
 )
-from odradek.server.partitions.directories import open_directories
+from odradek.server.partitions.partitions import open_directories
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
 from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.identity import MetaProperties, read_topic_id, write_meta_properties, write_topic_id

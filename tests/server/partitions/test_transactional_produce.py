@@ -13,10 +13,11 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.coordinators.transaction_driver import (
     MOST_MARKERS,
+    Membership,
     TransactionDriver,
+    TransactionVerification,
     of_distinct_producers,
 )
-from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import Marker
 
 from tests.server.harness.data_path import DataPath, batch_of, values_of, wait_until

@@ -24,7 +24,7 @@ from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, Marker
 from odradek.server.produce.produce import ParkedProduce, ProducePath, add_leaders, end_unanswered, fill
 from odradek.server.produce.transactional_produce import TransactionalProduce
-from odradek.server.runtime.waiters import BUCKET_MS, Deadlines
+from odradek.server.runtime.clock import BUCKET_MS, Deadlines
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.server.replicas.cleaner import run_in_process
 from odradek.server.replicas.compaction_process import NICENESS
+from odradek.server.replicas.maintenance import run_in_process
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.compaction import EndlessJob, JobOnFullDisk
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 BROKER = """
 import asyncio, sys
 from pathlib import Path
-from odradek.server.replicas.cleaner import run_in_process
+from odradek.server.replicas.maintenance import run_in_process
 from tests.server.harness.compaction import EndlessJob
 asyncio.run(run_in_process(EndlessJob(Path(sys.argv[1]))))
 """
@@ -35,7 +35,7 @@ from pathlib import Path
 with Path(sys.argv[1]).open("a") as runs:
     runs.write("run ")
 import asyncio
-from odradek.server.replicas.cleaner import run_in_process
+from odradek.server.replicas.maintenance import run_in_process
 from tests.server.harness.compaction import JobOnFullDisk
 try:
     asyncio.run(run_in_process(JobOnFullDisk()))

@@ -25,7 +25,7 @@ from odradek.protocol.messages.list_offsets import (
 )
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.network.endpoint import Endpoint
+from odradek.server.config.listeners import Endpoint
 from odradek.server.replicas.fetcher import (
     _LAST_SESSION_EPOCH,
     FIRST_BACKOFF_MS,

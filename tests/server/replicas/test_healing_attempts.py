@@ -18,7 +18,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.protocol.records.errors import CorruptBatch
-from odradek.server.network.endpoint import Endpoint
+from odradek.server.config.listeners import Endpoint
 from odradek.server.replicas import healing
 from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer, NotThere, ReplicaReader
 from odradek.server.runtime.counters import DamageCounters

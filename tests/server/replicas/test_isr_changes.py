@@ -15,8 +15,8 @@ from odradek.protocol.messages.alter_partition import (
     TopicDataResponse,
 )
 from odradek.replication.isr import IsrProposal
-from odradek.server.replicas import isr_changes as alter_partition
-from odradek.server.replicas.isr_changes import IsrChanges
+from odradek.server.replicas import replication as alter_partition
+from odradek.server.replicas.replication import IsrChanges
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.subsystem import Lazy
 

@@ -35,8 +35,8 @@ from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 from odradek.server.controller import commits as snapshotting
-from odradek.server.controller import snapshots
-from odradek.server.controller.snapshots import (
+from odradek.server.controller import metadata_log
+from odradek.server.controller.metadata_log import (
     MAX_BATCH_BYTES,
     RECORDS_PER_BATCH,
     QuorumVoters,
@@ -45,11 +45,11 @@ from odradek.server.controller.snapshots import (
     read_snapshot,
     write_image_snapshot,
 )
-from odradek.server.coordinators.group_shard_driver import GroupShardDriver
+from odradek.server.coordinators.group_coordinator import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.replicas.maintenance import LogMaintenance
-from odradek.server.runtime.background import BackgroundTasks
 from odradek.server.runtime.sliced_work import run_to_completion
+from odradek.server.runtime.subsystem import BackgroundTasks
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.http import http, scrape
@@ -82,10 +82,10 @@ def test_snapshot_of_large_records_is_split_by_bytes(tmp_path: Path, made: list[
     image = delta.apply(9, 1, 5)
     snapshot = write_image_snapshot(tmp_path, image, QuorumVoters(), 5)
     path = tmp_path / snapshot.file_name
-    sizes = [len(batch) for batch in snapshots.iter_batches(path)]
+    sizes = [len(batch) for batch in metadata_log.iter_batches(path)]
     assert len(sizes) > 3 + 2
     assert max(sizes) <= MAX_BATCH_BYTES
-    headers = [header for batch in snapshots.iter_batches(path) for _, header in iter_headers(batch)]
+    headers = [header for batch in metadata_log.iter_batches(path) for _, header in iter_headers(batch)]
     assert [one.base_offset for one in headers[1:]] == [one.next_offset for one in headers[:-1]]
     loaded = run_to_completion(read_snapshot(path))
     assert list(image_records(loaded.delta.apply(9, 1, 5))) == list(image_records(image))

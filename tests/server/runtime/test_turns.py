@@ -15,9 +15,17 @@ import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.endpoints import metadata
 from odradek.server.observability.families import families
-from odradek.server.runtime import sliced_work, turns
-from odradek.server.runtime.sliced_work import LOG_INTERVAL_S, TURN_BUDGET_S, WARNED_TURN_S, TurnWatch
-from odradek.server.runtime.turns import WAITING, Task, Turns, Work
+from odradek.server.runtime import sliced_work
+from odradek.server.runtime.sliced_work import (
+    LOG_INTERVAL_S,
+    TURN_BUDGET_S,
+    WAITING,
+    WARNED_TURN_S,
+    Task,
+    Turns,
+    TurnWatch,
+    Work,
+)
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.data_path import wait_until
@@ -36,7 +44,7 @@ def made() -> Iterator[Turns]:
 
 
 async def test_pieces_of_work_take_turns_one_slice_at_a_time(made: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
     order: list[str] = []
     loop_turns: list[int] = []
 
