@@ -105,8 +105,7 @@ def _count(text: str) -> int:
 
 def run_start(options: argparse.Namespace) -> int:
     from ..storage.files.identity import InvalidMetaProperties
-    from ..storage.files.modes import make_folder
-    from ..storage.files.open_files import LogDirectoryFailure
+    from ..storage.files.open_files import LogDirectoryFailure, make_folder
     from .cluster_plan import CannotListen
     from .cluster_processes import ClusterFailed, watching
 

@@ -101,7 +101,7 @@ def _check(plan: Plan) -> None:
 
 
 def write_plan(directory: Path, plan: Plan) -> None:
-    from ..storage.files.modes import make_folder
+    from ..storage.files.open_files import make_folder
 
     make_folder(directory)
     written = directory / f"{PLAN_FILE}.tmp"
@@ -289,7 +289,7 @@ def write_properties(
     """`overrides`: the properties that all nodes have. Only the owner reads the files: they may hold passwords."""
     from ..server.access.provisioning import write_secret
     from ..server.config.properties import format_properties
-    from ..storage.files.modes import make_folder
+    from ..storage.files.open_files import make_folder
 
     for node in plan.nodes:
         make_folder(node_directory(directory, node))

@@ -2,6 +2,8 @@
 
 The connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of its own. Node and
 coordinator are looked up for each request that names one, so no old place is kept.
+
+Requests that may go to a second broker while the first has not answered.
 """
 
 from __future__ import annotations
@@ -18,9 +20,18 @@ from ..protocol.messages.api_versions import ApiVersionsRequest
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest
 from ..protocol.schema import Message
-from .any_broker import ANY_S, only_reads
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
 from .peers import LoginOf, Peers, TlsOf
+
+#: A request that any broker serves, and that only reads, goes to the next one after this time.
+ANY_S = 2.0
+_READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")
+
+
+def only_reads(request: object) -> bool:
+    """Whether a request, of odradek.protocol or kafka-python, changes nothing."""
+    return type(request).__name__.startswith(_READS)
+
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1

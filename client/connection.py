@@ -23,8 +23,7 @@ from .frames import correlation_id_of, request_frame, response_of, response_size
 
 if TYPE_CHECKING:
     from ..protocol.checksum import Buffer
-    from .login import PeerLogin
-    from .sasl import Login
+    from .sasl import Login, PeerLogin
 
 log = logging.getLogger("odradek.peers")
 
@@ -208,7 +207,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def log_in_as(self, login: Login | None, host: str) -> None:
         """Has the connection log in at that host before it is ready; called before it is made."""
         if login is not None:
-            from .login import PeerLogin  # which nodes without SASL do not need
+            from .sasl import PeerLogin  # which nodes without SASL do not need
 
             self._login = PeerLogin(
                 login, host, self._send_now, self._logged_in, self._login_failed, self._renew_session

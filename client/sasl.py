@@ -1,7 +1,13 @@
-"""The client's part of SASL: PLAIN, SCRAM and OAUTHBEARER. Kerberos is in `kerberos.py`."""
+"""The client's part of SASL: PLAIN, SCRAM and OAUTHBEARER. Kerberos is in `kerberos.py`.
+
+The login of this process on a connection that it has opened: SaslHandshake, then SaslAuthenticate until it is done.
+
+A session with an end (KIP-368) is renewed before it: the owner of the connection is called in time.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
@@ -19,6 +25,10 @@ from ..metadata.credentials import (
     salted_password,
     server_key,
 )
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ..protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ..protocol.schema import Message, ResponseCallback
 from .scram_messages import (
     InvalidScramMessage,
     ServerFirst,
@@ -27,6 +37,7 @@ from .scram_messages import (
     sasl_name,
     server_signature_of,
 )
+from .shown_text import shown_reason
 
 _NONCE_BYTES = 24
 _GS2_HEADER = b"n,,"
@@ -177,3 +188,96 @@ class OAuthClient:
 
 #: Mechanisms of PasswordLogin.
 PASSWORD_MECHANISMS = ("PLAIN", *BY_NAME)
+
+
+#: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
+RENEWED_AFTER = 0.85
+#: SaslHandshake: tokens follow in SaslAuthenticate.
+_HANDSHAKE_VERSION = 1
+
+
+#: Sends a request of a version, or of the highest that both sides have; the reply gets the response.
+SendSasl = Callable[[Message, ResponseCallback, int | None], None]
+
+
+class PeerLogin:
+    """The login of one connection. `done` is called after each success, `failed` with words for the log, `renew` when the
+    session is to be renewed.
+    """
+
+    def __init__(
+        self,
+        login: Login,
+        host: str,
+        send: SendSasl,
+        done: Callable[[], None],
+        failed: Callable[[str], None],
+        renew: Callable[[], None],
+    ) -> None:
+        self._login = login
+        self._host = host
+        self._send = send
+        self._done = done
+        self._failed = failed
+        self._renew = renew
+        self._client: SaslClient
+        self._timer: asyncio.TimerHandle | None = None
+        self._lifetime_ms = 0
+        self._is_stopped = False
+
+    def begin(self) -> None:
+        self._client = self._login.client(self._host)
+        self._send(SaslHandshakeRequest(mechanism=self._login.mechanism), self._handshaken, _HANDSHAKE_VERSION)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _handshaken(self, response: SaslHandshakeResponse | None) -> None:
+        if response is None:
+            self._failed("it does not support SaslHandshake")
+            return
+        if response.error_code != ErrorCode.NONE:
+            offered = ", ".join(name[:40] for name in response.mechanisms[:10])
+            self._failed(f"it does not offer {self._login.mechanism}, but {shown_reason(offered)}")
+            return
+        self._make_token(self._client.first)
+
+    def _make_token(self, make: Callable[[], bytes | None]) -> None:
+        """Makes the next token and sends it; on a thread where making it may wait."""
+        if not self._login.may_wait:
+            self._send_token(make)
+            return
+        made = asyncio.get_running_loop().run_in_executor(None, make)
+        made.add_done_callback(self._was_made)
+
+    def _was_made(self, made: asyncio.Future[bytes | None]) -> None:
+        if not self._is_stopped and not made.cancelled():
+            self._send_token(made.result)
+
+    def _send_token(self, made: Callable[[], bytes | None]) -> None:
+        try:
+            token = made()
+        except AuthenticationFailed as failed:
+            self._failed(failed.reason)
+            return
+        if token is not None:
+            self._send(SaslAuthenticateRequest(auth_bytes=token), self._answered, None)
+            return
+        if self._lifetime_ms > 0:
+            after_s = self._lifetime_ms / 1000 * RENEWED_AFTER
+            self._timer = asyncio.get_running_loop().call_later(after_s, self._renew)
+        self._done()
+
+    def _answered(self, response: SaslAuthenticateResponse | None) -> None:
+        if response is None:
+            self._failed("it does not support SaslAuthenticate")
+            return
+        if response.error_code != ErrorCode.NONE:
+            words = shown_reason(response.error_message or ErrorCode(response.error_code).name)
+            self._failed(f"it rejected the login of {self._login.username}: {words}")
+            return
+        self._lifetime_ms = response.session_lifetime_ms
+        challenge = bytes(response.auth_bytes)
+        self._make_token(lambda: self._client.answer(challenge))

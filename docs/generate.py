@@ -25,7 +25,7 @@ from odradek.cli.main import parser
 from odradek.metadata.configs import ConfigKey, ResourceType, to_text
 from odradek.metadata.configs.describe import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
-from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
 from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.inspection.groups import GroupView

@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 from construct import ConstructError
 
-from .lower_decode import lower_decoder, lower_stepwise_decoder
-from .lower_encode import lower_encoder, lower_joined_encoder, lower_stepwise_encoder
-from .primitives import Sequence, Structure
+from .lowering import lower_decoder, lower_encoder, lower_joined_encoder, lower_stepwise_decoder, lower_stepwise_encoder
+from .primitives import Sequence, Structure, construct_tree, remembered
 from .schema import Message
-from .tree import construct_tree, remembered
 from .varint import Buffer
 
 M = TypeVar("M", bound=Message)

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from time import perf_counter, time
 from typing import TYPE_CHECKING
 
+from ..metadata.delta import MetadataDelta, unsupported
 from ..metadata.image import EMPTY_IMAGE
-from ..metadata.unsupported import unsupported
 from ..version import __version__
 from .access.subsystem import AccessSubsystem
 from .controller.change_lines import log_changes
@@ -42,7 +42,6 @@ from .share.subsystem import ShareSubsystem
 from .telemetry.subsystem import TelemetrySubsystem, is_on
 
 if TYPE_CHECKING:
-    from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
     from ..storage.directory import LogDirectory
     from .config.broker_config import BrokerConfig

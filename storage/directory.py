@@ -25,36 +25,36 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .files.checkpoints import (
+    CLEAN_REPLICAS_FILE,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    QUIET_NS,
     RECOVERY_POINTS,
+    CleanReplica,
     FoundOffsets,
     TopicPartition,
-    find_offsets,
-)
-from .files.clean_replicas import (
-    CLEAN_REPLICAS_FILE,
-    QUIET_NS,
-    CleanReplica,
     add_clean_replicas,
     compact_clean_replicas,
+    find_offsets,
     folder_time,
     read_clean_replicas,
     write_clean_replicas,
 )
-from .files.directory_lock import lock
+from .files.directory_lock import USE_FILE, lock, read_use_mark, write_use_mark
 from .files.identity import MetaProperties, read_meta_properties
-from .files.modes import make_folder, restrict, restrict_files, restrict_folder
 from .files.open_files import (
     OPEN_FILES,
     LogDirectoryFailure,
     OpenFiles,
+    make_folder,
     read_if_exists,
+    restrict,
+    restrict_files,
+    restrict_folder,
     set_aside,
     unlink_if_exists,
     write_atomically,
 )
-from .files.use_mark import USE_FILE, read_use_mark, write_use_mark
 from .log.config import PROVEN, UNPROVEN, Claim, LogConfig
 from .log.log import Log
 

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..storage.files.modes import make_folder
+from ..storage.files.open_files import make_folder
 
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun

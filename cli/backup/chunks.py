@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 
 from ...protocol.records.batch import check_crc, iter_headers
-from ...protocol.records.compression_type import Compression
+from ...protocol.records.compression import Compression
 from ...protocol.records.errors import BatchError
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ..client.errors import CommandError

@@ -21,7 +21,7 @@ from ...protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from ...protocol.records.compression_type import Compression
+from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record, encode_batch
 from ..client.admin_calls import api_error, check, described_topics
 from ..client.errors import CommandError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafka.errors import KafkaTimeoutError
 from kafka.net.manager import KafkaConnectionManager
 
-from ...client.any_broker import ANY_S, only_reads
+from ...client.cluster import ANY_S, only_reads
 
 if TYPE_CHECKING:
     from kafka.cluster import BrokerMetadata

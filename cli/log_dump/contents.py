@@ -8,7 +8,7 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ...coordinator.common.record_frames import UnknownRecord
+from ...coordinator.common.result import UnknownRecord
 from ...protocol.codec import MalformedMessage
 from ...protocol.records.control import decode_control
 from ...protocol.records.errors import InvalidBatch

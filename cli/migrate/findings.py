@@ -81,7 +81,7 @@ def _quorum(found: Survey) -> Finding:
 
 
 def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Finding]:
-    from ...metadata.configs.tables import BROKER
+    from ...metadata.configs.resources import BROKER
 
     if configs.get(_TIERED_SYSTEM) == "true" and configs.get(_TIERED_STORE) not in STORES:
         words = f"{_TIERED_SYSTEM}=true: Odradek does not load {configs.get(_TIERED_STORE)}"
@@ -112,7 +112,7 @@ def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Fin
 
 
 def _is_class(name: str) -> bool:
-    from ...metadata.configs.tables import BROKER
+    from ...metadata.configs.resources import BROKER
 
     key = BROKER.get(name)
     if name in (_AUTHORIZER, "metric.reporters"):

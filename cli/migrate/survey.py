@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...metadata.unsupported import TIERED_TOPIC_KEY
+from ...metadata.delta import TIERED_TOPIC_KEY
 from ..client.admin_calls import config_values, described_topics
 from ..client.wire_requests import ask
 

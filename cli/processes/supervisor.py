@@ -286,7 +286,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs `odradek start --processes`."""
     from ...metadata.configs import InvalidConfig
     from ...storage.files.identity import InvalidMetaProperties
-    from ...storage.files.modes import make_folder
+    from ...storage.files.open_files import make_folder
 
     try:
         service = service_of(properties_of(options), options.processes)

@@ -12,7 +12,7 @@ from importlib import import_module
 from ...protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
 from ...protocol.internal.silent_member_records import SilentMembersKey
 from ...protocol.schema import Message
-from ..common.record_frames import prefix
+from ..common.result import prefix
 from . import silence
 from .base.kind import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC

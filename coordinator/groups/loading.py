@@ -28,8 +28,7 @@ from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record, decode_batch
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of
-from ..common.result import GroupsConfig
+from ..common.result import GroupsConfig, UnknownRecord, decode_key, decode_value, encode_framed, number_of
 from ..common.result import Record as CoordinatorRecord
 from .base.offsets import NO_PRODUCER_ID
 from .kinds import KINDS

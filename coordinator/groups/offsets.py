@@ -39,10 +39,9 @@ from ...protocol.messages.txn_offset_commit import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..common.result import GroupRequest
-from .base.group import Group
 from .base.kind import OffsetRules
 from .base.offsets import CommittedOffset, OffsetStore, Partitions
-from .base.state import ShardState
+from .base.state import Group, ShardState
 
 # Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
 #

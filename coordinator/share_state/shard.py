@@ -8,25 +8,408 @@
     shard.deadline(), expire(now)     the next deadline, and the handling of expired timers
 
 As for groups, a shard is dropped and reloaded if its records cannot be appended or its leadership ends.
+
+The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
+
+A request here is for one share partition. The caller splits requests for several, since each may be in another
+shard.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Union
 
 from ...metadata.image import MetadataImage
 from ...protocol.codec import MalformedMessage
+from ...protocol.error_responses import error_response_to
+from ...protocol.errors import ErrorCode
+from ...protocol.messages import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
+from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.record_frames import UnknownRecord
-from ..common.result import GroupRequest, Output, Record
+from ..common.result import GroupRequest, Output, Record, UnknownRecord
 from ..common.timers import Timer
-from . import operations
-from .state import PersisterConfig, PersisterState, decode_record
+from .state import (
+    UNINITIALIZED_OFFSET,
+    PersisterConfig,
+    PersisterState,
+    ShareKey,
+    ShareState,
+    StateBatch,
+    combine,
+    decode_record,
+    update_record,
+)
+
+# Validation of share state requests: each check with its error code and message, in Kafka's order.
+
+
+NO_EPOCH = -1
+
+
+class ValidationError(NamedTuple):
+    error: ErrorCode
+    message: str
+
+
+class Asked(NamedTuple):
+    """A request for one share partition. `leader_epoch` and `state_epoch` are NO_EPOCH if the request has none."""
+
+    key: ShareKey
+    known: ShareState | None
+    leader_epoch: int = NO_EPOCH
+    state_epoch: int = NO_EPOCH
+    batches: tuple[StateBatch, ...] = ()
+
+
+Check = Callable[[PersisterState, Asked], ValidationError | None]
+
+
+def partition_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.key.partition < 0:
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+    return None
+
+
+def leader_epoch_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.leader_epoch < 0:
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
+    return None
+
+
+def state_epoch_is_not_negative(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.state_epoch < 0:
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
+    return None
+
+
+def is_initialized_for_read(state: PersisterState, asked: Asked) -> ValidationError | None:
+    return _is_initialized(asked, "Read")
+
+
+def is_initialized_for_write(state: PersisterState, asked: Asked) -> ValidationError | None:
+    return _is_initialized(asked, "Write")
+
+
+def _is_initialized(asked: Asked, what: str) -> ValidationError | None:
+    if asked.known is None:
+        words = f"{what} operation on uninitialized share partition not allowed."
+        return ValidationError(ErrorCode.INVALID_REQUEST, words)
+    return None
+
+
+def leader_epoch_is_current(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.known is not None and asked.known.fencing_leader_epoch > asked.leader_epoch:
+        words = "The leader epoch in the request is older than the epoch on the broker."
+        return ValidationError(ErrorCode.FENCED_LEADER_EPOCH, words)
+    return None
+
+
+def state_epoch_is_current(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if asked.known is not None and asked.known.state_epoch > asked.state_epoch:
+        words = "The coordinator rejected the request because the state epoch did not match."
+        return ValidationError(ErrorCode.FENCED_STATE_EPOCH, words)
+    return None
+
+
+def partition_exists(state: PersisterState, asked: Asked) -> ValidationError | None:
+    topic = state.image.topic_by_id(asked.key.topic_id)
+    if topic is None or asked.key.partition >= len(topic.partitions):
+        return ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    return None
+
+
+def batches_are_ranges(state: PersisterState, asked: Asked) -> ValidationError | None:
+    if any(batch.first < 0 or batch.last < batch.first for batch in asked.batches):
+        return ValidationError(ErrorCode.INVALID_REQUEST, "The offsets of a state batch are not a range.")
+    return None
+
+
+READ: tuple[Check, ...] = (
+    partition_is_not_negative,
+    leader_epoch_is_not_negative,
+    is_initialized_for_read,
+    leader_epoch_is_current,
+    partition_exists,
+)
+WRITE: tuple[Check, ...] = (
+    partition_is_not_negative,
+    leader_epoch_is_not_negative,
+    state_epoch_is_not_negative,
+    is_initialized_for_write,
+    leader_epoch_is_current,
+    state_epoch_is_current,
+    partition_exists,
+    batches_are_ranges,
+)
+INITIALIZE: tuple[Check, ...] = (
+    partition_is_not_negative,
+    state_epoch_is_not_negative,
+    state_epoch_is_current,
+    partition_exists,
+)
+SUMMARY: tuple[Check, ...] = (partition_is_not_negative, partition_exists)
+DELETE: tuple[Check, ...] = SUMMARY
+
+
+def validate(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> ValidationError | None:
+    for check in checks:
+        validation_error = check(state, asked)
+        if validation_error is not None:
+            return validation_error
+    return None
+
+
+# The responses of the persister's requests, which all have the same form: topics and their partitions.
+
+
+#: A structure of the messages of one API. Its fields depend on the API.
+Structure = Callable[..., Any]
+ShareStateRequest = Union[
+    delete_share_group_state.DeleteShareGroupStateRequest,
+    initialize_share_group_state.InitializeShareGroupStateRequest,
+    read_share_group_state.ReadShareGroupStateRequest,
+    read_share_group_state_summary.ReadShareGroupStateSummaryRequest,
+    write_share_group_state.WriteShareGroupStateRequest,
+]
+ShareStateResponse = Union[
+    delete_share_group_state.DeleteShareGroupStateResponse,
+    initialize_share_group_state.InitializeShareGroupStateResponse,
+    read_share_group_state.ReadShareGroupStateResponse,
+    read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
+    write_share_group_state.WriteShareGroupStateResponse,
+]
+
+
+class Form(NamedTuple):
+    topic: Structure
+    partition: Structure
+    response: Structure
+    result: Structure
+    partition_result: Structure
+
+
+FORMS: dict[type[Message], Form] = {
+    initialize_share_group_state.InitializeShareGroupStateRequest: Form(
+        initialize_share_group_state.InitializeStateData,
+        initialize_share_group_state.PartitionData,
+        initialize_share_group_state.InitializeShareGroupStateResponse,
+        initialize_share_group_state.InitializeStateResult,
+        initialize_share_group_state.PartitionResult,
+    ),
+    read_share_group_state.ReadShareGroupStateRequest: Form(
+        read_share_group_state.ReadStateData,
+        read_share_group_state.PartitionData,
+        read_share_group_state.ReadShareGroupStateResponse,
+        read_share_group_state.ReadStateResult,
+        read_share_group_state.PartitionResult,
+    ),
+    write_share_group_state.WriteShareGroupStateRequest: Form(
+        write_share_group_state.WriteStateData,
+        write_share_group_state.PartitionData,
+        write_share_group_state.WriteShareGroupStateResponse,
+        write_share_group_state.WriteStateResult,
+        write_share_group_state.PartitionResult,
+    ),
+    read_share_group_state_summary.ReadShareGroupStateSummaryRequest: Form(
+        read_share_group_state_summary.ReadStateSummaryData,
+        read_share_group_state_summary.PartitionData,
+        read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
+        read_share_group_state_summary.ReadStateSummaryResult,
+        read_share_group_state_summary.PartitionResult,
+    ),
+    delete_share_group_state.DeleteShareGroupStateRequest: Form(
+        delete_share_group_state.DeleteStateData,
+        delete_share_group_state.PartitionData,
+        delete_share_group_state.DeleteShareGroupStateResponse,
+        delete_share_group_state.DeleteStateResult,
+        delete_share_group_state.PartitionResult,
+    ),
+}
+
+
+def only_partition(request: ShareStateRequest) -> tuple[bytes, Any]:
+    """Returns the topic id and the partition data of a request for one partition."""
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    return topic.topic_id, partition
+
+
+def respond(request: Message, topic_id: bytes, index: int, answer: Message | ValidationError) -> Message:
+    form = FORMS[type(request)]
+    if isinstance(answer, ValidationError):
+        answer = form.partition_result(partition=index, error_code=answer.error, error_message=answer.message)
+    made: Message = form.response(results=[form.result(topic_id=topic_id, partitions=[answer])])
+    return made
+
+
+def error_response(request: Message, version: int, error: ErrorCode) -> Message:
+    """Returns the error response to a request that no shard of this broker can handle."""
+    return error_response_to(request, version, error, MESSAGES.get(error, error.name))
+
+
+MESSAGES = {
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+}
+
+
+Operation = Callable[[PersisterState, ShareKey, Any, int], Message | ValidationError]
+
+
+def handle(state: PersisterState, message: GroupRequest, now: int) -> None:
+    request: Any = message.request
+    topic_id, partition = only_partition(request)
+    key = ShareKey(request.group_id, topic_id, partition.partition)
+    answer = OPERATIONS[type(request)](state, key, partition, now)
+    state.reply(message, respond(request, topic_id, partition.partition, answer))
+
+
+def _initialize(
+    state: PersisterState, key: ShareKey, partition: initialize_share_group_state.PartitionData, now: int
+) -> Message | ValidationError:
+    known = state.partitions.get(key)
+    validation_error = validate(INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
+    if validation_error is not None:
+        return validation_error
+    snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
+    complete_count = -1 if partition.start_offset == UNINITIALIZED_OFFSET else 0
+    state.write_snapshot(
+        key,
+        ShareState(snapshot_epoch, partition.state_epoch, 0, partition.start_offset, complete_count, (), now, now),
+    )
+    return initialize_share_group_state.PartitionResult(partition=key.partition)
+
+
+def _read(
+    state: PersisterState, key: ShareKey, partition: read_share_group_state.PartitionData, now: int
+) -> Message | ValidationError:
+    """Reads the state and writes the reader's leader epoch, which fences earlier leaders from now on."""
+    known = state.partitions.get(key)
+    validation_error = validate(READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
+    if validation_error is not None:
+        return validation_error
+    assert known is not None
+    if partition.leader_epoch != known.fencing_leader_epoch:
+        _write_change(
+            state, key, known, now, partition.leader_epoch, known.start_offset, known.delivery_complete_count, ()
+        )
+    return read_share_group_state.PartitionResult(
+        partition=key.partition,
+        state_epoch=known.state_epoch,
+        start_offset=known.start_offset,
+        state_batches=[read_share_group_state.StateBatch(*batch) for batch in known.batches],
+    )
+
+
+def _write(
+    state: PersisterState, key: ShareKey, partition: write_share_group_state.PartitionData, now: int
+) -> Message | ValidationError:
+    known = state.partitions.get(key)
+    batches = tuple(
+        StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
+    )
+    asked = Asked(key, known, partition.leader_epoch, partition.state_epoch, batches)
+    validation_error = validate(WRITE, state, asked)
+    if validation_error is not None:
+        return validation_error
+    assert known is not None
+    _write_change(state, key, known, now, NO_EPOCH, partition.start_offset, partition.delivery_complete_count, batches)
+    return write_share_group_state.PartitionResult(partition=key.partition)
+
+
+def _write_change(
+    state: PersisterState,
+    key: ShareKey,
+    known: ShareState,
+    now: int,
+    leader_epoch: int,
+    start_offset: int,
+    complete_count: int,
+    batches: tuple[StateBatch, ...],
+) -> None:
+    """Writes an update, or a snapshot after enough updates.
+
+    The start offset never moves back: a lower one in a request is outdated, and the known one is kept.
+    """
+    leader_epoch = known.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
+    if start_offset == known.start_offset:
+        complete_count = max(complete_count, known.delivery_complete_count)
+    elif start_offset < known.start_offset:
+        start_offset, complete_count = known.start_offset, known.delivery_complete_count
+    if known.update_count < state.config.updates_per_snapshot:
+        update = update_record(known, leader_epoch, start_offset, complete_count, combine(batches, start_offset))
+        state.write_update(key, update)
+        return
+    state.write_snapshot(
+        key,
+        replace(
+            known,
+            snapshot_epoch=known.snapshot_epoch + 1,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=complete_count,
+            batches=combine((*known.batches, *batches), start_offset),
+            create_timestamp_ms=now,
+            write_timestamp_ms=now,
+        ),
+    )
+
+
+def _summary(
+    state: PersisterState, key: ShareKey, partition: read_share_group_state_summary.PartitionData, now: int
+) -> Message | ValidationError:
+    known = state.partitions.get(key)
+    validation_error = validate(SUMMARY, state, Asked(key, known))
+    if validation_error is not None:
+        return validation_error
+    if known is None:
+        return read_share_group_state_summary.PartitionResult(
+            partition=key.partition,
+            start_offset=UNINITIALIZED_OFFSET,
+            delivery_complete_count=-1,
+        )
+    return read_share_group_state_summary.PartitionResult(
+        partition=key.partition,
+        state_epoch=known.state_epoch,
+        leader_epoch=known.leader_epoch,
+        start_offset=known.start_offset,
+        delivery_complete_count=known.delivery_complete_count,
+    )
+
+
+def _delete(
+    state: PersisterState, key: ShareKey, partition: delete_share_group_state.PartitionData, now: int
+) -> Message | ValidationError:
+    known = state.partitions.get(key)
+    validation_error = validate(DELETE, state, Asked(key, known))
+    if validation_error is not None:
+        return validation_error
+    if known is not None:
+        state.write_tombstone(key)
+    return delete_share_group_state.PartitionResult(partition=key.partition)
+
+
+OPERATIONS: dict[type[Message], Operation] = {
+    initialize_share_group_state.InitializeShareGroupStateRequest: _initialize,
+    read_share_group_state.ReadShareGroupStateRequest: _read,
+    write_share_group_state.WriteShareGroupStateRequest: _write,
+    read_share_group_state_summary.ReadShareGroupStateSummaryRequest: _summary,
+    delete_share_group_state.DeleteShareGroupStateRequest: _delete,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +440,7 @@ class PersisterShard:
         if isinstance(message, TopicsChanged):
             self._topics_changed(message)
         else:
-            operations.handle(self.state, message, now)
+            handle(self.state, message, now)
 
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()

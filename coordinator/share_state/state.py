@@ -22,8 +22,17 @@ from ...protocol.internal.share_group_state import (
 )
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
-from ..common.result import GroupRequest, Record, Reply
+from ..common.result import (
+    GroupRequest,
+    Record,
+    Reply,
+    UnknownRecord,
+    decode_key,
+    decode_value,
+    encode_framed,
+    number_of,
+    prefix,
+)
 from ..common.timers import Timers
 
 # Combination of state batches that were written one after the other, into one list without overlaps.

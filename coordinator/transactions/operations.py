@@ -33,20 +33,8 @@ from ...protocol.messages.list_transactions import ListTransactionsRequest, List
 from ...protocol.messages.list_transactions import TransactionState as Listed
 from ..common.patterns import InvalidRegularExpression, compiled
 from ..common.timers import NEVER, Timer
-from .state import (
-    BATCHED_VERSION,
-    MarkersWritten,
-    NeedProducerId,
-    ProducerIdTaken,
-    SendMarkers,
-    TransactionRequest,
-    TransactionsState,
-    as_known,
-    error_response,
-    result,
-    results_by_topic,
-)
 from .transaction import (
+    BATCHED_VERSION,
     EPOCH_BUMP_VERSION,
     MAX_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -54,10 +42,20 @@ from .transaction import (
     NO_TIMESTAMP,
     NOT_IN_TRANSACTION,
     PREPARED,
+    MarkersWritten,
+    NeedProducerId,
+    ProducerIdTaken,
+    SendMarkers,
     State,
     Transaction,
+    TransactionRequest,
+    TransactionsState,
+    as_known,
     by_topic,
+    error_response,
     is_exhausted,
+    result,
+    results_by_topic,
 )
 
 

@@ -27,8 +27,7 @@ from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.record_frames import UnknownRecord
-from ..common.result import Record
+from ..common.result import Record, UnknownRecord
 from .operations import (
     Maintenance,
     abort_with_id,
@@ -43,7 +42,8 @@ from .operations import (
     markers_written,
     send_markers,
 )
-from .state import (
+from .transaction import (
+    PREPARED,
     MarkersWritten,
     Output,
     ProducerIdTaken,
@@ -51,8 +51,8 @@ from .state import (
     TransactionRequest,
     TransactionsConfig,
     TransactionsState,
+    decode_record,
 )
-from .transaction import PREPARED, decode_record
 
 Operation = Callable[[TransactionsState, TransactionRequest, int], None]
 

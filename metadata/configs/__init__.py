@@ -7,18 +7,20 @@ broker's layers. All of it is pure: it takes texts and typed values, and returns
 
 from __future__ import annotations
 
-from .broker_rules import (
+from .broker_values import BrokerValues, broker_key, is_removed, suggestion, synonyms, topic_default, topic_defaults
+from .key import ConfigKey, ConfigType, InvalidConfig, Password, ResourceType, Scope, Value, to_text
+from .resources import definition
+from .rules import (
     connection_overrides,
+    lenient_topic_values,
     usable_dynamic_configs,
     validate_broker_change,
     validate_broker_configs,
+    validate_client_metrics_configs,
     validate_dynamic_names,
+    validate_group_configs,
+    validate_topic_configs,
 )
-from .broker_values import BrokerValues, broker_key, is_removed, suggestion, synonyms, topic_default, topic_defaults
-from .key import ConfigKey, ResourceType, Scope
-from .rules import lenient_topic_values, validate_client_metrics_configs, validate_group_configs, validate_topic_configs
-from .tables import definition
-from .values import ConfigType, InvalidConfig, Password, Value, to_text
 
 __all__ = [
     "BrokerValues",

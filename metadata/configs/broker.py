@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-from .checks import (
-    at_least,
-    between,
-    gzip_level,
-    list_of,
-    non_empty,
-    non_null,
-    one_of,
-    one_of_ignoring_case,
-    quorum_bootstrap_servers,
-    quorum_voters,
-)
 from .key import (
     BETWEEN_BROKERS,
     BOOLEAN,
@@ -58,7 +46,17 @@ from .key import (
     UNLIMITED,
     WAITING,
     WITH_RECOVERY_POINTS,
+    at_least,
+    between,
+    gzip_level,
     key,
+    list_of,
+    non_empty,
+    non_null,
+    one_of,
+    one_of_ignoring_case,
+    quorum_bootstrap_servers,
+    quorum_voters,
 )
 
 GROUPS_KEYS = (

@@ -12,9 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .key import ConfigKey
-from .tables import BROKER, OWN, TOPIC
-from .values import InvalidConfig, Value
+from .key import ConfigKey, InvalidConfig, Value
+from .resources import BROKER, OWN, TOPIC
 
 Texts = Mapping[str, str]
 

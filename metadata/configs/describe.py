@@ -13,9 +13,8 @@ from functools import lru_cache
 
 from ...protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from .broker_values import BrokerValues, broker_key, synonyms, topic_defaults
-from .key import ConfigKey, ResourceType, Scope
-from .tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC, definition
-from .values import ConfigType, InvalidConfig, Value, to_text
+from .key import ConfigKey, ConfigType, InvalidConfig, ResourceType, Scope, Value, to_text
+from .resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC, definition
 
 # Descriptions of keys, for DescribeConfigs with documentation. The texts are loaded on first use.
 

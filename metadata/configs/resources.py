@@ -1,19 +1,47 @@
-"""Configs of a topic. `broker` is the broker's key for the default."""
+"""Configs of a topic. `broker` is the broker's key for the default.
+
+The combined tables: every key of Kafka 4.4, by type of resource.
+"""
 
 from __future__ import annotations
 
-from .checks import (
+from collections.abc import Mapping
+
+from .broker import (
+    GROUPS_KEYS,
+    LOG_KEYS,
+    NETWORK_KEYS,
+    NODE_KEYS,
+    OPERATIONS_KEYS,
+    REMOTE_KEYS,
+    REPLICATION_KEYS,
+    SECURITY_KEYS,
+    SHARE_KEYS,
+    STREAMS_KEYS,
+    TRANSACTIONS_KEYS,
+)
+from .key import (
+    BOOLEAN,
+    DOUBLE,
+    FOREVER,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    ConfigKey,
+    ResourceType,
     at_least,
     between,
     gzip_level,
+    key,
     list_of,
     non_empty,
     one_of,
     port,
     share_auto_offset_reset,
+    table,
     throttled_replicas,
 )
-from .key import BOOLEAN, DOUBLE, FOREVER, INT, LIST, LONG, STRING, key
 
 TOPIC_KEYS = (
     key("cleanup.policy", LIST, ("delete",), list_of("compact", "delete"), broker="log.cleanup.policy"),
@@ -168,3 +196,34 @@ OWN_KEYS = (
     key("odradek.telemetry.otlp.endpoint", STRING, None),
     key("odradek.scrub.interval.ms", LONG, 7 * 24 * 3_600_000, at_least(1)),
 )
+
+
+BROKER = table(
+    GROUPS_KEYS,
+    LOG_KEYS,
+    NETWORK_KEYS,
+    NODE_KEYS,
+    OPERATIONS_KEYS,
+    REMOTE_KEYS,
+    REPLICATION_KEYS,
+    SECURITY_KEYS,
+    SHARE_KEYS,
+    STREAMS_KEYS,
+    TRANSACTIONS_KEYS,
+)
+TOPIC = table(TOPIC_KEYS)
+GROUP = table(GROUP_KEYS)
+CLIENT_METRICS = table(CLIENT_METRICS_KEYS)
+OWN = table(OWN_KEYS)
+
+_BY_TYPE = {
+    ResourceType.BROKER: BROKER,
+    ResourceType.TOPIC: TOPIC,
+    ResourceType.GROUP: GROUP,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS,
+}
+
+
+def definition(resource_type: int) -> Mapping[str, ConfigKey]:
+    """Returns the keys of a type of resource by name, ordered by name; empty for a type without a table."""
+    return _BY_TYPE.get(ResourceType(resource_type), {}) if resource_type in _BY_TYPE else {}

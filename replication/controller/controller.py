@@ -3,6 +3,11 @@
 `handle` changes nothing. It returns records and a response. The driver of the controller appends the records to the
 metadata log and replays them here at once, so that the next decision sees them. It sends the response to the client
 after the records are committed and published. When leadership is lost, the controller is discarded.
+
+Records that a controller writes first when it becomes active.
+
+A new cluster gets the features it was formatted with in one transaction (KIP-868), so a crash cannot split them. A
+transaction that the previous controller left open is aborted.
 """
 
 from __future__ import annotations
@@ -12,13 +17,47 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...metadata.image import MetadataImage
+from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
+from ...metadata.image import METADATA_VERSION, MetadataImage
 from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
 from ...protocol.schema import Message
-from .bootstrap import activation_records
+from .partition_change import min_isr_records
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from .security.policies import Policies
 from .state import ANONYMOUS, BrokerSessions, Caller, ControllerState, Elections, MutationQuota, RandomSource
+
+
+def activation_records(
+    state: ControllerState, bootstrap: Sequence[Message], transaction_open: bool
+) -> Sequence[Message]:
+    """Returns the first records. `bootstrap`: the records the directory was formatted with.
+
+    `transaction_open`: the log ends inside a transaction.
+    """
+    records: list[Message] = [AbortTransactionRecord(reason="Controller failover")] if transaction_open else []
+    if METADATA_VERSION not in state.image.features.finalized:
+        elr = min_isr_records(state) if any(map(_enables_elr, bootstrap)) else []
+        return [
+            *records,
+            BeginTransactionRecord(name="Bootstrap records"),
+            *bootstrap,
+            *elr,
+            EndTransactionRecord(),
+        ]
+    return records + (min_isr_records(state) if state.elr_enabled else [])
+
+
+def _enables_elr(record: Message) -> bool:
+    if not isinstance(record, FeatureLevelRecord):
+        return False
+    return record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0
+
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
@@ -30,27 +69,27 @@ DECISIONS = {
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
     "AlterPartition": ("alter_partition", "alter_partition"),
-    "AlterUserScramCredentials": ("security.scram_credentials", "alter_user_scram_credentials"),
+    "AlterUserScramCredentials": ("security.credentials", "alter_user_scram_credentials"),
     "AssignReplicasToDirs": ("alter_partition", "assign_replicas_to_directories"),
     "BalanceLeaders": ("maintenance", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
     "CreateAcls": ("security.acls", "create_acls"),
-    "CreateDelegationToken": ("security.delegation_tokens", "create_delegation_token"),
+    "CreateDelegationToken": ("security.credentials", "create_delegation_token"),
     "CreatePartitions": ("partitions", "create_partitions"),
     "CreateTopics": ("topics", "create_topics"),
     "DeleteAcls": ("security.acls", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
-    "ElectLeaders": ("elections", "elect_leaders"),
+    "ElectLeaders": ("reassignments", "elect_leaders"),
     "ElectUncleanLeaders": ("maintenance", "elect_unclean_leaders"),
-    "ExpireDelegationToken": ("security.delegation_tokens", "expire_delegation_token"),
+    "ExpireDelegationToken": ("security.credentials", "expire_delegation_token"),
     "FenceBroker": ("maintenance", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
     "MoveLeaders": ("maintenance", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
-    "RemoveExpiredTokens": ("security.delegation_tokens", "remove_expired_tokens"),
-    "RenewDelegationToken": ("security.delegation_tokens", "renew_delegation_token"),
+    "RemoveExpiredTokens": ("security.credentials", "remove_expired_tokens"),
+    "RenewDelegationToken": ("security.credentials", "renew_delegation_token"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
     "UnregisterController": ("brokers", "unregister_controller"),
     "UpdateFeatures": ("features", "update_features"),

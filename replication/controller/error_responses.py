@@ -27,7 +27,7 @@ from .maintenance import (
     WriteNoOpRequest,
 )
 from .result import RequestError
-from .security.delegation_tokens import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
+from .security.credentials import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 
 
 def error_response(request: Message, version: int, request_error: RequestError) -> Message:

@@ -19,8 +19,7 @@ from ...protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from ...protocol.messages.vote import VoteRequest, VoteResponse
 from ...protocol.schema import Message
 from . import wire
-from .core import Core, QuorumConfig, RandomSource
-from .elections import Elections
+from .core import Core, Elections, QuorumConfig, RandomSource
 from .following import Following
 from .leading import Leading
 from .log import (

@@ -39,7 +39,7 @@ from ...replication.controller.maintenance import (
     WriteNoOpRequest,
 )
 from ...replication.controller.result import RequestError
-from ...replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
+from ...replication.controller.security.credentials import RemoveExpiredTokensRequest
 from ...replication.controller.state import BrokerSessions
 
 if TYPE_CHECKING:

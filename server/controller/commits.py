@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
-from ...metadata.records import MetadataTransactions
-from ...metadata.snapshot import replace
+from ...metadata.records import MetadataTransactions, replace
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller, error_response

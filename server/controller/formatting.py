@@ -30,7 +30,7 @@ from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
 from ...replication.controller.state import random_uuid
 from ...storage.files.identity import MetaProperties, check_unused, read_meta_properties, write_meta_properties
-from ...storage.files.modes import make_folder
+from ...storage.files.open_files import make_folder
 from .metadata_log import DIRECTORY_NAME, QuorumVoters, SnapshotId, encode_snapshot, write_snapshot_file
 
 if TYPE_CHECKING:

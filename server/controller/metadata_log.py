@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
-from ...metadata.records import MetadataTransactions, decode_record, encode_record
-from ...metadata.snapshot import image_records
+from ...metadata.records import MetadataTransactions, decode_record, encode_record, image_records
 from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
 from ...protocol.internal.control_records import (
@@ -40,11 +39,18 @@ from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
 from ...replication.quorum.log import SnapshotId as RaftEnd
 from ...storage.files.identity import CorruptPartitionMetadata, read_topic_id, write_topic_id
-from ...storage.files.modes import restrict, restrict_files
-from ...storage.files.open_files import naming, open_fd, open_for_reading, set_aside, sync_directory, write_fully
+from ...storage.files.open_files import (
+    naming,
+    open_fd,
+    open_for_reading,
+    restrict,
+    restrict_files,
+    set_aside,
+    sync_directory,
+    write_fully,
+)
 from ...storage.log.config import PROVEN, UNLIMITED, UNPROVEN, Claim, LogConfig
-from ...storage.log.flushing import PendingFlush
-from ...storage.log.log import Log
+from ...storage.log.log import Log, PendingFlush
 from ..runtime.sliced_work import Steps
 
 if TYPE_CHECKING:

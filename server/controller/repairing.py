@@ -43,8 +43,14 @@ from ...storage.files.identity import (
     read_topic_id,
     write_meta_properties,
 )
-from ...storage.files.modes import make_folder
-from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, PartitionDirectory, base_offset_of, set_aside
+from ...storage.files.open_files import (
+    LOG_SUFFIX,
+    LogDirectoryFailure,
+    PartitionDirectory,
+    base_offset_of,
+    make_folder,
+    set_aside,
+)
 from ...storage.log.loading import DamagedLog
 from ...storage.segments.damage import Damage
 from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan

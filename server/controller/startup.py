@@ -30,9 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.configs import InvalidConfig
-from ...metadata.delta import MetadataDelta
+from ...metadata.delta import MetadataDelta, unsupported
 from ...metadata.image import METADATA_VERSION, MetadataImage
-from ...metadata.unsupported import unsupported
 from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
 from ...protocol.internal.control_records import (
@@ -52,8 +51,7 @@ from ...replication.controller.controller import Controller
 from ...replication.controller.security.policies import Policies
 from ...storage.directory import LogDirectory
 from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
-from ...storage.files.modes import make_folder
-from ...storage.files.open_files import read_if_exists, set_aside, write_atomically
+from ...storage.files.open_files import make_folder, read_if_exists, set_aside, write_atomically
 from ...storage.log.loading import DamagedLog
 from ..runtime.sliced_work import Steps
 from .formatting import BOOTSTRAP_FILE

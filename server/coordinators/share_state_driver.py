@@ -17,8 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...coordinator.common.result import GroupRequest, Record
-from ...coordinator.share_state.operations import FORMS, ShareStateRequest, error_response
-from ...coordinator.share_state.shard import PersisterLoader, PersisterShard, TopicsChanged
+from ...coordinator.share_state.shard import (
+    FORMS,
+    PersisterLoader,
+    PersisterShard,
+    ShareStateRequest,
+    TopicsChanged,
+    error_response,
+)
 from ...coordinator.share_state.state import PersisterConfig, ShareKey, encode_record
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode

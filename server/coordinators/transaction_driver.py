@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...client.shown_text import shown
 from ...coordinator.common.result import Record, Reply
 from ...coordinator.transactions.shard import TransactionLoader, TransactionShard
-from ...coordinator.transactions.state import (
+from ...coordinator.transactions.transaction import (
+    NO_PRODUCER_ID,
     Effect,
     MarkersWritten,
     NeedProducerId,
@@ -30,9 +31,9 @@ from ...coordinator.transactions.state import (
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
+    encode_record,
     error_response,
 )
-from ...coordinator.transactions.transaction import NO_PRODUCER_ID, encode_record
 from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.image import MetadataImage, TopicPartition
 from ...protocol.errors import ErrorCode

@@ -1,6 +1,6 @@
 """ElectLeaders (key 43), versions 0-2: preferred and unclean elections (KIP-460).
 
-Decided in `replication/controller/elections.py`.
+Decided in `replication/controller/reassignments.py`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...protocol.codec import stepwise_element_encoder
 from ...protocol.errors import ErrorCode
-from ...protocol.lower_encode import Encoded
+from ...protocol.lowering import Encoded
 from ...protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,

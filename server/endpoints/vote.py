@@ -1,6 +1,6 @@
 """Vote (key 52), versions 0-2: a candidate asks a voter for its vote (KIP-595, KIP-853, KIP-996).
 
-Answered in `replication/quorum/elections.py`.
+Answered in `replication/quorum/core.py`.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
 from ...protocol.uuids import ZERO_UUID
-from ...replication.isr import UNKNOWN_BROKER_EPOCH
+from ...replication.partition import UNKNOWN_BROKER_EPOCH
 from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, OpenFile
-from ...storage.log.log import OffsetOutOfRange
+from ...storage.log.log import Log, OffsetOutOfRange
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
@@ -42,7 +42,6 @@ from ..partitions.parked_fetch import MOST_CROWDED_BYTES, NotInPageCache, Parked
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
-    from ...storage.log.log import Log
     from ..controller.cluster_view import Leaders
     from ..network.call import Call, CostMeter
     from ..replicas.scrubber import Scrubber

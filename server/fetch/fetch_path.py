@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from ...metadata.acls import Operation, ResourceType
-from ...replication.read_replica import candidates, nearest
+from ...replication.partition import candidates, nearest
 from ..controller.cluster_view import ClusterView
 
 if TYPE_CHECKING:

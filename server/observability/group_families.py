@@ -42,7 +42,7 @@ from ..runtime.sliced_work import Steps, in_slices
 from ..share.share_groups import EARLIEST, Ends
 
 if TYPE_CHECKING:
-    from ...coordinator.groups.base.group import Group
+    from ...coordinator.groups.base.state import Group
     from ...protocol.schema import ResponseCallback
     from ..services import Services
     from ..share.share_partitions import SharePartitions

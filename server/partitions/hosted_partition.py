@@ -18,8 +18,7 @@ from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
 from ...protocol.records.control import encode_end_transaction
 from ...protocol.records.errors import BatchError
-from ...replication.isr import IsrProposal
-from ...replication.partition import Partition, PartitionRegistration
+from ...replication.partition import IsrProposal, Partition, PartitionRegistration
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
 from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction

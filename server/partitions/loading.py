@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicPartition
 from ...protocol.uuids import uuid_to_text
-from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
-from ...replication.partition import Partition
+from ...replication.partition import UNKNOWN_BROKER_EPOCH, IsrProposal, Partition
 from ...storage.directory import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
@@ -38,8 +37,8 @@ from ...storage.directory import (
     ReplicaDirectory,
     replica_directory_name,
 )
+from ...storage.files.checkpoints import CleanReplica
 from ...storage.files.checkpoints import TopicPartition as CheckpointKey
-from ...storage.files.clean_replicas import CleanReplica
 from ...storage.files.identity import (
     PARTITION_METADATA,
     CorruptPartitionMetadata,

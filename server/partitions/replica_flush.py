@@ -17,8 +17,7 @@ from ...protocol.errors import ErrorCode
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
-    from ...storage.log.flushing import PendingFlush
-    from ...storage.log.log import Log
+    from ...storage.log.log import Log, PendingFlush
     from ..runtime.thread_pools import ThreadPools
 
 _NONE = int(ErrorCode.NONE)

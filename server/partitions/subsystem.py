@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
     from ...protocol.records.errors import BatchError
-    from ...replication.isr import IsrProposal
+    from ...replication.partition import IsrProposal
     from ...storage.directory import LogDirectory
     from ...storage.files.open_files import LogDirectoryFailure
     from ..config.broker_config import BrokerConfig

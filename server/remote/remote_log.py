@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...storage.log.retention import delete_old_segments
+from ...storage.log.log import delete_old_segments
 from ...tiers.cache import NO_OFFSET, RemoteLogMetadataCache
 from ...tiers.copying import (
     CopyDiscarded,

@@ -11,7 +11,7 @@ import sys
 import threading
 
 from ...protocol.records.errors import BatchError
-from ...storage.compaction.compaction import CleaningAborted, CleaningJob, CleaningResult
+from ...storage.compaction import CleaningAborted, CleaningJob, CleaningResult
 from ...storage.files.open_files import LogDirectoryFailure
 
 #: Added to the broker's own niceness.

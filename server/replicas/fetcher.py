@@ -29,7 +29,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
-from ...replication.divergence import truncation_offset
+from ...replication.partition import truncation_offset
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:

@@ -39,14 +39,14 @@ from ...storage.files.checkpoints import (
     write_offsets,
 )
 from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.log.retention import delete_old_segments
+from ...storage.log.log import delete_old_segments
 from ...storage.segments.damage import PoisonedBatch, SegmentSuspected
 from ..runtime.memory import LARGE_BYTES, release_after
 from ..runtime.subsystem import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...metadata.image import TopicPartition
-    from ...storage.compaction.compaction import CleaningJob, CleaningResult, DirtyRange
+    from ...storage.compaction import CleaningJob, CleaningResult, DirtyRange
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
@@ -423,7 +423,7 @@ class LogCleaner:
             await asyncio.sleep(0)
             if hosted.is_removed or hosted.offline:
                 continue
-            from ...storage.compaction.compaction import look  # many brokers compact nothing
+            from ...storage.compaction import look  # many brokers compact nothing
 
             try:
                 checkpoint = self._checkpoint(hosted.directory.path).get((hosted.topic, hosted.index))
@@ -441,7 +441,7 @@ class LogCleaner:
         return (hosted.topic, hosted.index) not in self._uncleanable
 
     async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
-        from ...storage.compaction.compaction import BYTES_PER_KEY, finish, job
+        from ...storage.compaction import BYTES_PER_KEY, finish, job
 
         most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.log, dirt, self._clock.now_ms(), most_keys)

@@ -37,7 +37,7 @@ from ...protocol.messages.alter_partition import (
     PartitionDataResponse,
     TopicDataRequest,
 )
-from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
+from ...replication.partition import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ...replication.throttle import ReplicationRate, is_listed
 from ...storage.files.open_files import LogDirectoryFailure
 from .fetcher import FollowedPartition, ReplicaFetcher

@@ -19,7 +19,7 @@ from .scrubber import Scrubber
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.records.errors import BatchError
-    from ...replication.isr import IsrProposal
+    from ...replication.partition import IsrProposal
     from ..config.broker_config import BrokerConfig
     from ..controller.subsystem import ControllerSubsystem
     from ..partitions.hosted_partition import HostedPartition, Replica

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ...coordinator.share_partition.dead_letters import DeadLetter
 from ...coordinator.share_partition.partition import (
     AckBatch,
     Acquirable,
+    DeadLetter,
     Limits,
     SharePartition,
     ValidationError,
     Write,
 )
 from ...coordinator.share_state.state import UNINITIALIZED_OFFSET, ShareKey, StateBatch
-from ...metadata.configs.checks import duration_seconds
+from ...metadata.configs.key import duration_seconds
 from ...metadata.features import SHARE_VERSION
 from ...metadata.image import GROUP_RESOURCE
 from ...protocol.errors import ErrorCode

@@ -1,16 +1,26 @@
-"""The lock of a log directory, `.lock`: one process uses the directory at a time."""
+"""The lock of a log directory, `.lock`: one process uses the directory at a time.
+
+`odradek-in-use`: when and by whom a log directory was last taken into use.
+
+A process that is killed loses nothing that it has written: the kernel keeps it for the next reader. Only a machine that
+stops loses it. So the mark has the boot of the machine (Linux: `boot_id`), the folder itself, since a copy of it may be
+older than its files, and the epoch of the broker. While both are as noted, the files are as the last process left them.
+
+The content is JSON. A mark that is missing or damaged, or a system without a `boot_id`, counts as another boot.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from .open_files import open_fd
+from .open_files import open_fd, read_if_exists, write_atomically
 
 # The process that holds the POSIX lock on a file, as the kernel tells it: a number in a file may be of a former
 # process.
@@ -87,3 +97,40 @@ def locked(directory: str) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+USE_FILE = "odradek-in-use"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def read_use_mark(directory: str) -> int | None:
+    """Returns the epoch of the broker that has used the directory in this boot (-1: not known), else None.
+
+    Raises OSError.
+    """
+    here = _here(directory)
+    try:
+        place, epoch = json.loads(read_if_exists(f"{directory}/{USE_FILE}") or b"")
+    except (IsADirectoryError, ValueError, TypeError):
+        return None
+    return epoch if here is not None and place == here and isinstance(epoch, int) else None
+
+
+def write_use_mark(directory: str, broker_epoch: int) -> bool:
+    """Returns False, without a mark, where the boot cannot be told. Raises OSError."""
+    here = _here(directory)
+    if here is not None:
+        # Not synced: the mark counts only while the machine runs.
+        content = json.dumps([here, broker_epoch], separators=(",", ":")).encode()
+        write_atomically(f"{directory}/{USE_FILE}", content, sync=False)
+    return here is not None
+
+
+def _here(directory: str) -> list[object] | None:
+    """Returns the boot and the folder; None where there is no `boot_id`."""
+    try:
+        boot_id = _BOOT_ID.read_text().strip()
+    except OSError:
+        return None
+    found = os.stat(directory)
+    return [boot_id, found.st_dev, found.st_ino] if boot_id else None

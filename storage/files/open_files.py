@@ -3,14 +3,25 @@
 A process may host ten thousand partitions and have a thousand descriptors. `OpenFiles` keeps the data files in use
 open and closes those that were not used lately. An `OpenFile` closes itself when the last reference goes, so a
 slice that is still being sent keeps the bytes of a segment that was closed, or even deleted, meanwhile.
+
+Reading files that a user, or a request, names: a FIFO or a device must not block the reader.
+
+A place for checks before writes to partitions, empty in operation: the test kit has disks fail and be slow there.
+
+Modes of files and folders: only the owner may read them, whatever the umask is.
+
+The metadata log holds passwords of keystores and keys of SCRAM, topics hold what users put into them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
 # Opening files while the process has no descriptor left.
@@ -372,3 +383,86 @@ def base_offset_of(name: str) -> int | None:
     """The offset that a segment's file is named after, or None when it is no such file."""
     digits = name[:20]
     return int(digits) if len(name) > 20 and name[20] == "." and digits.isascii() and digits.isdigit() else None
+
+
+def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to be read, without waiting for a writer. Raises OSError, also for what is no regular file."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    except BaseException:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb")
+
+
+def read_regular_file(path: str | os.PathLike[str], most_bytes: int = -1) -> bytes:
+    """Returns the content, up to `most_bytes` unless that is negative. Raises as `open_regular_file`."""
+    with open_regular_file(path) as file:
+        return file.read(most_bytes)
+
+
+APPEND = "append"
+FLUSH = "flush"
+#: Gets the partition's folder, and whether it is an append or a flush. May take its time, or raise OSError.
+WriteCheck = Callable[[str, str], None]
+
+#: Replaced, never changed: flushes read it on other threads.
+active: tuple[WriteCheck, ...] = ()
+
+
+def run(path: str, doing: str) -> None:
+    """Runs the checks. Raises OSError where one of them does, as the write itself may."""
+    for check in active:
+        check(path, doing)
+
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+#: Missing folders above one: other users may pass, and write nothing.
+_PARENT_MODE = 0o755
+#: The rights of others in a mode.
+RIGHTS_OF_OTHERS = 0o077
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Makes the folder, and those above it, unless it is there. Raises OSError."""
+    folder = Path(path)
+    missing = []
+    for above in folder.parents:
+        if above.exists():
+            break
+        missing.append(above)
+    for above in reversed(missing):
+        above.mkdir(_PARENT_MODE, exist_ok=True)
+    folder.mkdir(FOLDER_MODE, exist_ok=True)
+
+
+def restrict(path: str | os.PathLike[str]) -> bool:
+    """Takes the rights of others from a file or a folder that is there. Returns whether others had any.
+
+    One of another owner, and a folder that all users share, such as /tmp, stay as they are.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+        if not mode & RIGHTS_OF_OTHERS or mode & stat.S_ISVTX or stat.S_ISLNK(mode):
+            return False
+        os.chmod(path, stat.S_IMODE(mode) & ~RIGHTS_OF_OTHERS)
+    except OSError:
+        return False
+    return True
+
+
+def restrict_folder(folder: str | os.PathLike[str]) -> None:
+    """Takes the rights of others from a folder, and from its files if others could reach them until now."""
+    if restrict(folder):
+        restrict_files(folder)
+
+
+def restrict_files(folder: str | os.PathLike[str]) -> None:
+    """Takes the rights of others from the files in a folder."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                restrict(entry.path)

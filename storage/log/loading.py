@@ -23,13 +23,13 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, decode_control, plain_marker
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
-from ..files.clean_replicas import CleanLog, CleanReplica
+from ..files.checkpoints import CleanLog, CleanReplica
 from ..files.identity import PARTITION_METADATA
-from ..files.modes import FOLDER_MODE, make_folder, restrict_folder
 from ..files.open_files import (
     CLEANED_SUFFIX,
     DAMAGED_SUFFIX,
     DELETED_SUFFIX,
+    FOLDER_MODE,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
@@ -37,7 +37,9 @@ from ..files.open_files import (
     OpenFiles,
     PartitionDirectory,
     base_offset_of,
+    make_folder,
     read_if_exists,
+    restrict_folder,
     set_aside,
     unlink_if_exists,
 )

@@ -2,27 +2,96 @@
 
 Its batches have their offsets already. The log has no notion of leaders, replicas or clients. One thread calls all methods,
 unless a docstring names another; no method reads a clock. Methods raise LogDirectoryFailure for an OSError.
+
+Flushes a range of a log to the disk, from any thread.
+
+Retention: deletes segments that are too old, too many, or below the log's start (`cleanup.policy=delete`, DeleteRecords).
+
+Only whole segments go, oldest first, and none that reaches past the high watermark: the log never starts behind it. The
+active segment may go too, once another has taken its place.
 """
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ...protocol.records.batch import CONTROL_FLAG, BatchHeader, iter_headers
-from ..files.clean_replicas import CleanLog, CleanReplica, CleanSegment
-from ..files.open_files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, PartitionDirectory
+from ..files import open_files
+from ..files.checkpoints import CleanLog, CleanReplica, CleanSegment
+from ..files.open_files import (
+    OPEN_FILES,
+    Buffer,
+    LogDirectoryFailure,
+    OpenFile,
+    OpenFiles,
+    PartitionDirectory,
+    open_fd,
+    sync_directory,
+    write_atomically,
+)
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.batch_walk import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after
 from .config import Claim, LogConfig
-from .flushing import PendingFlush
+from .epochs import FILE_NAME
 from .loading import LogLoader, aborted_entry, follow_batch, has_transient_files
 from .log_segments import UNNOTED, LogSegments
+
+
+class PendingFlush:
+    """The files to sync, held open. Indexes of the active segment are left out: a crash has them rebuilt."""
+
+    __slots__ = ("_directory", "_epochs", "_files", "generation", "up_to_offset")
+
+    def __init__(
+        self,
+        directory: PartitionDirectory,
+        up_to_offset: int,
+        files: list[tuple[OpenFile, tuple[str, ...] | None]],
+        epochs: bytes | None,
+        generation: int = 0,
+    ) -> None:
+        self._directory = directory
+        self._files = files
+        self._epochs = epochs
+        self.up_to_offset = up_to_offset
+        #: The log's, of which these are the records.
+        self.generation = generation
+
+    def run(self) -> None:
+        """Raises LogDirectoryFailure."""
+        try:
+            if open_files.active:
+                open_files.run(self._directory.path, open_files.FLUSH)
+            for file, index_paths in self._files:
+                os.fdatasync(file.fd)
+                for path in index_paths or ():
+                    _sync_if_exists(path)
+            if self._epochs is not None:
+                write_atomically(f"{self._directory.path}/{FILE_NAME}", self._epochs)
+            else:
+                sync_directory(self._directory.path)
+        except OSError as error:
+            raise LogDirectoryFailure(
+                self._directory.log_directory, f"flushing {self._directory.path}", error
+            ) from error
+
+
+def _sync_if_exists(path: str) -> None:
+    """Compaction or retention may have taken the segment meanwhile."""
+    try:
+        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class OffsetOutOfRange(Exception):
@@ -424,3 +493,63 @@ class Log(LogSegments):
                 segment.close()
         except OSError as error:
             raise self._failed("closing", error) from error
+
+
+Condition = Callable[[Segment], bool]
+
+
+def delete_old_segments(
+    log: Log, now_ms: int, high_watermark: int, *, defer: bool = False, with_remote_part: bool = False
+) -> int:
+    """Deletes old segments of one log, under any cleanup policy. Returns their number. `defer`: see `Log.remove_first`.
+
+    A log with a remote part keeps its segments: only what has the metadata of the copies can delete them (`tiers/`). With
+    `with_remote_part` they go all the same, as the records of the remote part before them then do.
+    Raises LogDirectoryFailure.
+    """
+    if log.config.remote_storage and not with_remote_part:
+        return 0
+    conditions: list[Condition] = [
+        # As in Kafka the active segment does not go by this one.
+        lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset
+    ]
+    if log.config.delete:
+        conditions += _limits(log, log.config, now_ms)
+    return sum(_delete_while(log, condition, now_ms, high_watermark, defer) for condition in conditions)
+
+
+def _limits(log: Log, config: LogConfig, now_ms: int) -> list[Condition]:
+    limits: list[Condition] = []
+    if config.retention_bytes >= 0:
+        excess = log.size - config.retention_bytes
+
+        def is_too_much(segment: Segment) -> bool:
+            nonlocal excess
+            excess -= segment.size
+            return excess >= 0
+
+        limits.append(is_too_much)
+    if config.retention_ms >= 0:
+        limits.append(lambda segment: now_ms - _newest_ms(segment) > config.retention_ms)
+    return limits
+
+
+def _newest_ms(segment: Segment) -> int:
+    """The time of the newest record; of the file, where records carry none."""
+    newest = segment.largest_timestamp()
+    return newest if newest >= 0 else segment.modified_ms()
+
+
+def _delete_while(log: Log, condition: Condition, now_ms: int, high_watermark: int, defer: bool) -> int:
+    """Deletes the oldest segments that meet the condition, up to the first that does not."""
+    count = 0
+    for segment in log.segments:
+        is_active = segment is log.active
+        if (is_active and not segment.size) or segment.next_offset > high_watermark or not condition(segment):
+            break
+        count += 1
+    if count == len(log.segments):
+        log.roll(now_ms)
+    if count:
+        log.remove_first(count, now_ms, defer=defer)
+    return count

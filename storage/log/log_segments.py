@@ -150,7 +150,7 @@ class LogSegments:
             self._mark_holes()
         self.producers = loaded.producers
         self.last_flush_ms = 0
-        #: The end of the log when it was last noted (files/clean_replicas.py), or UNNOTED. Or, see `is_idle`, below that.
+        #: The end of the log when it was last noted (files/checkpoints.py), or UNNOTED. Or, see `is_idle`, below that.
         self.noted_end = loaded.log_end_offset if loaded.is_noted else UNNOTED
         #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
         self.generation = 0

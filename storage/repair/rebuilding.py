@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType
 from ...protocol.records.errors import CorruptBatch
-from ..compaction.compaction import empty_batch, marker_type
-from ..files.modes import restrict
+from ..compaction import empty_batch, marker_type
 from ..files.open_files import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -24,6 +23,7 @@ from ..files.open_files import (
     PartitionDirectory,
     base_offset_of,
     open_fd,
+    restrict,
     sync_directory,
     unlink_if_exists,
     write_fully,

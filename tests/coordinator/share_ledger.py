@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from odradek.coordinator.share_partition.acquiring import Acquired
-from odradek.coordinator.share_partition.dead_letters import DeadLetter
-from odradek.coordinator.share_partition.partition import AckBatch, Write
+from odradek.coordinator.share_partition.partition import AckBatch, DeadLetter, Write
 from odradek.coordinator.share_partition.runs import RecordState
 
 

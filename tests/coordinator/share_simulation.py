@@ -15,8 +15,14 @@ from typing import Any, NamedTuple
 
 from immutables import Map
 from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
-from odradek.coordinator.share_partition.dead_letters import DeadLetter
-from odradek.coordinator.share_partition.partition import AckBatch, Limits, SharePartition, ValidationError, Write
+from odradek.coordinator.share_partition.partition import (
+    AckBatch,
+    DeadLetter,
+    Limits,
+    SharePartition,
+    ValidationError,
+    Write,
+)
 from odradek.coordinator.share_state.state import PersisterConfig, StateBatch
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode

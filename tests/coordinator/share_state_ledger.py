@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.coordinator.share_state.operations import NO_EPOCH
+from odradek.coordinator.share_state.shard import NO_EPOCH
 from odradek.coordinator.share_state.state import ShareKey, ShareState, StateBatch
 from odradek.protocol.errors import ErrorCode
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from odradek.coordinator.share_state.operations import FORMS, NO_EPOCH
+from odradek.coordinator.share_state.shard import FORMS, NO_EPOCH
 from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
 from odradek.protocol.messages import delete_share_group_state as delete
 from odradek.protocol.messages import initialize_share_group_state as initialize

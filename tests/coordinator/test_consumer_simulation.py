@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base import member_commits
+from odradek.coordinator.groups.base import offsets
+from odradek.coordinator.groups.consumer import assignment
 from odradek.coordinator.groups.consumer import group as writing
 from odradek.coordinator.groups.consumer import heartbeat as validation
-from odradek.coordinator.groups.consumer import reconciliation
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, Member
 from odradek.protocol.errors import ErrorCode
 
@@ -35,7 +35,7 @@ def _partitions_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) 
 
 
 def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconciliation, "_overlap", lambda held, owned: False)
+    patch.setattr(assignment, "_overlap", lambda held, owned: False)
 
 
 def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(member_commits, "stale", lambda member: ErrorCode.NONE)
+    patch.setattr(offsets, "stale", lambda member: ErrorCode.NONE)
 
 
 @pytest.mark.slow

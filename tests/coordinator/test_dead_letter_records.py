@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from odradek.coordinator.share_partition.dead_letters import (
+from odradek.coordinator.share_partition.partition import (
+    AckBatch,
+    AckType,
     Content,
     Contents,
     DeadLetter,
+    Limits,
     Origin,
     Packed,
     Queue,
+    SharePartition,
     backoff_ms,
     destination,
     pack,
     validation_error,
 )
-from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
 from odradek.coordinator.share_partition.runs import RecordState
 from odradek.coordinator.share_state.state import StateBatch
 from odradek.protocol.records.record import encode_batch

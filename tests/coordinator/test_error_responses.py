@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.groups import shard as groups
-from odradek.coordinator.share_state import operations as share_state
-from odradek.coordinator.transactions import state as transactions
+from odradek.coordinator.share_state import shard as share_state
+from odradek.coordinator.transactions import transaction as transactions
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import encode
 from odradek.protocol.error_responses import error_response_to

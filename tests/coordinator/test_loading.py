@@ -8,7 +8,7 @@ import struct
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.common.result import Record as GroupRecord
-from odradek.coordinator.groups.base.group import group_record, offset_record
+from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.loading import ShardLoader, encode_record
 from odradek.coordinator.groups.shard import GroupShard

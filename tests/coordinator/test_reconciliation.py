@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from odradek.coordinator.groups.consumer.assignment import Target, reconcile
 from odradek.coordinator.groups.consumer.group import EMPTY_METADATA, Member, MemberState
-from odradek.coordinator.groups.consumer.reconciliation import Target, reconcile
 
 T, U = b"t" * 16, b"u" * 16
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = (

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
-from odradek.coordinator.common.record_frames import UnknownRecord
-from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.base.group import group_record, offset_record
+from odradek.coordinator.common.result import GroupsConfig, UnknownRecord
+from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.loading import ShardLoader, decode_record, encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode

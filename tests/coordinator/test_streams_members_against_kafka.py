@@ -22,6 +22,7 @@ from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.loading import encode_record
 from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.streams.assignment import Target, reconcile
 from odradek.coordinator.groups.streams.group import (
     Member,
     MemberState,
@@ -35,7 +36,6 @@ from odradek.coordinator.groups.streams.group import (
     write_target,
     write_target_epoch,
 )
-from odradek.coordinator.groups.streams.reconciliation import Target, reconcile
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentValue,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.coordinator.groups.base.state import ShardState
-from odradek.coordinator.groups.streams import description, reconciliation
+from odradek.coordinator.groups.streams import assignment, description
 from odradek.coordinator.groups.streams import group as writing
 from odradek.coordinator.groups.streams import heartbeat as validation
 from odradek.coordinator.groups.streams.group import NOTHING_HELD, Member, StreamsGroup, TaskHolders, TaskId
@@ -40,7 +40,7 @@ def _active_tasks_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch
 
 
 def _copies_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconciliation, "_is_here", lambda member, holders: False)
+    patch.setattr(assignment, "_is_here", lambda member, holders: False)
 
 
 def _warm_up_tasks_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def _warm_up_tasks_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPat
 
 
 def _warm_up_tasks_do_not_wait_for_whoever_has_the_task(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconciliation, "_waiting_warmup", lambda member, wanted, holders: set())
+    patch.setattr(assignment, "_waiting_warmup", lambda member, wanted, holders: set())
 
 
 def _warm_up_tasks_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def _warm_up_tasks_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconciliation, "_is_not_released", lambda revoking, owned: False)
+    patch.setattr(assignment, "_is_not_released", lambda revoking, owned: False)
 
 
 def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:

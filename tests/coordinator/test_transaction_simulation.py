@@ -14,8 +14,14 @@ import pytest
 from odradek.coordinator.groups.base.offsets import NO_PRODUCER_ID, OffsetStore
 from odradek.coordinator.transactions import operations, transaction
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.state import SendMarkers, TransactionRequest, TransactionsState
-from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, State, Transaction
+from odradek.coordinator.transactions.transaction import (
+    NOT_IN_TRANSACTION,
+    SendMarkers,
+    State,
+    Transaction,
+    TransactionRequest,
+    TransactionsState,
+)
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import producers as transaction_checks

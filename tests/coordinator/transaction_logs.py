@@ -9,7 +9,7 @@ from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.loading import ShardLoader
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.transactions.shard import TransactionLoader, TransactionShard
-from odradek.coordinator.transactions.state import TransactionsConfig
+from odradek.coordinator.transactions.transaction import TransactionsConfig
 from odradek.protocol.records.record import Record, encode_batch
 
 from tests.coordinator.group_logs import LogRecord

@@ -17,15 +17,15 @@ from typing import Any
 
 from odradek.coordinator.common.result import Reply
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.state import (
+from odradek.coordinator.transactions.transaction import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
+    encode_record,
 )
-from odradek.coordinator.transactions.transaction import encode_record
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest

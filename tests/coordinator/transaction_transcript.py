@@ -10,16 +10,14 @@ import shlex
 from collections.abc import Callable
 
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.state import (
+from odradek.coordinator.transactions.transaction import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
     SendMarkers,
+    State,
     TransactionRequest,
     TransactionsConfig,
-)
-from odradek.coordinator.transactions.transaction import (
-    State,
     by_topic,
     decode_record,
     encode_record,

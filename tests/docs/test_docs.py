@@ -31,7 +31,7 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
 @pytest.mark.usefixtures("processes")
 def test_generated_pages_hold_every_key_command_and_public_name(tmp_path: Path) -> None:
     import odradek
-    from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+    from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
 
     subprocess.run([*GENERATE, "--into", str(tmp_path)], cwd=ROOT, check=True)
     keys = (tmp_path / "configuration.md").read_text(encoding="utf-8")

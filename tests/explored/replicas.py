@@ -1,6 +1,6 @@
 """One partition with three replicas: fetches, truncation, changes of the ISR, elections, crashes and power losses.
 
-The replicas are the product's `Partition` with replication/divergence.py; the controller is the product's, which decides
+The replicas are the product's `Partition` with replication/partition.py; the controller is the product's, which decides
 on each AlterPartition, fencing and registration. A broker has the metadata in their order, each change at any time.
 Fetches, AlterPartition requests and their responses are lost, doubled and reordered.
 """
@@ -21,10 +21,9 @@ from odradek.protocol.messages.alter_partition import (
     PartitionDataRequest,
     TopicDataRequest,
 )
-from odradek.replication import divergence
+from odradek.replication import partition
 from odradek.replication.controller.controller import Controller
-from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import NO_LEADER, Partition
+from odradek.replication.partition import NO_LEADER, IsrProposal, Partition
 
 from tests.explored.explorer import Choice
 from tests.replication.controller_transcript import CLUSTER_ID, NODE_ID, Transcript
@@ -354,7 +353,7 @@ class ReplicaWorld:
         role, log = leader.role, leader.log
         if last_epoch >= 0:
             known, end = log.end_offset_for(last_epoch)
-            differs = divergence.diverging(offset, last_epoch, known, end)
+            differs = partition.diverging(offset, last_epoch, known, end)
             if differs is not None:
                 self.messages.append(Message("cut", message.node, message.number, (epoch, differs)))
                 return
@@ -382,7 +381,7 @@ class ReplicaWorld:
         node = self._awaits(message)
         if node is not None:
             log, role = node.log, node.role
-            end = divergence.truncation_offset(
+            end = partition.truncation_offset(
                 *message.body[1],
                 log_end_offset=log.end,
                 high_watermark=role.high_watermark,

@@ -16,7 +16,7 @@ from odradek.coordinator.transactions import shard as transaction_shard
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.transaction import State
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from odradek.replication import divergence
+from odradek.replication import partition
 from odradek.replication.partition import Partition
 
 from tests.explored import groups, replicas, transactions
@@ -145,7 +145,7 @@ def commits_what_it_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(divergence, "diverging", lambda *arguments: None)
+    monkeypatch.setattr(partition, "diverging", lambda *arguments: None)
 
 
 def completes_after_one_marker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.state import (
+from odradek.coordinator.transactions.transaction import (
     MarkersWritten,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
+    encode_record,
 )
-from odradek.coordinator.transactions.transaction import encode_record
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

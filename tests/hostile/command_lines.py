@@ -26,7 +26,7 @@ from unittest import mock
 
 from odradek.cli.main import main as odradek
 from odradek.metadata.configs import ConfigType, broker_key
-from odradek.metadata.configs.tables import BROKER, OWN
+from odradek.metadata.configs.resources import BROKER, OWN
 
 SECRET = "s3cr3t-of-nobody"
 #: One for each unknown property up to their limit, one for the rest, some for keys without effect, one for the failure.

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.metadata.configs.tables import BROKER, OWN
+from odradek.metadata.configs.resources import BROKER, OWN
 
 from tests.hostile.command_lines import FILES, MISSING, ODD_TEXTS, SECRET, execute, prepare, run, violations_of_property
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from odradek.metadata.configs import InvalidConfig, ResourceType, validate
-from odradek.metadata.configs.tables import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
 from odradek.server.config.properties import parse_properties, resolved
 
 LENGTH = 60_000

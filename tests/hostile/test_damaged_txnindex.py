@@ -18,7 +18,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.protocol.records.batch import iter_headers
-from odradek.storage.compaction.compaction import finish, job, look
+from odradek.storage.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import SegmentSuspected

@@ -18,7 +18,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.protocol.records.batch import patch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import BatchError
-from odradek.storage.compaction.compaction import finish, job, look
+from odradek.storage.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import fault_of, readable_records

@@ -23,8 +23,8 @@ from odradek.metadata.configs import (
     validate_topic_configs,
 )
 from odradek.metadata.configs.describe import documentation
-from odradek.metadata.configs.tables import OWN
-from odradek.metadata.configs.values import java_double
+from odradek.metadata.configs.key import java_double
+from odradek.metadata.configs.resources import OWN
 from odradek.protocol.errors import ErrorCode
 
 NODE = {"node.id": "1", "broker.id": "1", "process.roles": "broker", "controller.listener.names": "C"}

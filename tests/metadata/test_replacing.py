@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
-from odradek.metadata.snapshot import replacing_records
+from odradek.metadata.records import replacing_records
 from odradek.protocol.schema import Message
 
 from tests.metadata.image_records_strategy import histories

@@ -33,8 +33,8 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from odradek.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest
+from odradek.protocol.primitives import UnsupportedVersionOfMessage, construct_tree
 from odradek.protocol.schema import Message
-from odradek.protocol.tree import UnsupportedVersionOfMessage, construct_tree
 
 from tests.protocol.random_messages import random_message
 from tests.protocol.steps import result_of

@@ -1,7 +1,7 @@
 """A seeded simulation of one partition: its replicas, a controller and a faulty network.
 
 The replicas are `Partition` state machines, each over an in-memory log whose unsynced part is lost in a crash.
-Followers truncate and fill their logs with replication/divergence.py. Messages (fetches, responses, proposals, metadata
+Followers truncate and fill their logs with replication/partition.py. Messages (fetches, responses, proposals, metadata
 updates) are delayed, so they overtake each other, and are lost or duplicated. Brokers crash and return with another
 epoch. After an unclean crash, unsynced records are lost, and the controller removes the broker from the ISR at once
 (KIP-966). It keeps the last member, which then loses nothing. Each host has its own clock, which is set forward and
@@ -15,9 +15,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.replication.divergence import diverging, truncation_offset
-from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import NO_LEADER, Partition
+from odradek.replication.partition import NO_LEADER, IsrProposal, Partition, diverging, truncation_offset
 
 LAG_TIME_MAX_MS = 300
 MIN_INSYNC = 2

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.replication.partition import Partition
-from odradek.replication.read_replica import Candidate, candidates, nearest
+from odradek.replication.partition import Candidate, Partition, candidates, nearest
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, leader_of
 

@@ -13,8 +13,8 @@ from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRe
 from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security import acls, delegation_tokens
-from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import acls, credentials
+from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 
 from tests.replication.controller_transcript import CLUSTER_ID, NODE_ID, Transcript
@@ -257,7 +257,7 @@ def test_token_is_changed_by_its_owner_and_renewers(tokens: Deciding, principal:
 
 
 def test_expired_tokens_are_removed_some_at_a_time(tokens: Deciding, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delegation_tokens, "MAX_REMOVED", 2)
+    monkeypatch.setattr(credentials, "MAX_REMOVED", 2)
     for _ in range(3):
         create(tokens)
     tokens.now_ms += EXPIRY_MS

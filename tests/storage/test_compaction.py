@@ -16,9 +16,9 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.records.record import decode_batch
-from odradek.storage.compaction.compaction import CleaningAborted, OffsetMap, finish, job, look
+from odradek.storage.compaction import CleaningAborted, OffsetMap, finish, job, look
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.retention import delete_old_segments
+from odradek.storage.log.log import delete_old_segments
 
 _SMALL = {"segment_bytes": 1500, "index_interval_bytes": 200, "min_cleanable_dirty_ratio": 0.0}
 COMPACT = LogConfig(compact=True, delete=False, delete_retention_ms=1000, file_delete_delay_ms=0, **_SMALL)

@@ -19,11 +19,11 @@ from odradek.storage.directory import (
 from odradek.storage.files.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    CleanReplica,
     CorruptCheckpoint,
     read_offsets,
     write_offsets,
 )
-from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.directory_lock import DirectoryInUse
 from odradek.storage.files.identity import (
     CorruptPartitionMetadata,

@@ -16,7 +16,7 @@ from odradek.protocol.internal import cluster_metadata as metadata
 from odradek.protocol.internal import transaction_state as transactions
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction
-from odradek.storage.compaction.compaction import finish, job, look
+from odradek.storage.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig
 
 from compat_tests.odradek_process import OdradekProcess

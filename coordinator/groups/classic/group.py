@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ....protocol.codec import MalformedMessage, decode
 from ....protocol.errors import ErrorCode
@@ -39,12 +39,7 @@ from ....protocol.messages.sync_group import SyncGroupResponse
 from ....protocol.schema import Message
 from ...common.result import Reply
 from ...common.timers import Timer, Timers
-from ..base.group import group_record
-from ..base.state import ShardState
-
-if TYPE_CHECKING:
-    from ..base.group import Group
-
+from ..base.state import Group, ShardState, group_record
 
 # A member of a classic group.
 #

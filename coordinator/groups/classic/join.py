@@ -17,8 +17,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...common.result import GroupRequest
 from ...common.timers import Timer
-from ..base.group import encoded_size
-from ..base.state import ShardState
+from ..base.state import ShardState, encoded_size
 from .group import (
     ClassicGroup,
     Member,

@@ -32,7 +32,7 @@ from ..base.assigned_group import (
 from ..base.state import ShardState
 from ..classic.group import ClassicGroup
 from . import migration
-from .assignment import ASSIGNORS, update_epoch, update_target
+from .assignment import ASSIGNORS, reconcile_member, update_epoch, update_target
 from .group import (
     EMPTY_METADATA,
     JOIN_EPOCH,
@@ -54,7 +54,6 @@ from .group import (
     write_current,
     write_member,
 )
-from .reconciliation import reconcile_member
 
 # Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order.
 

@@ -51,7 +51,7 @@ from ..classic.group import (
 )
 from ..classic.group import Member as ClassicMember
 from ..classic.join import prepare
-from .assignment import remove_from_group, update_epoch, update_target
+from .assignment import reconcile_member, remove_from_group, update_epoch, update_target
 from .group import (
     EMPTY_METADATA,
     ConsumerGroup,
@@ -72,7 +72,6 @@ from .group import (
     write_target,
     write_target_epoch,
 )
-from .reconciliation import reconcile_member
 
 if TYPE_CHECKING:
     from ..base.state import ShardState

@@ -25,8 +25,7 @@ from ....protocol.messages.streams_group_topology_description_update import (
     TopologyDescription,
     TopologyDescriptionNode,
 )
-from ...common.record_frames import encoded_size
-from ...common.result import GroupRequest
+from ...common.result import GroupRequest, encoded_size
 from ..base.assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
 from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup, write_group_metadata, write_topology
 

@@ -44,7 +44,7 @@ from ..base.assigned_group import (
 from ..classic.group import ClassicGroup
 from ..consumer.group import metadata_hash
 from . import description
-from .assignment import remove_from_group, update_target
+from .assignment import Target, reconcile, remove_from_group, update_target
 from .group import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -71,7 +71,6 @@ from .group import (
     write_metadata,
     write_topology,
 )
-from .reconciliation import Target, reconcile
 from .topology import ConfiguredTopology, InvalidTopology, Status, as_record, configure, is_same, required_topics
 
 if TYPE_CHECKING:

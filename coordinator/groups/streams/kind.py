@@ -32,7 +32,7 @@ from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
 from ..base.kind import Kind, OffsetRules
-from ..base.member_commits import is_expired, validate_commit, validate_delete, validate_fetch
+from ..base.offsets import is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
 from .assignment import expired, restore
 from .group import (

@@ -11,7 +11,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.compaction.compaction import finish, job, look
+from odradek.storage.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.metadata.configs.broker_values import synonyms
 from odradek.metadata.configs.key import ConfigKey
-from odradek.metadata.configs.tables import BROKER, OWN, TOPIC
+from odradek.metadata.configs.resources import BROKER, OWN, TOPIC
 
 ROOT = Path(__file__).resolve().parents[3]
 #: The keys in this folder are those of clients.

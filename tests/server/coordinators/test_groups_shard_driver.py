@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.group import offset_record
+from odradek.coordinator.groups.base.state import offset_record
 from odradek.coordinator.groups.loading import encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import Output, Record, Reply
-from odradek.coordinator.transactions.state import MarkersWritten, NeedProducerId, ProducerIdTaken, SendMarkers
+from odradek.coordinator.transactions.transaction import MarkersWritten, NeedProducerId, ProducerIdTaken, SendMarkers
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.transaction_state import TransactionLogKey
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -8,8 +8,7 @@ from typing import Any
 
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
+from odradek.replication.partition import IsrProposal, Partition
 from odradek.server.partitions.batch_validation import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.counters import TopicMetrics

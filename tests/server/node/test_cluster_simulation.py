@@ -18,10 +18,8 @@ from typing import Any
 import pytest
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.schema import Message
-from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
-from odradek.replication.quorum.core import Core
-from odradek.replication.quorum.elections import Elections
+from odradek.replication.partition import IsrProposal, Partition
+from odradek.replication.quorum.core import Core, Elections
 from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
 from odradek.server.controller import commits as quorum_commits

@@ -13,7 +13,7 @@ from odradek.metadata.image import PartitionImage
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.partitions import loading as replica_loading
-from odradek.storage.files.use_mark import USE_FILE
+from odradek.storage.files.directory_lock import USE_FILE
 from odradek.storage.log import loading
 
 from compat_tests.odradek_process import OdradekProcess

@@ -14,7 +14,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.storage import directory
-from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE, read_clean_replicas
+from odradek.storage.files.checkpoints import CLEAN_REPLICAS_FILE, read_clean_replicas
 from odradek.storage.files.identity import read_topic_id, write_topic_id
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.log import Log

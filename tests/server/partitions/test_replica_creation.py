@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
-from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
+from odradek.replication.partition import UNKNOWN_BROKER_EPOCH
 from odradek.server.partitions import loading as creation_module
 from odradek.server.partitions.loading import (
     MOST_NAMED_RANGES,
@@ -22,7 +22,7 @@ from odradek.server.partitions.loading import (
 )
 from odradek.server.partitions.partitions import open_directories
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
-from odradek.storage.files.clean_replicas import CleanReplica
+from odradek.storage.files.checkpoints import CleanReplica
 from odradek.storage.files.identity import MetaProperties, read_topic_id, write_meta_properties, write_topic_id
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.segments.damage import DamagedRange

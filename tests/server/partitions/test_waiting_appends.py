@@ -25,8 +25,7 @@ from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.files.open_files import LogDirectoryFailure
-from odradek.storage.log.flushing import PendingFlush
-from odradek.storage.log.log import Log
+from odradek.storage.log.log import Log, PendingFlush
 from odradek.storage.segments import segment as segments
 
 from compat_tests.wire import ConnectionClosed, WireClient

@@ -15,7 +15,7 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.replicas import maintenance as cleaner_module
 from odradek.server.replicas.maintenance import SMALL_JOB_BYTES, SMALL_JOB_RECORDS, LogCleaner, run_job
 from odradek.server.runtime.subsystem import BackgroundTasks
-from odradek.storage.compaction import compaction
+from odradek.storage import compaction
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
 from odradek.storage.files.open_files import LogDirectoryFailure
 

@@ -14,7 +14,7 @@ from odradek.protocol.messages.alter_partition import (
     PartitionDataResponse,
     TopicDataResponse,
 )
-from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import IsrProposal
 from odradek.server.replicas import replication as alter_partition
 from odradek.server.replicas.replication import IsrChanges
 from odradek.server.runtime.clock import Clock

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from odradek.metadata.credentials import MAX_TOKEN_BYTES, MAX_TOKEN_BYTES_PER_OWNER, token_bytes
 from odradek.metadata.delta import MetadataDelta
-from odradek.metadata.snapshot import image_records
+from odradek.metadata.records import image_records
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.messages.alter_client_quotas import (
@@ -32,7 +32,7 @@ from odradek.protocol.messages.renew_delegation_token import RenewDelegationToke
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
+from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 from odradek.server.controller import commits as snapshotting
 from odradek.server.controller import metadata_log

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ...protocol.records.batch import (
+from ..protocol.records.batch import (
     CONTROL_FLAG,
     HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
@@ -27,10 +27,10 @@ from ...protocol.records.batch import (
     seal,
     write_header,
 )
-from ...protocol.records.control import ControlType, control_type
-from ...protocol.records.errors import BatchError
-from ...protocol.records.record import Record, encode_batch
-from ..files.open_files import (
+from ..protocol.records.control import ControlType, control_type
+from ..protocol.records.errors import BatchError
+from ..protocol.records.record import Record, encode_batch
+from .files.open_files import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -41,13 +41,13 @@ from ..files.open_files import (
     unlink_if_exists,
     write_fully,
 )
-from ..log.config import LogConfig
-from ..log.log import Log
-from ..segments.aborted import AbortedTransaction, append_aborted
-from ..segments.damage import MOST_POISONED, Poisoned, PoisonedBatch, SegmentSuspected, readable_records
-from ..segments.index import MAX_RELATIVE_OFFSET
-from ..segments.recovery import batches_of, scan, write_indexes
-from ..segments.segment import Segment
+from .log.config import LogConfig
+from .log.log import Log
+from .segments.aborted import AbortedTransaction, append_aborted
+from .segments.damage import MOST_POISONED, Poisoned, PoisonedBatch, SegmentSuspected, readable_records
+from .segments.index import MAX_RELATIVE_OFFSET
+from .segments.recovery import batches_of, scan, write_indexes
+from .segments.segment import Segment
 
 # The newest offset of each key in the part of a log that has not been compacted.
 

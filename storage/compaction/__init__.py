@@ -1,1 +1,0 @@
-"""Compaction: what it keeps of a log, and the exchange of segments."""
