@@ -16,9 +16,8 @@ from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import Output, client_command, new_app
 from ..cli.client.properties import pairs
 from ..cli.options import FAILED, warn
-from ..cli.output.results import Table as ResultTable
-from ..cli.records.consume_options import Isolation
-from ..cli.records.value_options import MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.output import Table as ResultTable
+from ..cli.records.consume_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema
 from .archiver import FRESHNESS_S, ArchiveOptions, Archiver, TopicArchive

@@ -28,8 +28,15 @@ from pyiceberg.table import Table as StoredTable
 from pyiceberg.table.snapshots import ancestors_of
 
 from .errors import ArchiveError, TableChanged
-from .iceberg_files import TRANSFORMS, FileWriter, delete_files
-from .iceberg_maintenance import RETRIES, Maintenance, replace_files, rows_of_files
+from .iceberg_maintenance import (
+    RETRIES,
+    TRANSFORMS,
+    FileWriter,
+    Maintenance,
+    delete_files,
+    replace_files,
+    rows_of_files,
+)
 from .rows import DEAD_LETTER_SCHEMA
 from .schemas import grown, storable
 from .store import ROW_GROUP_ROWS, Covered, FileRange, PartitionBy, check_topic, dead_letter_name, locked, table_name

@@ -29,7 +29,7 @@ from ..columns.plan import sized
 from .archiver import ArchiveOptions, TopicArchive
 from .errors import ArchiveError, SparkEnded
 from .iceberg import IcebergTable
-from .iceberg_files import FileWriter
+from .iceberg_maintenance import FileWriter
 from .rows import DEAD_LETTER_SCHEMA, RowMaker, row_maker, unread_record
 from .schemas import grown
 from .store import Table

@@ -7,7 +7,7 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from .log_levels import FORMATS, logger_level
+from .logs import FORMATS, logger_level
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, process_count, warn
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     from ..server.network.descriptors import raise_limit
     from ..storage.files.open_files import advice
     from .broker_properties import properties_of
-    from .console_process import check_installed, check_listeners
-    from .foreground import run_until_stopped
+    from .foreground import check_installed, check_listeners, run_until_stopped
     from .logs import log_to_standard_error
 
     log_to_standard_error(verbose=options.verbose, levels=options.log_level, form=options.log_format)

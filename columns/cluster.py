@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets, replica_sizes
+from ..cli.client.admin_calls import EARLIEST, LATEST, ask, described_topics, partition_offsets, replica_sizes
 from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, from_library
-from ..cli.client.wire_requests import ask
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ..protocol.records.batch import CONTROL_FLAG

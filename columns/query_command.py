@@ -16,9 +16,8 @@ from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
 from ..cli.options import FAILED, warn
-from ..cli.output.results import Output, Table
-from ..cli.records.consume_options import Isolation
-from ..cli.records.value_options import MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.output import Output, Table
+from ..cli.records.consume_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from . import errors
 from .dataset import ScanDataset, UndecodableDataset
 from .errors import ScanError, Unread

@@ -13,10 +13,8 @@ from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import DryRun, Output, client_command, new_app
 from ..options import warn
-from ..output.progress import Progress
-from ..output.results import Table
-from .chunks import checked
-from .manifests import Manifest, Topic, numbers, read_manifest
+from ..output import Progress, Table
+from .manifests import Manifest, Topic, checked, numbers, read_manifest
 from .stores import Store, open_store
 
 if TYPE_CHECKING:

@@ -6,31 +6,183 @@ the first record that it has not read.
 
 A restore that was killed is completed by the same command. A journal in the store, written before the first topic is
 created, lists the topics of the target that are the restore's own. How far a partition is follows from its end.
+
+Fills offsets that have no record in the backup, so that the records after them keep their offsets.
+
+- Below the log start: batches of empty records, large and well compressed. DeleteRecords deletes them at the end.
+- After the log start: abort markers of a transaction that holds no record (WriteTxnMarkers). A marker takes one offset, and
+  brokers and clients give it to no consumer, whatever its isolation level. Compaction deletes it like any marker.
+
+No request is repeated: the end of the partition tells the next try of a restore how far this one came.
+
+Writes records to one partition in their order, each once.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
+from uuid import UUID
 
-from ...protocol.records.record import Record
-from ..client.admin_calls import LATEST, alter_configs, described_topics, partition_offsets
-from ..client.connection import Connection
+from ...protocol.messages.init_producer_id import InitProducerIdRequest
+from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ...protocol.records.compression import Compression
+from ...protocol.records.record import Record, encode_batch
+from ..client.admin_calls import LATEST, alter_configs, api_error, ask, check, described_topics, partition_offsets
+from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError
 from ..groups.offsets import commit
-from .chunks import records
-from .fillers import Fillers
-from .manifests import GroupOffsets, Manifest, Part, Topic
-from .sending import Sending
-from .settings import SettingsWriter
+from .manifests import GroupOffsets, Manifest, Part, Topic, records
+from .settings import RESTORE_CONFIGS, SettingsWriter, check_creation, create, delete_fillers, description, own_configs
 from .stores import Store
-from .target_topics import RESTORE_CONFIGS, check_creation, create, delete_fillers, description, own_configs
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
     from ..client.admin import AdminClient
+
+
+#: Offsets of one request. The batch has 2 KB; a marker has 78 bytes, and a broker writes 100 of them in 20 ms.
+_BATCH_RECORDS = 100_000
+_MARKERS = 100
+_ALL_REPLICAS = -1
+_TIMEOUT_MS = 30_000
+#: A filler has a key: a compacted topic would take it, too.
+_KEY = b"f"
+_NO_TIMESTAMP = 0
+#: A broker that has just begun asks the controller for producer ids first.
+_COORDINATOR_LOAD_IN_PROGRESS = 14
+_CLUSTER_AUTHORIZATION_FAILED = 31
+_PATIENCE_S, _PAUSE_S = 30.0, 0.1
+
+
+class Fillers:
+    """Offsets of one partition, which nothing else writes to. Raises CommandError."""
+
+    def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
+        (described,) = described_topics(admin, [topic])
+        self._admin = admin
+        self._topic = topic
+        self._topic_id = UUID(str(described["topic_id"])).bytes
+        self._partition = partition
+        self._leader = int(described["partitions"][partition]["leader_id"])
+        self._producer: tuple[int, int] | None = None
+
+    def fill_below_start(self, count: int) -> None:
+        """Writes records that only take offsets."""
+        while count > 0:
+            size = min(count, _BATCH_RECORDS)
+            part = PartitionProduceData(self._partition, _filler_batch(size))
+            topic = TopicProduceData(name=self._topic, topic_id=self._topic_id, partition_data=[part])
+            request = ProduceRequest(acks=_ALL_REPLICAS, timeout_ms=_TIMEOUT_MS, topic_data=[topic])
+            (response,) = ask(self._admin, request, self._leader).responses[0].partition_responses
+            check(self._subject, response.error_code, response.error_message)
+            count -= size
+
+    def fill_gap(self, count: int) -> None:
+        """Writes markers that no consumer gets."""
+        while count > 0:
+            producer_id, epoch = self._producer_id()
+            topic = WritableTxnMarkerTopic(self._topic, [self._partition])
+            marker = WritableTxnMarker(producer_id, epoch, False, [topic], 0)
+            request = WriteTxnMarkersRequest([marker] * min(count, _MARKERS))
+            for response in ask(self._admin, request, self._leader).markers:
+                self._check_marker(response.topics[0].partitions[0].error_code)
+            count -= min(count, _MARKERS)
+
+    def _check_marker(self, code: int) -> None:
+        if code == _CLUSTER_AUTHORIZATION_FAILED:
+            hint = "filling gaps needs the operation Alter on the cluster: grant it, or give --renumber"
+            raise CommandError(f"{api_error(self._subject, code)}: {hint}")
+        check(self._subject, code)
+
+    def _producer_id(self) -> tuple[int, int]:
+        """An id that no producer has."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._producer is None:
+            response = ask(
+                self._admin, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_TIMEOUT_MS)
+            )
+            if response.error_code == _COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
+                continue
+            check("producer id", response.error_code)
+            self._producer = response.producer_id, response.producer_epoch
+        return self._producer
+
+    @property
+    def _subject(self) -> str:
+        return f"{self._topic}-{self._partition}"
+
+
+@cache
+def _filler_batch(count: int) -> bytes:
+    records = [Record(offset, _NO_TIMESTAMP, _KEY, None) for offset in range(count)]
+    return encode_batch(records, compression=Compression.ZSTD)
+
+
+_SETTINGS = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "batch.size": 1 << 20,
+    "message.max.bytes": 100 << 20,
+    "delivery.report.only.error": True,
+    "queue.buffering.max.messages": 100_000,
+}
+_POLL_EVERY = 1000
+
+
+class Sending:
+    """A producer for one partition. Raises CommandError with the first error of a delivery."""
+
+    def __init__(self, connection: Connection, topic: str, partition: int) -> None:
+        from confluent_kafka import Producer
+
+        settings = _SETTINGS | connection.librdkafka()
+        self._producer = Producer({**settings, "on_delivery": self._delivered})
+        request_producer_id(self._producer, settings, topic)
+        self._topic = topic
+        self._partition = partition
+        self._sent = 0
+        self._failed: KafkaError | None = None
+
+    def send(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, record.value, record.key, self._partition,
+                    timestamp=max(0, record.timestamp), headers=[*record.headers] or None,
+                )  # fmt: skip
+                break
+            except BufferError:  # the queue is full: the brokers are slower
+                self._producer.poll(0.1)
+                self._raise_failed()
+        self._sent += 1
+        if self._sent % _POLL_EVERY == 0:
+            self._producer.poll(0)
+            self._raise_failed()
+
+    def flush(self) -> None:
+        """Waits until everything is written."""
+        while self._producer.flush(1.0):
+            self._raise_failed()
+        self._raise_failed()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failed is None:
+            self._failed = error
+
+    def _raise_failed(self) -> None:
+        if self._failed is not None:
+            raise CommandError(f"{self._topic}-{self._partition}: {self._failed.str()}")
 
 
 #: Offsets that are filled below the log start: 5,000,000 a second, with 20 bytes for 1000.

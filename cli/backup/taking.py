@@ -19,13 +19,10 @@ from ...protocol.records.record import Record
 from ..client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
-from ..groups.offsets import committed
-from ..groups.share_offsets import share_offsets
-from .chunks import ChunkWriter
-from .manifests import Chunk, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
-from .settings import SettingsReader
+from ..groups.offsets import committed, share_offsets
+from .manifests import Chunk, ChunkWriter, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
+from .settings import SettingsReader, own_configs
 from .stores import Store
-from .target_topics import own_configs
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -31,28 +31,22 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("record",): ClientCommand("records.record_command", "copy records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
     ("group",): ClientCommand("groups.command", "show members, offsets and lag of groups; set offsets; delete groups"),
-    ("config",): ClientCommand(
-        "configs.command", "show and change configs of topics, brokers, groups and client metrics"
-    ),
+    ("config",): ClientCommand("configs", "show and change configs of topics, brokers, groups and client metrics"),
     ("txn",): ClientCommand("transactions.command", "list, describe and abort transactions, also hanging ones"),
-    ("cluster", "describe"): ClientCommand("clusters.command:describe_app", "show brokers and replicas of any cluster"),
-    ("cluster", "quorum"): ClientCommand("clusters.command:quorum_app", "show the metadata quorum of any cluster"),
-    ("cluster", "features"): ClientCommand("clusters.command:features_app", "show features and their levels"),
-    ("cluster", "set-feature"): ClientCommand("clusters.changes:set_feature_app", "upgrade and downgrade features"),
-    ("cluster", "elect-leaders"): ClientCommand(
-        "clusters.changes:elect_leaders_app", "make preferred replicas leaders again"
-    ),
-    ("cluster", "log-dirs"): ClientCommand(
-        "clusters.command:log_dirs_app", "show log directories and their disk space"
-    ),
-    ("reassign",): ClientCommand("reassign.command", "move replicas between brokers, by a plan that balances them"),
+    ("cluster", "describe"): ClientCommand("clusters:describe_app", "show brokers and replicas of any cluster"),
+    ("cluster", "quorum"): ClientCommand("clusters:quorum_app", "show the metadata quorum of any cluster"),
+    ("cluster", "features"): ClientCommand("clusters:features_app", "show features and their levels"),
+    ("cluster", "set-feature"): ClientCommand("clusters:set_feature_app", "upgrade and downgrade features"),
+    ("cluster", "elect-leaders"): ClientCommand("clusters:elect_leaders_app", "make preferred replicas leaders again"),
+    ("cluster", "log-dirs"): ClientCommand("clusters:log_dirs_app", "show log directories and their disk space"),
+    ("reassign",): ClientCommand("reassign", "move replicas between brokers, by a plan that balances them"),
     ("tier",): ClientCommand("tier.command", "show, check and repair what topics have in the remote store"),
     ("backup",): ClientCommand("backup.command", "back up topics and group offsets"),
     ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor.command", "check a data directory or a running cluster"),
     ("migrate",): ClientCommand("migrate.command", "plan and watch the way from Apache Kafka to Odradek, and back"),
-    ("bench",): ClientCommand("bench.command", "measure the throughput and latency of a cluster"),
-    ("top",): ClientCommand("live.command", "show live metrics of a cluster"),
+    ("bench",): ClientCommand("bench", "measure the throughput and latency of a cluster"),
+    ("top",): ClientCommand("live", "show live metrics of a cluster"),
     ("acl",): ClientCommand("security.acl_command", "list, create and delete ACLs"),
     ("user",): ClientCommand("security.user_command", "list, create and delete users with SCRAM credentials"),
     ("quota",): ClientCommand("security.quota_command", "list and set quotas of users, client ids and IP addresses"),

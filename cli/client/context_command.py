@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..output.results import Table
+from ..output import Table
 from .completing import complete_context
 from .contexts import Contexts, contexts_file, read_contexts, write_contexts
 from .errors import NOT_FOUND, CommandError, Misused

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..output.results import FORMATS, Output
+from ..output import FORMATS, Output
 from .completing import complete_context
 from .connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, Connection, connection_of
 

@@ -1,19 +1,176 @@
-"""Checks of a running cluster, through the Kafka protocol."""
+"""Checks of a running cluster, through the Kafka protocol.
+
+Checks of a data directory, without its broker. Nothing is changed.
+
+Settings with which acknowledged records can be lost.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..client.admin_calls import config_values, described_topics
 from ..transactions.hanging import open_transactions
-from .directory import disk
-from .finding import ERROR, WARNING, Finding, limited
-from .settings import dangers
+from .command import ERROR, WARNING, Finding, limited
 
 if TYPE_CHECKING:
     from ..client.admin import AdminClient, Broker, Topic
+
+
+#: Free space of a disk, as a part of it.
+_LITTLE, _TOO_LITTLE = 0.15, 0.05
+_OFFSET_ENTRY_BYTES, _TIME_ENTRY_BYTES = 8, 12
+#: Folders that a broker makes besides partitions.
+_OWN_FOLDERS = frozenset(("__cluster_metadata-0",))
+_SUFFIXES = {
+    "-stray": "a replica that was not assigned to this broker when it started: delete it when no data is missing",
+    "-delete": "a deleted partition: the broker removes it within file.delete.delay.ms, or at its next start",
+    "-future": "a replica that moves from another log directory: the broker continues when it starts",
+}
+
+
+def check_directory(directory: Path) -> Iterator[Finding]:
+    """Raises OSError when the directory cannot be read."""
+    yield from _damage(directory)
+    yield from _metadata_log(directory)
+    yield from limited(_folders(directory))
+    yield from limited(_indexes(directory))
+    yield from disk(str(directory), *_space(directory))
+
+
+def _space(directory: Path) -> tuple[int, int]:
+    usage = shutil.disk_usage(directory)
+    return usage.free, usage.total
+
+
+def disk(subject: str, free: int, total: int) -> Iterator[Finding]:
+    """A finding for a disk that is almost full. Sizes in bytes."""
+    if total <= 0 or free / total >= _LITTLE:
+        return
+    severity = ERROR if free / total < _TOO_LITTLE else WARNING
+    words = f"{free / total:.0%} of the disk is free ({free >> 20} MB)"
+    yield Finding(severity, "disk", subject, words, "lower retention.ms or retention.bytes, or add a log directory")
+
+
+def _damage(directory: Path) -> Iterator[Finding]:
+    """Damaged and torn batches, checkpoints and metadata files, as `odradek repair` finds them."""
+    from ...server.controller.repairing import findings
+
+    def found() -> Iterator[Finding]:
+        for one in findings(directory):
+            if one.decision is not None:
+                advice = f"stop the broker, then `odradek repair --data-dir {directory} {one.decision}`"
+                yield Finding(ERROR, "damage", str(directory), one.words, advice)
+            else:
+                advice = (
+                    "the broker repairs it at its next start, from other replicas if there are any; "
+                    "see docs/specialists/damage.md"
+                )
+                yield Finding(WARNING, "damage", str(directory), one.words, advice)
+
+    yield from limited(found())
+
+
+def _metadata_log(directory: Path) -> Iterator[Finding]:
+    """Records that an earlier release wrote and Apache Kafka cannot read."""
+    from ...server.controller.metadata_log import DIRECTORY_NAME
+    from ...server.controller.repairing import newer_leader_changes
+
+    log = directory / DIRECTORY_NAME
+    found = newer_leader_changes(log) if log.is_dir() else []
+    if found:
+        words = (
+            f"{len(found)} LeaderChange records of version 1, the last at offset {found[-1]}: a node of Apache Kafka "
+            "that reads one ends"
+        )
+        advice = (
+            "before such a node joins, let a snapshot replace them: start all controllers with "
+            "metadata.log.max.snapshot.interval.ms=10000 and metadata.max.retention.bytes=1 until this finding is gone"
+        )
+        yield Finding(WARNING, "metadata log", str(log), words, advice)
+
+
+def _folders(directory: Path) -> Iterator[Finding]:
+    from ...storage.directory import parse_replica_directory
+
+    for path in sorted(directory.iterdir()):
+        if not path.is_dir() or path.name in _OWN_FOLDERS:
+            continue
+        replica = parse_replica_directory(str(path))
+        if replica is None:
+            words = "the folder does not belong to a partition"
+            yield Finding(WARNING, "stray folder", str(path), words, "move it out of this directory: no broker uses it")
+        elif replica.suffix:
+            meaning = next((text for suffix, text in _SUFFIXES.items() if suffix in replica.suffix), "left over")
+            words, _, advice = meaning.partition(": ")
+            yield Finding(WARNING, "stray folder", str(path), words, advice)
+
+
+def _indexes(directory: Path) -> Iterator[Finding]:
+    for log in sorted(directory.glob("*-*/*.log")):
+        if log.parent.name in _OWN_FOLDERS:
+            continue
+        for suffix, entry_bytes in ((".index", _OFFSET_ENTRY_BYTES), (".timeindex", _TIME_ENTRY_BYTES)):
+            index = log.with_suffix(suffix)
+            if not index.exists():
+                yield _index(index, "missing")
+            elif index.stat().st_size % entry_bytes:
+                yield _index(index, "its size is not a multiple of the entry size")
+
+
+def _index(path: Path, words: str) -> Finding:
+    return Finding(WARNING, "index", str(path), words, "the broker rebuilds it from the segment at its next start")
+
+
+def check_properties(file: Path) -> Iterator[Finding]:
+    """Settings of a server.properties with which data can be lost. Raises Misused when it cannot be read."""
+    from ..client.properties import read_client_properties
+
+    yield from dangers(str(file), read_client_properties(file), brokers=None)
+
+
+def dangers(subject: str, values: Mapping[str, str | None], *, brokers: int | None) -> Iterator[Finding]:
+    """Findings for a broker's configs. `brokers` None: their number is not known, so more than one is assumed."""
+    several = brokers is None or brokers > 1
+
+    def found(key: str, words: str, advice: str) -> Finding:
+        return Finding(WARNING, "setting", f"{subject}: {key}={values.get(key)}", words, advice)
+
+    if values.get("unclean.leader.election.enable") == "true":
+        words = "a replica that lacks acknowledged records may become leader"
+        yield found("unclean.leader.election.enable", words, "set it to false")
+    if several:
+        yield from _of_several(values, found_factors=(brokers or 3), subject=subject)
+    if values.get("delete.topic.enable") == "false":
+        yield found("delete.topic.enable", "topics cannot be deleted", "set it to true, unless this is intended")
+    if values.get("log.cleaner.enable") == "false":
+        yield found(
+            "log.cleaner.enable", "compacted topics, committed offsets among them, grow forever", "set it to true"
+        )
+
+
+_FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+
+
+def _of_several(values: Mapping[str, str | None], *, found_factors: int, subject: str) -> Iterator[Finding]:
+    for key in _FACTORS:
+        if values.get(key) == "1":
+            words = "new topics have one replica: their records are lost when a broker is lost"
+            advice = f"set it to {min(3, found_factors)}"
+            yield Finding(WARNING, "setting", f"{subject}: {key}=1", words, advice)
+    for key in ("min.insync.replicas", "transaction.state.log.min.isr"):
+        if values.get(key) == "1" and found_factors > 2:
+            words = "a write is acknowledged when one replica has it"
+            yield Finding(WARNING, "setting", f"{subject}: {key}=1", words, "set it to 2, with three replicas")
 
 
 #: A broker that leads so many times its share is unbalanced, in clusters with some partitions.

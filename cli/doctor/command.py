@@ -1,19 +1,48 @@
-"""`odradek doctor`: its command."""
+"""`odradek doctor`: its command.
+
+A finding of `odradek doctor`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError
 from ..client.options import Output, client_command, new_app
-from ..output.progress import Progress
-from ..output.results import Table
-from .finding import Finding
+from ..output import Progress, Table
+
+ERROR, WARNING = "error", "warning"
+#: Findings of one check that are shown; a cluster may have thousands of partitions.
+_MOST_SHOWN = 50
+
+
+class Finding(NamedTuple):
+    """`check`: which one found it. `subject`: the file, partition, broker or key. `advice`: what to do."""
+
+    severity: str
+    check: str
+    subject: str
+    words: str
+    advice: str
+
+
+def limited(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The first findings of a check, and one that counts the others."""
+    more = 0
+    last: Finding | None = None
+    for number, one in enumerate(findings):
+        if number < _MOST_SHOWN:
+            yield one
+        else:
+            more, last = more + 1, one
+    if last is not None:
+        yield Finding(last.severity, last.check, f"and {more} more", last.words, last.advice)
+
 
 app = new_app("Check a data directory or a running cluster, and print advice.")
 
@@ -49,7 +78,7 @@ def doctor(
 
 
 def _findings(connection: Connection, data_dir: Path | None, config: Path | None) -> Iterator[Finding]:
-    from .directory import check_directory, check_properties
+    from .cluster import check_directory, check_properties
 
     if data_dir is not None:
         if not data_dir.is_dir():

@@ -12,12 +12,11 @@ from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..options import warn
-from ..output.results import Table
+from ..output import Table
 from ..records.positions import parse_position
 from .lag import Lag, Total, lags, total_of
 from .members import share_groups, streams_groups
-from .offsets import chosen_places, commit, stored_offsets, targets
-from .share_offsets import delete_share_offsets
+from .offsets import chosen_places, commit, delete_share_offsets, stored_offsets, targets
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._group import MemberDescription

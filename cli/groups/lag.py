@@ -11,11 +11,9 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..client.admin_calls import EARLIEST, LATEST, check, config_values, offsets_at
-from ..client.wire_requests import ask, patiently
+from ..client.admin_calls import EARLIEST, LATEST, ask, check, config_values, offsets_at, patiently
 from .members import by_coordinator
-from .offsets import Place, committed_offsets
-from .share_offsets import share_offsets
+from .offsets import Place, committed_offsets, share_offsets
 
 if TYPE_CHECKING:
     from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse

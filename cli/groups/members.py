@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from ..client.admin_calls import check
-from ..client.wire_requests import ask, coordinator_of
+from ..client.admin_calls import ask, check, coordinator_of
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_group_describe import Member as ShareMember

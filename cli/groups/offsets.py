@@ -1,22 +1,119 @@
-"""Committed offsets of groups, and where a reset puts them."""
+"""Committed offsets of groups, and where a reset puts them.
+
+Start offsets of share groups (KIP-932): read, set and deleted.
+
+The client libraries have no API for these, so the requests are odradek.protocol's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
+from ..client.admin_calls import EARLIEST, LATEST, api_error, ask, coordinator_of, partition_offsets, patiently
 from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
-from ..client.wire_requests import coordinator_of, patiently
 from ..records.positions import BEGINNING, END, STORED, Position
-from .share_offsets import alter_share_offsets, share_offsets
+from .members import by_coordinator
 
 if TYPE_CHECKING:
+    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+    from ...protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+    from ...protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
+    from ...protocol.schema import Message
     from ..client.admin import AdminClient, Topic
 
 
 Place = tuple[str, int]
+_NON_EMPTY_GROUP = 68
+
+
+#: Start offset, None for a partition that the group has not begun, and lag, None of brokers before KIP-1226.
+Started = tuple[int | None, int | None]
+
+
+def share_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[Place, Started]]:
+    """Start offset and lag of share groups by partition."""
+    asked = list(names)
+    return patiently(admin, lambda: _share_offsets(admin, asked))
+
+
+def _share_offsets(admin: AdminClient, names: list[str]) -> dict[str, dict[Place, Started]]:
+    from ...protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+
+    made: dict[str, dict[Place, Started]] = {}
+    for node, groups in by_coordinator(admin, names).items():
+        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+        response: DescribeShareGroupOffsetsResponse = ask(admin, DescribeShareGroupOffsetsRequest(groups=asked), node)
+        for group in response.groups:
+            _check(group.group_id, group)
+            made[group.group_id] = {
+                (topic.topic_name, one.partition_index): (_known(one.start_offset), _known(one.lag))
+                for topic in group.topics
+                for one in topic.partitions
+                if not one.error_code
+            }
+    return made
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
+    """Sets start offsets, of a group that need not exist yet. Raises CommandError for a group with members."""
+    from ...protocol.messages import alter_share_group_offsets as alter
+
+    topics = [
+        alter.AlterShareGroupOffsetsRequestTopic(
+            name, [alter.AlterShareGroupOffsetsRequestPartition(index, offsets[name, index]) for _, index in places]
+        )
+        for name, places in groupby(sorted(offsets), key=lambda place: place[0])
+    ]
+    response: AlterShareGroupOffsetsResponse = _asked(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
+    for topic in response.responses:
+        for one in topic.partitions:
+            _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)
+
+
+def delete_share_offsets(admin: AdminClient, group: str, topics: Sequence[str]) -> None:
+    """Deletes the start offsets of whole topics. Raises CommandError for a group with members."""
+    from ...protocol.messages import delete_share_group_offsets as delete
+
+    request = delete.DeleteShareGroupOffsetsRequest(
+        group, [delete.DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
+    )
+    response: DeleteShareGroupOffsetsResponse = _asked(admin, group, request)
+    for topic in response.responses:
+        _check(f"{group}, {topic.topic_name}", topic)
+
+
+def _asked(admin: AdminClient, group: str, request: Message) -> Any:
+    """The response of the group's coordinator."""
+
+    def step() -> Any:
+        response = ask(admin, request, coordinator_of(admin, group))
+        _check(group, response)
+        return response
+
+    return patiently(admin, step)
+
+
+class _Result(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+def _check(subject: str, result: _Result) -> None:
+    if result.error_code:
+        error = api_error(f"group {subject}", result.error_code, result.error_message)
+        if result.error_code == _NON_EMPTY_GROUP:
+            error.args = (f"{error}; stop its members first",)
+        raise error
 
 
 def committed_offsets(admin: AdminClient, group: str) -> dict[Place, int]:

@@ -43,8 +43,7 @@ def add_to(actions: argparse._SubParsersAction[CommandParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from .contents import decoder_of
-    from .files import Selection, rows_of
+    from .files import Selection, decoder_of, rows_of
 
     try:
         first, last = _offsets(options.offsets)

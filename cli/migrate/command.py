@@ -12,9 +12,8 @@ import typer
 from ..client.connection import Connection
 from ..client.errors import UNREACHABLE, CommandError, Misused
 from ..client.options import Output, client_command, new_app
-from ..output.results import Table
-from .findings import STOPS, Finding, look, of_file, order, to_apache, to_odradek
-from .survey import APACHE, ODRADEK, Node, Survey, survey
+from ..output import Table
+from .findings import APACHE, ODRADEK, STOPS, Finding, Node, Survey, look, of_file, order, survey, to_apache, to_odradek
 
 app = new_app("Plan and watch the way of a cluster from Apache Kafka to Odradek, node by node, and back.")
 

@@ -16,8 +16,7 @@ from ...storage.files.directory_lock import lock_holder
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from ..cluster_processes import LOCK_FILE, end
-from .findings import directories_of, look, order
-from .survey import ODRADEK, Survey
+from .findings import ODRADEK, Survey, directories_of, look, order
 
 _POLL_S = 0.5
 _WAIT_S = 600.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..broker_properties import properties_of
-from ..log_levels import level_text
+from ..logs import level_text
 from ..options import FAILED, MISUSED, UsageError, complain, warn
 from ..stop_signals import ignore_stop_signals, stop_on_signals
 from .members import METRICS_HOST, METRICS_PORT, Member, Service, format_members, free_port, service_of

@@ -1,4 +1,7 @@
-"""Options of `odradek consume`."""
+"""Options of `odradek consume`.
+
+Options that name the schema of values, of the commands that decode them into columns.
+"""
 
 from __future__ import annotations
 
@@ -107,3 +110,13 @@ ValueSchemaOption = Annotated[
 MessageOption = Annotated[
     str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type (default: the file's first)")
 ]
+
+
+SchemaRegistry = Annotated[
+    str | None, typer.Option("--schema-registry", metavar="URL", help="registry with the schemas of values")
+]
+ValueSchemaFile = Annotated[
+    Path | None,
+    typer.Option("--value-schema", metavar="FILE", help="JSON Schema, .avsc, .proto or .desc, for all topics"),
+]
+MessageName = Annotated[str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type")]

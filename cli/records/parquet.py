@@ -61,7 +61,7 @@ class ParquetWriter:
 
 
 def _binary(content: Content) -> bytes | None:
-    from .contents import as_bytes
+    from .writing import as_bytes
 
     return None if content is None else as_bytes(content)
 

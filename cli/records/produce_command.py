@@ -14,7 +14,7 @@ import typer
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, client_command, new_app
-from ..output.results import Output, Table
+from ..output import Output, Table
 from .consume_options import (
     KeyFormatOption,
     KeySchemaOption,

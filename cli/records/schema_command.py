@@ -11,7 +11,7 @@ import typer
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import Output, Yes, client_command, new_app
-from ..output.results import Table
+from ..output import Table
 from .schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:

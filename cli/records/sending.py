@@ -10,10 +10,9 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING
 
-from ..client.connection import Connection
+from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError, status_of_code
-from ..client.producer_ids import request_producer_id
-from ..output.progress import Progress
+from ..output import Progress
 from .inputs import Record
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ..client.admin_calls import api_error
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
-from ..output.results import Table
+from ..output import Table
 
 if TYPE_CHECKING:
     from kafka.admin import ACL, ACLFilter, ACLOperation

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ..client.admin_calls import check
+from ..client.admin_calls import ask, check
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, client_command, new_app
 from ..client.properties import pairs
-from ..client.wire_requests import ask
-from ..output.results import Table
+from ..output import Table
 
 app = new_app("List and set quotas of users, client ids and IP addresses.")
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client.admin_calls import check
+from ..client.admin_calls import ask, check
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import Output, client_command, new_app
-from ..client.wire_requests import ask
-from ..output.results import Table
+from ..output import Table
 
 if TYPE_CHECKING:
     from ...protocol.messages.describe_delegation_token import DescribedDelegationToken, DescribeDelegationTokenResponse

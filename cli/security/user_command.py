@@ -12,7 +12,7 @@ import typer
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
-from ..output.results import Table
+from ..output import Table
 
 if TYPE_CHECKING:
     from kafka.admin import ScramMechanism

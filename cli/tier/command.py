@@ -23,7 +23,7 @@ from ..client.errors import CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..client.properties import read_client_properties
 from ..options import FAILED, warn
-from ..output.results import Table
+from ..output import Table
 from .metadata import RemoteMetadata
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..client.completing import complete_topic
 from ..client.errors import Misused
 from ..client.options import Connection, DryRun, Output, Yes, client_command, new_app
 from ..client.properties import pairs
-from ..output.results import Table
+from ..output import Table
 from .changes import alter_topic, create_topics, delete_topics, trim_topic
 
 if TYPE_CHECKING:

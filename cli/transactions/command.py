@@ -13,7 +13,7 @@ from ..client.admin_calls import described_topics
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
-from ..output.results import Table
+from ..output import Table
 from .hanging import open_transactions
 
 app = new_app("List, describe and abort transactions, also hanging ones.")

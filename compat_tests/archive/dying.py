@@ -16,7 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from odradek.archive import archive_command, archiver, iceberg, iceberg_files, iceberg_maintenance, parquet, spark_tasks
+from odradek.archive import (
+    archive_command,
+    archiver,
+    iceberg,
+    iceberg_maintenance,
+    parquet,
+    spark_tasks,
+)
 from odradek.archive import store as odradek_store
 from odradek.cli.main import main
 from pyiceberg.catalog import sql
@@ -66,7 +73,7 @@ BOTH: dict[str, Callable[[], None]] = {
     "commit ends": lambda: _after(archiver.TopicArchive, "_commit"),
 }
 ICEBERG: dict[str, Callable[[], None]] = BOTH | {
-    "file of rows written": lambda: _after(iceberg_files.FileWriter, "_written"),
+    "file of rows written": lambda: _after(iceberg_maintenance.FileWriter, "_written"),
     "dead-letter records committed": lambda: _after(iceberg.IcebergTable, "_append"),
     "metadata written, catalog not": lambda: _after(sql.SqlCatalog, "_write_metadata"),
     "catalog's statement run, not committed": lambda: _before(Session, "commit"),

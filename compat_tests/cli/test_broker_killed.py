@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafka.errors import KafkaError
 from odradek.cli.client.connection import connection_of
-from odradek.cli.live.sampling import Sampler
+from odradek.cli.live import Sampler
 
 from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.cli.three_node_cluster import three_nodes

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...cli.client.admin_calls import check
+from ...cli.client.admin_calls import ask, check, coordinator_now
 from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
-from ...cli.client.wire_requests import ask, coordinator_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

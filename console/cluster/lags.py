@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ...cli.client.admin_calls import coordinator_now
 from ...cli.client.errors import CommandError, from_library
-from ...cli.client.wire_requests import coordinator_now
 from ...cli.groups.lag import Lag, Positions, Reading, committed_positions, lags_of, read_topics, shared_positions
 from .groups import share_offsets
 

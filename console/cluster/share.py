@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...cli.client.admin_calls import EARLIEST, LATEST, check, config_values, partition_offsets
+from ...cli.client.admin_calls import EARLIEST, LATEST, ask, check, config_values, coordinator_now, partition_offsets
 from ...cli.client.errors import NOT_FOUND, CommandError, Misused
-from ...cli.client.wire_requests import ask, coordinator_now
 from ...cli.groups.offsets import topics_of
 from ...cli.records.positions import BEGINNING, END, Position
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import api_error, check
+from ...cli.client.admin_calls import api_error, ask, check
 from ...cli.client.errors import CommandError, Misused, from_library
-from ...cli.client.wire_requests import ask
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend

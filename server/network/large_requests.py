@@ -87,7 +87,7 @@ def take(
 
     if route.prepare is None:
         begin()
-    else:  # modules, too, are imported before there are many objects that will go: see `cli/warmup.py`
+    else:  # modules, too, are imported before there are many objects that will go: see `cli/foreground.py`
         route.prepare(begin)
     return False
 

@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.cli.backup.chunks import checked
-from odradek.cli.backup.manifests import Chunk, GroupOffsets, Manifest, Part, Topic, read_manifest, write_manifest
+from odradek.cli.backup.manifests import (
+    Chunk,
+    GroupOffsets,
+    Manifest,
+    Part,
+    Topic,
+    checked,
+    read_manifest,
+    write_manifest,
+)
 from odradek.cli.backup.stores import FolderStore
 from odradek.cli.client.errors import CommandError
 

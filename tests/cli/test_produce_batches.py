@@ -10,9 +10,8 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.cli.client.connection import Connection, request_producer_id
 from odradek.cli.client.errors import CommandError
-from odradek.cli.client.producer_ids import request_producer_id
 from odradek.cli.records import inputs
 from odradek.cli.records.inputs import size_of, value_batches
 from odradek.cli.records.sending import Sender

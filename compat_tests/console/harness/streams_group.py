@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from odradek.cli.client.admin_calls import coordinator_of
 from odradek.cli.client.connection import Connection
-from odradek.cli.client.wire_requests import coordinator_of
 from odradek.protocol.schema import Message
 
 from compat_tests.recipes import eventually

@@ -1,19 +1,30 @@
-"""The figures of `odradek top`: records a second by topic, lag of groups, state of replicas, slow requests."""
+"""`odradek top`: its command.
+
+The figures of `odradek top`: records a second by topic, lag of groups, state of replicas, slow requests.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
 import urllib.request
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ..client.admin_calls import LATEST, described_topics, partition_offsets, replica_sizes
-from ..client.errors import UNREACHABLE, CommandError, Misused
-from ..groups.lag import lags, total_of
+import typer
+
+from .client.admin_calls import LATEST, described_topics, partition_offsets, replica_sizes
+from .client.connection import Connection
+from .client.errors import UNREACHABLE, CommandError, Misused
+from .client.options import Output, client_command, new_app
+from .groups.lag import lags, total_of
+from .output import Table
 
 if TYPE_CHECKING:
-    from ..client.admin import AdminClient, Topic
+    from rich.console import Group
+
+    from .client.admin import AdminClient, Topic
 
 
 Sample = dict[str, Any]
@@ -118,3 +129,84 @@ def request_times(text: str) -> dict[str, tuple[float, float]]:
         if matched is not None:
             sums.setdefault(matched[2], [0.0, 0.0])[matched[1] == "count"] = float(matched[3])
     return {name: (kept[0], kept[1]) for name, kept in sums.items()}
+
+
+app = new_app("Show live metrics of a cluster.")
+
+
+@app.command()
+@client_command
+def top(
+    connection: Connection,
+    output: Output,
+    interval: Annotated[float, typer.Option("--interval", "-n", metavar="SECONDS", help="time between samples")] = 2.0,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", "-i", metavar="N", help="stop after N samples")
+    ] = None,
+    most: Annotated[int, typer.Option("--rows", help="most rows of each table")] = 15,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="URL", help="URL of a node's /metrics; shows its slowest requests"),
+    ] = None,
+) -> None:
+    """Show throughput by topic, lag by group, state of replicas and slow requests, until Ctrl-C."""
+    if interval <= 0 or most < 1 or (iterations is not None and iterations < 1):
+        raise Misused("--interval, --rows and --iterations must be more than 0")
+    with connection.admin() as admin:
+        sampler = Sampler(admin, metrics)
+        if output.form == "table" and sys.stdout.isatty():
+            _live(sampler, interval, iterations, most)
+        else:
+            _lines(sampler, output, interval, iterations, most)
+
+
+def _lines(sampler: Sampler, output: Output, interval: float, iterations: int | None, most: int) -> None:
+    """One object or some tables for each sample, for programs and pipes."""
+    number = 0
+    while True:
+        found = sampler.sample()
+        tables = _tables(found, most)
+        output.show([found], tables[-1], *tables[:-1])
+        sys.stdout.flush()
+        number += 1
+        if iterations is not None and number >= iterations:
+            return
+        time.sleep(interval)
+
+
+def _live(sampler: Sampler, interval: float, iterations: int | None, most: int) -> None:
+    from rich.live import Live
+
+    number = 0
+    with Live(screen=True, auto_refresh=False) as live:
+        while iterations is None or number < iterations:
+            live.update(_rendered(sampler.sample(), most), refresh=True)
+            number += 1
+            time.sleep(interval)
+
+
+def _rendered(found: Sample, most: int) -> Group:
+    from rich.console import Group
+
+    from .output import rich_table
+
+    return Group(*(rich_table(table) for table in _tables(found, most)))
+
+
+def _tables(found: Sample, most: int) -> list[Table]:
+    about = ("time", "brokers", "under_replicated", "without_leader")
+    made = [
+        Table("Cluster", [_head(key) for key in about], [[found[key] for key in about]]),
+        _table("Groups", found["groups"], ("group", "state", "lag"), most),
+        _table("Requests", found["requests"], ("request", "count", "mean_ms"), most),
+        _table("Topics", found["topics"], ("topic", "records_per_s", "bytes_per_s", "bytes", "partitions"), most),
+    ]
+    return [table for table in made if table.rows or table.title == "Topics"]
+
+
+def _table(title: str, rows: list[Sample], keys: tuple[str, ...], most: int) -> Table:
+    return Table(title, [_head(key) for key in keys], [[row[key] for key in keys] for row in rows[:most]])
+
+
+def _head(key: str) -> str:
+    return key.upper().replace("_PER_S", "/S").replace("_", " ")

@@ -1,1 +1,0 @@
-"""`odradek bench`: how fast a cluster writes, reads and responds."""

@@ -1,1 +1,0 @@
-"""`odradek config`: configs of topics, brokers, groups and client metrics."""

@@ -1,1 +1,0 @@
-"""`odradek top`: a cluster as it changes."""

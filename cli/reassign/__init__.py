@@ -1,1 +1,0 @@
-"""Moves of replicas between brokers: plans, and their run."""
