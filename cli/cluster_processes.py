@@ -69,7 +69,7 @@ class ClusterProcesses:
 
     def _await_mutual_metadata(self, is_stopped: Callable[[], bool]) -> None:
         """A client that connects to any node finds all: the last node to register is unknown to some for a moment."""
-        from .cluster_status import await_mutual_metadata
+        from .cluster_queries import await_mutual_metadata
 
         def running() -> set[int]:
             if is_stopped():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .cluster_plan import Node, Plan, format_node, log_dirs, name_log_dirs
 from .cluster_processes import START_TIMEOUT_S, ClusterFailed, end, first_line, last_words, node_pids, started_node
-from .cluster_status import responses_of
+from .cluster_queries import responses_of
 from .data_locations import META_PROPERTIES
 
 #: A node that was down for long has much to fetch.

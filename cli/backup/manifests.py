@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ...protocol.records.batch import check_crc, iter_headers
-from ...protocol.records.compression import Compression
+from ...protocol.records.compression_type import Compression
 from ...protocol.records.errors import BatchError
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ..client.errors import NOT_FOUND, CommandError

@@ -32,7 +32,7 @@ from uuid import UUID
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from ...protocol.records.compression import Compression
+from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
 from ..client.admin_calls import LATEST, alter_configs, api_error, ask, check, described_topics, partition_offsets
 from ..client.connection import Connection, request_producer_id

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..client.admin_calls import config_values, described_topics
 from ..transactions.hanging import open_transactions
-from .command import ERROR, WARNING, Finding, limited
+from .finding import ERROR, WARNING, Finding, limited
 
 if TYPE_CHECKING:
     from ..client.admin import AdminClient, Broker, Topic
@@ -78,7 +78,7 @@ def _damage(directory: Path) -> Iterator[Finding]:
 def _metadata_log(directory: Path) -> Iterator[Finding]:
     """Records that an earlier release wrote and Apache Kafka cannot read."""
     from ...server.controller.metadata_log import DIRECTORY_NAME
-    from ...server.controller.repairing import newer_leader_changes
+    from ...server.controller.survey import newer_leader_changes
 
     log = directory / DIRECTORY_NAME
     found = newer_leader_changes(log) if log.is_dir() else []

@@ -1,13 +1,10 @@
-"""`odradek doctor`: its command.
-
-A finding of `odradek doctor`.
-"""
+"""`odradek doctor`: its command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -15,34 +12,7 @@ from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError
 from ..client.options import Output, client_command, new_app
 from ..output import Progress, Table
-
-ERROR, WARNING = "error", "warning"
-#: Findings of one check that are shown; a cluster may have thousands of partitions.
-_MOST_SHOWN = 50
-
-
-class Finding(NamedTuple):
-    """`check`: which one found it. `subject`: the file, partition, broker or key. `advice`: what to do."""
-
-    severity: str
-    check: str
-    subject: str
-    words: str
-    advice: str
-
-
-def limited(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings of a check, and one that counts the others."""
-    more = 0
-    last: Finding | None = None
-    for number, one in enumerate(findings):
-        if number < _MOST_SHOWN:
-            yield one
-        else:
-            more, last = more + 1, one
-    if last is not None:
-        yield Finding(last.severity, last.check, f"and {more} more", last.words, last.advice)
-
+from .finding import Finding
 
 app = new_app("Check a data directory or a running cluster, and print advice.")
 

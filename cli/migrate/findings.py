@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.delta import TIERED_TOPIC_KEY
 from ...metadata.features import FEATURES
-from ...server.controller.repairing import newer_leader_changes
+from ...server.controller.survey import newer_leader_changes
 from ..client.admin_calls import ask, config_values, described_topics
 from ..client.connection import Connection
 from ..client.errors import CommandError

@@ -61,7 +61,7 @@ class ParquetWriter:
 
 
 def _binary(content: Content) -> bytes | None:
-    from .writing import as_bytes
+    from .consumed import as_bytes
 
     return None if content is None else as_bytes(content)
 

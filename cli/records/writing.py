@@ -2,8 +2,6 @@
 
 JSON has `topic`, `partition`, `offset`, `timestamp` (ms), `key`, `value` and `headers` (a list of `key` and `value`).
 Bytes that are no UTF-8 stand as base64 under `key_base64` or `value_base64`. Decoded keys and values are JSON themselves.
-
-Decoded keys and values as bytes, as text, and as JSON.
 """
 
 from __future__ import annotations
@@ -14,32 +12,10 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
+from .consumed import ConsumedRecord, Content, as_bytes, as_text, for_json
 from .format_string import compile_format
-
-if TYPE_CHECKING:
-    from .consumed import ConsumedRecord, Content
-
-
-def as_bytes(content: Content) -> bytes:
-    if content is None:
-        return b""
-    return content if isinstance(content, bytes) else as_text(content).encode()
-
-
-def as_text(content: Content) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, bytes):
-        return content.decode(errors="backslashreplace")
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=for_json)
-
-
-def for_json(content: object) -> str:
-    """Avro has bytes, dates and decimals, which JSON has not."""
-    return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)
-
 
 Decode = Callable[[bytes | None, str], "Content"]
 """Takes the bytes and the topic; returns text, bytes, or a value of JSON."""

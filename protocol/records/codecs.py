@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import cramjam
 
 from ..varint import Buffer
-from .compression import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
+from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 from .errors import CorruptBatch, TooLargeDecompressed
 
 if TYPE_CHECKING:
-    from .compression import Writable
+    from .compression_type import Writable
 
 
 def _optional(name: str) -> Any:

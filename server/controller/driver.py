@@ -26,9 +26,9 @@ from ..partitions.partitions import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
 from .active_controller import ActiveController, EndpointOf, LogRoom
 from .commits import ClientFields, Commits, ImagePublisher, ImagePublishing, Snapshotting, snapshot_commits
-from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership, leaving
+from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership
 from .metadata_log import Loaded, QuorumLog, QuorumVoters, SnapshotId
-from .startup import open_log, take_over
+from .startup import leaving, open_log, take_over
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -4,6 +4,11 @@ flushes.
 `WriteState` is synced immediately, since no message may be sent before it; several in a row become one write. A
 Send or Reply that depends on this node's log waits for the flush that makes the log durable. One thread flushes;
 records appended during a flush share the next one.
+
+Endpoints of the quorum's nodes, and the requests of the quorum that are sent to them.
+
+Those in the voter set take precedence. After them come `controller.quorum.bootstrap.servers`, which have no ids and stand
+for nodes -2, -3, ..., and the endpoints in other nodes' responses (KIP-853).
 """
 
 from __future__ import annotations
@@ -11,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Union, cast
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 
 from ...client.probes import is_gone
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
+from ...protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from ...protocol.messages.fetch import FetchResponse
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.control import ControlRecord, decode_control
@@ -28,6 +34,7 @@ from ...replication.quorum import wire
 from ...replication.quorum.log import (
     Appended,
     ControlAt,
+    Effect,
     ElectionState,
     EpochEnd,
     Flush,
@@ -45,20 +52,20 @@ from ...replication.quorum.log import (
 )
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.roles import Follower, Leader, Resigned
+from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from ...storage.files.open_files import LogDirectoryFailure, open_fd, open_for_reading, sync_directory, write_fully
 from ..config.listeners import Endpoint
 from ..runtime.halting import cause_of
-from ..runtime.subsystem import BackgroundTasks
-from .membership import FLUSH_RETRY_S, FLUSH_TASK
+from ..runtime.subsystem import BackgroundTasks, Lazy
 from .metadata_log import READ_ONLY, QuorumLog, QuorumVoters, control_batches, partial_path
 from .metadata_log import SnapshotId as SnapshotFile
-from .startup import QuorumState, write_quorum_state
+from .startup import FLUSH_RETRY_S, FLUSH_TASK, QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
+    from ...client.peers import Peers
     from ...protocol.checksum import Buffer
-    from ...replication.quorum.log import Effect
+    from ..config.broker_config import BrokerConfig
     from ..runtime.thread_pools import ThreadPool
-    from .joining import QuorumEndpoints, QuorumSender
 
 
 # Presents the metadata log and its snapshots to a replica of the quorum: `replication/quorum/log.py` on a disk.
@@ -584,3 +591,140 @@ class QuorumRaft:
 def reject_token(token: PeerCall) -> None:
     """Ends the request of another node. A token is a `Call`."""
     token.fail()
+
+
+_FIRST_BOOTSTRAP_ID = -2
+_FETCH = "quorum-fetch"
+
+
+def static_voters(config: BrokerConfig) -> VoterSet:
+    """Returns the voters in `controller.quorum.voters`: id@host:port, on the first of the controllers' listeners."""
+    name = config.get("controller.listener.names")[0].upper()
+    return VoterSet.of(_static_voter(text, name) for text in config.get("controller.quorum.voters"))
+
+
+def _static_voter(text: str, name: str) -> Voter:
+    id, _, address = text.strip().partition("@")
+    host, port = _host_and_port(address)
+    return Voter(ReplicaKey(int(id)), (Address(name, host, port),))
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, _, port = text.strip().rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def bootstrap_endpoints(config: BrokerConfig) -> dict[int, Endpoint]:
+    """Returns the bootstrap servers by the negative id that stands in for their unknown one."""
+    name = config.get("controller.listener.names")[0].upper()
+    servers = [_host_and_port(text) for text in config.get("controller.quorum.bootstrap.servers")]
+    return {_FIRST_BOOTSTRAP_ID - n: Endpoint(name, host, port) for n, (host, port) in enumerate(servers)}
+
+
+class QuorumEndpoints:
+    """Finds the endpoint of a node. `voters` returns the current voters. `own`: those of this node's controller
+    listeners.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster_id: str,
+        voters: Callable[[], VoterSet],
+        own: Iterable[Endpoint],
+        bootstrap: dict[int, Endpoint],
+    ) -> None:
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._voters = voters
+        self._own = list(own)
+        self._reported: dict[int, Endpoint] = dict(bootstrap)
+
+    def find(self, node_id: int) -> Endpoint | None:
+        if node_id == self._node_id and self._own:
+            return self._own[0]
+        voter = self._voters().voters.get(node_id)
+        if voter is not None and voter.addresses:
+            return Endpoint(*voter.addresses[0])
+        return self._reported.get(node_id)
+
+    def learn_leader(self, request: Message, epoch: int) -> None:
+        """Learns the endpoints of a leader that announces itself, or its end, in this epoch or a later one. Otherwise any
+        stranger could redirect this node's search for the leader.
+        """
+        if not isinstance(request, _OF_LEADERS):
+            return
+        asked = wire.partition_of(request)
+        is_ours = request.cluster_id in (None, self._cluster_id)
+        if is_ours and asked is not None and asked.leader_epoch >= epoch and asked.leader_id >= 0:
+            self.learn(request)
+
+    def learn(self, message: Any) -> None:
+        """Learns endpoints from a response, or from the request of a leader, which names the quorum's only partition."""
+        for node in getattr(message, "node_endpoints", ()):
+            self._reported[node.node_id] = Endpoint("", node.host, node.port)
+        for endpoint in getattr(message, "leader_endpoints", ())[:1]:
+            partition = message.topics[0].partitions[0]
+            self._reported[partition.leader_id] = Endpoint(endpoint.name, endpoint.host, endpoint.port)
+
+    def tell_of_leader(self, response: Any, leader_id: int) -> None:
+        """Adds the endpoint of the leader to a response that names the leader."""
+        endpoint, kind = self.find(leader_id), _NODE_ENDPOINTS.get(type(response))
+        if kind is not None and endpoint is not None and leader_id >= 0:
+            response.node_endpoints = [kind(node_id=leader_id, host=endpoint.host, port=endpoint.port)]
+
+    def add_listener_endpoints(self, request: Any) -> None:
+        """Adds this leader's own endpoints to a request that announces its epoch."""
+        kind = _LEADER_ENDPOINTS.get(type(request))
+        if kind is not None:
+            request.leader_endpoints = [kind(name=e.name, host=e.host, port=e.port) for e in self._own]
+
+
+class QuorumSender:
+    """Sends the requests of the replica, over one connection for fetches and one for the rest."""
+
+    def __init__(self, peers: Lazy[Peers], endpoints: QuorumEndpoints, request_timeout_ms: int) -> None:
+        #: Called when a node that was fetched from has ended the connection.
+        self.on_connection_lost: Callable[[Endpoint], None]
+        self._peers = peers
+        self._endpoints = endpoints
+        self._request_timeout_ms = request_timeout_ms
+        #: The endpoints of the leaders fetched from so far.
+        self._watched: set[Endpoint] = set()
+
+    def send(self, send: Send, answered: Callable[[Send, Any], None]) -> None:
+        """Sends the request. Calls `answered` later with the response, or with None without one."""
+        endpoint = Endpoint(*send.address) if send.address is not None else self._endpoints.find(send.node)
+        if endpoint is None:
+            asyncio.get_running_loop().call_soon(answered, send, None)
+            return
+        self._endpoints.add_listener_endpoints(send.request)
+        # The leader may delay a Fetch, and responses arrive in order.
+        purpose = (
+            _FETCH if isinstance(send.request, fetch.FetchRequest | fetch_snapshot.FetchSnapshotRequest) else "quorum"
+        )
+        peers = self._peers()
+        if purpose == _FETCH and endpoint not in self._watched:
+            self._watched.add(endpoint)
+            peers.on_lost(endpoint, lambda: self.on_connection_lost(endpoint), _FETCH)
+        peers.send(
+            endpoint,
+            send.request,
+            lambda response: answered(send, response),
+            timeout_ms=self._request_timeout_ms,
+            purpose=purpose,
+        )
+
+
+_OF_LEADERS = (begin_quorum_epoch.BeginQuorumEpochRequest, end_quorum_epoch.EndQuorumEpochRequest)
+_NODE_ENDPOINTS: dict[type[Message], Any] = {
+    vote.VoteResponse: vote.NodeEndpoint,
+    begin_quorum_epoch.BeginQuorumEpochResponse: begin_quorum_epoch.NodeEndpoint,
+    end_quorum_epoch.EndQuorumEpochResponse: end_quorum_epoch.NodeEndpoint,
+    fetch.FetchResponse: fetch.NodeEndpoint,
+    fetch_snapshot.FetchSnapshotResponse: fetch_snapshot.NodeEndpoint,
+}
+_LEADER_ENDPOINTS: dict[type[Message], Any] = {
+    begin_quorum_epoch.BeginQuorumEpochRequest: begin_quorum_epoch.LeaderEndpoint,
+    end_quorum_epoch.EndQuorumEpochRequest: end_quorum_epoch.LeaderEndpoint,
+}

@@ -16,15 +16,22 @@ Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 t
 
 Odradek keeps a second copy with a checksum in the log directory, `odradek-quorum-state`: a voter that has forgotten its vote
 might vote twice in one epoch. The copy is written first.
+
+A quorum of one voter: records on its disk are committed, since it is the majority.
+
+All appends in one turn of the event loop share one flush, which a thread runs; appends during a flush share the next
+one. No other node is involved, so no Raft state machine is created, which keeps the start fast. When another node
+fetches, the driver switches to one (`joining.py`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,14 +55,26 @@ from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from ...replication.controller.controller import Controller
+from ...replication.controller.result import ControllerResult
 from ...replication.controller.security.policies import Policies
 from ...storage.directory import LogDirectory
 from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
-from ...storage.files.open_files import make_folder, read_if_exists, set_aside, write_atomically
+from ...storage.files.open_files import LogDirectoryFailure, make_folder, read_if_exists, set_aside, write_atomically
 from ...storage.log.loading import DamagedLog
 from ..runtime.sliced_work import Steps
+from ..runtime.subsystem import BackgroundTasks
+from ..runtime.thread_pools import ThreadPool
 from .formatting import BOOTSTRAP_FILE
-from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog, quorum_records, read_records, sound_snapshots
+from .metadata_log import (
+    DIRECTORY_NAME,
+    Loaded,
+    MetadataLost,
+    QuorumLog,
+    QuorumVoters,
+    quorum_records,
+    read_records,
+    sound_snapshots,
+)
 from .registration import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
@@ -228,7 +247,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
         what = "all records before that offset would be lost"
     except DamagedLog as damaged:
-        from .repairing import loss
+        from .survey import loss
 
         damage, what = str(damaged), loss(directory, damaged)
         is_short = all(one.size == 0 for one in damaged.ranges)
@@ -252,7 +271,7 @@ def _is_alone(config: BrokerConfig, directory: Path) -> bool:
     configured = _configured(config)
     if not config.is_controller or configured - {config.node_id}:
         return False
-    from .repairing import survey
+    from .survey import survey
 
     voters = survey(directory).voters | configured
     return not voters - {config.node_id} and bool(voters or not config.get("controller.quorum.bootstrap.servers"))
@@ -300,7 +319,7 @@ def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: 
                 unknown.append(Path(replica.path).name)
     is_clean = all(directory.had_clean_shutdown for directory in directories)
     if unknown and (is_clean or len(unknown) > known):
-        from .repairing import named
+        from .survey import named
 
         raise _validation_error(
             f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and it lacks the topics of "
@@ -478,3 +497,106 @@ class _Start:
         broker_epoch = registered.broker_epoch
         self.decide(self._registration.heartbeat(broker_epoch, self._controller.next_offset - 1), 1)
         return broker_epoch
+
+
+#: The task's name in logs, metrics and health.
+FLUSH_TASK = "metadata log flush"
+#: After an unexpected failure; clients wait for the flush.
+FLUSH_RETRY_S = 1.0
+
+
+class LoneVoter:
+    """Commits for a single voter, whose epoch begins at `epoch_start_offset`. `committed(end_offset)` is called for
+    everything that is durable, `failed` when the disk fails.
+    """
+
+    leads = True
+    is_caught_up = True
+
+    def __init__(
+        self,
+        quorum_log: QuorumLog,
+        epoch: int,
+        epoch_start_offset: int,
+        now_ms: Callable[[], int],
+        flushing: ThreadPool,
+        committed: Callable[[int], None],
+        failed: Callable[[Exception], None],
+        background: BackgroundTasks,
+    ) -> None:
+        self.epoch = epoch
+        self.epoch_start_offset = epoch_start_offset
+        self._log = quorum_log
+        self._now_ms = now_ms
+        self._flushing = flushing
+        self._committed = committed
+        self._failed = failed
+        self._background = background
+        self._committing: asyncio.Task[None] | None = None
+        self._is_retired = False
+        #: Everything below this offset is committed.
+        self.offset = quorum_log.end_offset
+
+    def appended(self) -> None:
+        if self._committing is None:
+            # The task begins in the next turn of the event loop, so one flush covers all appends of this turn.
+            self._committing = asyncio.get_running_loop().create_task(self._commit())
+
+    async def _commit(self) -> None:
+        try:
+            while self._log.end_offset > self.offset:
+                end_offset = self._log.end_offset
+                flush = self._log.prepare_flush()
+                if flush is not None:
+                    await self._flushing.run(flush.run)
+                    self._log.flushed(flush, self._now_ms())
+                if self._is_retired:
+                    return
+                self.offset = end_offset
+                self._committed(end_offset)
+            self._background.succeeded(FLUSH_TASK)
+        except LogDirectoryFailure as failure:
+            self._failed(failure)
+        except Exception as failure:
+            self._background.failed(FLUSH_TASK, failure)
+            asyncio.get_running_loop().call_later(FLUSH_RETRY_S, self._commit_again)
+        finally:
+            self._committing = None
+
+    def _commit_again(self) -> None:
+        if not self._is_retired and self._log.end_offset > self.offset:
+            self.appended()
+
+    @property
+    def kraft_version(self) -> int:
+        return self._log.quorum.kraft_version
+
+    def voters_at(self, end_offset: int) -> QuorumVoters:
+        return self._log.quorum
+
+    def halt(self) -> None:
+        """Nothing: a disk that fails has ended the flushes."""
+
+    async def leave(self) -> None:
+        """Nothing: there is no other voter that could follow."""
+
+    def retire(self) -> None:
+        """Stops committing: other voters count from now on."""
+        self._is_retired = True
+
+    async def until_idle(self) -> None:
+        """Waits until everything appended is committed, or the disk has failed."""
+        while self._committing is not None:
+            await asyncio.shield(self._committing)
+
+
+def leaving(registration: Registration, broker_epoch: int, controller: Controller) -> Iterator[ControllerResult]:
+    """Yields the decisions of a stopping single broker; each must be appended before the next. The first begins the
+    shutdown. The last finds that the broker leads nothing and ends it.
+    """
+    leaves = True
+    while leaves:
+        request = registration.heartbeat(broker_epoch, controller.next_offset - 1, want_shut_down=True)
+        result = controller.handle(request, 1)
+        yield result
+        leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)

@@ -3,111 +3,39 @@
 A group belongs to the partition of `__consumer_offsets` that its id hashes to. The leader of that partition coordinates
 the group. The same holds for a transactional id and `__transaction_state` (transaction_driver.py). The topic is created
 when a client first requests such a coordinator.
-
-Requests that wait for a response of a coordinator's shard.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...coordinator.groups.base.state import GroupCounters
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.compression import Compression
-from ...protocol.schema import Message, ResponseCallback
+from ...protocol.schema import Message
 from ..runtime.metadata_cache import GROUP_METADATA_TOPIC
 from ..runtime.subsystem import GROUP_MODULES, LateImports, is_loaded
+from .pending_requests import Client
 
+# The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
+# them.
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
+    from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition, Marker
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from .group_coordinator import GroupShardDriver
+    from .group_shard_driver import GroupShardDriver
     from .shard_driver import ShardDriver
     from .topic_creation import TopicCreation
-
-
-log = logging.getLogger("odradek.groups")
-
-
-class Client(Protocol):
-    """The client that sends a request; a `Call` is one."""
-
-    @property
-    def client_id(self) -> str | None: ...
-    @property
-    def client_host(self) -> str: ...
-
-
-class DescribingClient(NamedTuple):
-    """A client that may describe only some topics."""
-
-    client_id: str | None
-    client_host: str
-    describable: Callable[[Collection[str]], Set[str]]
-
-
-class Pending:
-    """A request without a response yet: the token that the shard holds."""
-
-    __slots__ = ("reply", "request", "version")
-
-    def __init__(self, request: Message, version: int, reply: ResponseCallback) -> None:
-        self.request = request
-        self.version = version
-        self.reply = reply
-
-
-class OpenRequests:
-    """All requests without a response yet. Each gets exactly one response."""
-
-    def __init__(self, error_response: Callable[[Message, int, ErrorCode], Message]) -> None:
-        self._error_response = error_response
-        # In order of arrival.
-        self._open: dict[Pending, None] = {}
-
-    def add(self, pending: Pending) -> None:
-        self._open[pending] = None
-
-    def answer(self, token: object, response: Message) -> None:
-        assert isinstance(token, Pending)
-        if token in self._open:
-            del self._open[token]
-            self._give(token, response)
-
-    def reject(self, token: object, error: ErrorCode) -> None:
-        assert isinstance(token, Pending)
-        if token in self._open:
-            del self._open[token]
-            self._give(token, self._error_response(token.request, token.version, error))
-
-    def reject_all(self, error: ErrorCode) -> None:
-        waiting, self._open = self._open, {}
-        for pending in waiting:
-            self._give(pending, self._error_response(pending.request, pending.version, error))
-
-    def _give(self, pending: Pending, response: Message) -> None:
-        """Sends a response. A failing reply must not prevent the others."""
-        try:
-            pending.reply(response)
-        except Exception:
-            log.exception("a bug: %s could not be answered", type(pending.request).__name__)
-            with suppress(Exception):
-                pending.reply(self._error_response(pending.request, pending.version, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-
-# The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
-# them.
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
 RECORD_OVERHEAD_BYTES = 1_024
@@ -334,7 +262,7 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
                 shard.reconfigure(self._config_for(shard.partition))
 
     def _config_for(self, partition: HostedPartition) -> GroupsConfig:
-        from .group_coordinator import groups_config
+        from .group_shard_driver import groups_config
 
         return groups_config(self._config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
 
@@ -378,13 +306,13 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
 
     def _not_here(self, request: Message, version: int) -> Message:
         from ...coordinator.groups.shard import error_response, validate
-        from .group_coordinator import groups_config
+        from .group_shard_driver import groups_config
 
         error = validate(groups_config(self._config), request, version)
         return error_response(request, version, error or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
-        from .group_coordinator import GroupShardDriver
+        from .group_shard_driver import GroupShardDriver
 
         config = self._config
         return GroupShardDriver(

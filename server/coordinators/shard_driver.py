@@ -30,7 +30,7 @@ from ...protocol.records.record import encode_batch
 from ...protocol.schema import Message
 from ...storage.segments.damage import SegmentSuspected
 from ..runtime.subsystem import BackgroundTasks
-from .coordinator_driver import Client, OpenRequests, Pending
+from .pending_requests import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer

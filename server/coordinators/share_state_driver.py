@@ -34,7 +34,8 @@ from ...protocol.schema import Message, ResponseCallback
 from ...protocol.uuids import uuid_to_text
 from ..runtime.clock import Clock, gather
 from ..runtime.metadata_cache import SHARE_GROUP_STATE_TOPIC, MetadataCache
-from .coordinator_driver import Client, CoordinatorDriver, Pending
+from .coordinator_driver import CoordinatorDriver
+from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..runtime.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
 from ..runtime.subsystem import LateImports, Lazy, Subsystem, stop_each
 from .coordinator_driver import GroupDriver
-from .topic_creation import CREATE_TOPICS_VERSION, TopicCreation
+from .topic_creation import CREATE_TOPICS_VERSION, AutoCreation, TopicCreation
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
-    from ..controller.auto_creation import AutoCreation
     from ..controller.cluster_view import Leaders
     from ..controller.commits import ClientFields
     from ..controller.subsystem import ControllerSubsystem
@@ -134,7 +133,6 @@ class CoordinatorsSubsystem(Subsystem):
         return TransactionVerification(self._config, self._clock, self.transactions(), self._leaders, self._peers)
 
     def _make_auto_creation(self) -> AutoCreation:
-        from ..controller.auto_creation import AutoCreation
 
         def create_internal(topic: str) -> None:
             self.internal_topics[topic]()

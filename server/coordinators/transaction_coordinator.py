@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .subsystem import CoordinatorsSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (group_coordinator, transaction_driver)
+PRELOADED = (*group_coordinator.PRELOADED, transaction_driver)
 
 
 class TransactionServices(Protocol):

@@ -53,7 +53,8 @@ from ...protocol.schema import Message, ResponseCallback
 from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import HostedPartition, Marker
 from ..runtime.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataCache
-from .coordinator_driver import Client, CoordinatorDriver, GroupDriver, Pending
+from .coordinator_driver import CoordinatorDriver, GroupDriver
+from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each, on_group
-from ..coordinators.coordinator_driver import Client, DescribingClient
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, consumer_groups_precondition
+from ..coordinators.pending_requests import Client, DescribingClient
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services

@@ -9,6 +9,8 @@ while
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
 - something holds the connection (`hold`): for example a parked Fetch, whose response may be large.
+
+A listener as its connections see it.
 """
 
 from __future__ import annotations
@@ -18,23 +20,24 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ...client.shown_text import shown_reason
 from ...storage.segments.segment import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.sliced_work import TURN_BUDGET_S
-from .call import Call, ProtocolViolation, RequestDispatch
-from .file_sender import AnswerSender, FileSender
-from .receive_budget import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
-from .shared_parts import LEAST_BYTES, Listening
+from .call import Call, ListenerKind, ProtocolViolation, RequestDispatch
+from .file_sender import AnswerSender, FileSender, Piece
+from .shared_parts import LEAST_BYTES, READ_BUFFER_BYTES, FrameBuffer, SharedParts, grown, rejected_size
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ...protocol.schema import Message
+    from ..access.authentication.gate import SaslListener
     from ..access.authorization.sessions import AuthorizationSession
+    from ..access.principals import PrincipalBuilder
     from ..access.quotas.sensors import Meters
-    from .file_sender import Piece
+    from .dispatch import Dispatcher
 
 
 log = logging.getLogger("odradek.connection")
@@ -492,3 +495,32 @@ class Connection(asyncio.BufferedProtocol):
     def waits_for_us(self) -> bool:
         """True if the peer waits for a response and reads: such a connection is not idle."""
         return bool(self.calls) and self._peer_reads
+
+
+class Listening(Protocol):
+    """The listener of connections, as they see it."""
+
+    name: str
+    kind: ListenerKind
+    dispatcher: Dispatcher
+    max_frame_bytes: int
+    #: Makes the principals of clients; None for Kafka's default.
+    principal_builder: PrincipalBuilder | None
+    #: How clients authenticate; None for a listener without SASL.
+    sasl: SaslListener | None
+    #: All connections receive into one buffer.
+    read_buffer: bytearray
+    read_view: memoryview
+
+    @property
+    def shared(self) -> SharedParts:
+        """The parts that all listeners of the node share."""
+
+    def opened(self, connection: Any, transport: asyncio.Transport) -> None:
+        """Counts a new connection, or ends it."""
+
+    def limit_of(self, connection: Any) -> str:
+        """Returns the key that limits the connection's frames, and its value, in words."""
+
+    def lost(self, connection: Any) -> None:
+        """Forgets a connection that has ended."""

@@ -6,8 +6,6 @@ makes its route, so a broker's start pays for no codec.
 A peer that breaks the protocol (unknown key, unsupported version, bytes that are not the message) raises
 `ProtocolViolation`, and the connection closes with its words in the log. ApiVersions alone answers a version that it
 does not know (KIP-511).
-
-The functions that decode, handle and encode one version of one API.
 """
 
 from __future__ import annotations
@@ -21,12 +19,11 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.apis import APIS, Api
-from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode, lowered_decoder, lowered_encoder
+from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message, has_records
-from ..access.authorization.requirements import AuthorizerNotReady, Nothing
-from ..runtime.counters import Times
-from .api_endpoint import ApiEndpoint, BoundHandle, Cost
+from ..access.authorization.requirements import AuthorizerNotReady
+from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import (
     Call,
     ClientConnection,
@@ -34,89 +31,14 @@ from .call import (
     Observer,
     Observers,
     ProtocolViolation,
+    Route,
     Timing,
-    arrays_of,
     has_error_code,
 )
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ..access.quotas.sensors import Meters
-
-
-_UNLOADED = ApiEndpoint(authorization=(Nothing("No request is handled by it."),))
-
-
-class Route:
-    """The functions that decode, handle and encode one version of one API.
-
-    `prepare`: for an endpoint that is not imported yet: calls its argument when it is, now or later.
-    """
-
-    __slots__ = (
-        "answer_version",
-        "api",
-        "arrays",
-        "decode",
-        "encode",
-        "endpoint",
-        "failures",
-        "flexible",
-        "flexible_answer",
-        "handle",
-        "handle_large",
-        "is_exempt",
-        "is_produce",
-        "prepare",
-        "requests",
-        "times",
-        "version",
-    )
-
-    #: Handles a request; `handle_large` one that has very many items.
-    handle: BoundHandle
-    handle_large: BoundHandle
-
-    def __init__(
-        self,
-        api: Api,
-        version: int,
-        answer_version: int | None = None,
-        prepare: Callable[[Callable[[], None]], None] | None = None,
-    ) -> None:
-        self.api = api
-        #: The contract of the API; until it is imported, one that serves nothing.
-        self.endpoint = _UNLOADED
-        self.version = version
-        self.prepare = prepare
-        #: Arrays of structures in the response: their lengths show whether it is large.
-        self.arrays = arrays_of(api.response)
-        self.answer_version = version if answer_version is None else answer_version
-        self.decode = lowered_decoder(api.request, version) if version in api.versions else None
-        self.encode = lowered_encoder(api.response, self.answer_version)
-        self.flexible = api.request_header_version(version) == 2
-        self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
-        self.is_exempt = self.is_produce = False
-        #: Requests taken, and those of them that failed by a bug of ours.
-        self.requests = 0
-        self.failures = 0
-        self.times = Times()
-
-    @property
-    def is_served(self) -> bool:
-        """Returns False until the endpoint is imported."""
-        return self.endpoint is not _UNLOADED
-
-    def serve(self, endpoint: ApiEndpoint, handle: BoundHandle, handle_large: BoundHandle) -> None:
-        """Serves by an endpoint. `handle`: its handler, bound to the node; `handle_large` handles in portions."""
-        self.endpoint = endpoint
-        self.handle = handle if endpoint.handles_many_whole else handle_large
-        self.handle_large = handle_large
-        if endpoint.encodes_many_whole:
-            self.arrays = ()
-        self.is_exempt = endpoint.cost is Cost.NOTHING
-        self.is_produce = endpoint.cost is Cost.PRODUCED
-
 
 log = logging.getLogger("odradek.dispatch")
 

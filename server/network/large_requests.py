@@ -19,10 +19,9 @@ from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
 from ..runtime.sliced_work import SLICE_S, WAITING, Done, Task, Work, run_slice
 from .api_endpoint import ApiEndpoint, BoundHandle
-from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch, arrays_of, is_large
-from .dispatch import Route
+from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch, Route, arrays_of, is_large
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
-from .receive_budget import READ_BUFFER_BYTES
+from .shared_parts import READ_BUFFER_BYTES
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api

@@ -28,8 +28,7 @@ from .call import BROKER, CONTROLLER, ListenerKind
 from .connection import CREATION_RATE, Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
 from .dispatch import Dispatcher
-from .receive_budget import READ_BUFFER_BYTES, ReceiveBudget
-from .shared_parts import SharedParts
+from .shared_parts import READ_BUFFER_BYTES, ReceiveBudget, SharedParts
 from .sockets import SECURED_ACCEPTS_PER_TURN, Acceptor, Address, bound_sockets, client_host, plain_address
 
 if TYPE_CHECKING:
@@ -425,7 +424,7 @@ class ListenerSet(SharedParts):
         """Logs slow requests from now on, if `odradek.slow.request.ms` is set."""
         limit_ms = self.config.get("odradek.slow.request.ms")
         if limit_ms is not None:
-            from .slow_calls import SlowRequests
+            from ..runtime.slow_requests import SlowRequests
 
             self.slow_requests = SlowRequests(limit_ms)
             self._dispatchers[BROKER].watch()

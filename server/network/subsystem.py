@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .call import BROKER, CONTROLLER, ListenerKind
 from .descriptors import DESCRIPTORS
-from .dispatch import Dispatcher, Endpoints
+from .dispatch import Dispatcher
 from .listener import ListenerSet
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.sliced_work import Turns
     from ..runtime.thread_pools import ThreadPools
+    from .dispatch import Endpoints
 
 
 class NetworkSubsystem(Subsystem):

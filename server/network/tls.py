@@ -21,9 +21,9 @@ from ...storage.segments.segment import LogSlice
 from ..access.principals import AuthenticationContext, NoPrincipal, built
 from ..access.tls.contexts import Handshakes, NoTls, TooManyHandshakes, WatchedTls, client_failure
 from ..access.tls.listener_tls import ListenerTls
-from .connection import Connection
+from .connection import Connection, Listening
 from .file_sender import Piece, joined
-from .shared_parts import CALL_BYTES, Listening, TransferTurns
+from .shared_parts import CALL_BYTES, TransferTurns
 
 if TYPE_CHECKING:
     from ..access.audit import AuditLog

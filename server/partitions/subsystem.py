@@ -11,9 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ..runtime.subsystem import BackgroundTasks, Stop, Subsystem, stop_each
-from .loading import IsrRules, ReplicaCreation, ReplicaLoading, ReplicaOpening
+from .creation import IsrRules, Reconfiguration, ReplicaCreation, ReplicaOpening, SettingsByTopic
+from .loading import ReplicaLoading
 from .partitions import Controller, DirectoryReports, Partitions, PendingPartitions, ReplicaPlacement
-from .roles import PartitionChanges, Reconfiguration, RoleAssignment, SettingsByTopic
+from .roles import PartitionChanges, RoleAssignment
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta

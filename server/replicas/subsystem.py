@@ -128,8 +128,8 @@ class ReplicasSubsystem(Subsystem):
             remote.start_follower(followed.hosted, followed.leader_start, lambda error: followed.changed(followed))
 
     def _make_replication(self) -> Replication:
-        from .fetcher import ReplicaFetcher
-        from .replication import FOLLOWERS, LEADERS, IsrChanges, Replication, ReplicationQuota
+        from .fetcher import FOLLOWERS, LEADERS, ReplicaFetcher, ReplicationQuota
+        from .replication import IsrChanges, Replication
 
         config, clock, node_id = self._config, self._clock, self._config.node_id
         leaders, followers = (

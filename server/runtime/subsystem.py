@@ -127,7 +127,7 @@ class BackgroundTasks:
 imports_log = logging.getLogger("odradek.late_imports")
 
 #: The coordinators of groups, with the kinds that nearly all groups are of.
-GROUP_MODULES = ("server.coordinators.group_coordinator",)
+GROUP_MODULES = ("server.coordinators.group_shard_driver",)
 TRANSACTION_MODULES = (
     "server.coordinators.transaction_driver",
     "server.coordinators.transaction_driver",

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from ...protocol.schema import Message
     from ...server.broker import BrokerServer
-    from ...server.network.call import Call
-    from ...server.network.dispatch import Route
+    from ...server.network.call import Call, Route
     from .disk import DiskEffect
     from .striking import InterceptedRequest
 

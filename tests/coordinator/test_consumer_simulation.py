@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base import offsets
+from odradek.coordinator.groups.base import state
 from odradek.coordinator.groups.consumer import assignment
 from odradek.coordinator.groups.consumer import group as writing
 from odradek.coordinator.groups.consumer import heartbeat as validation
@@ -59,7 +59,7 @@ def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(offsets, "stale", lambda member: ErrorCode.NONE)
+    patch.setattr(state, "stale", lambda member: ErrorCode.NONE)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.base import offsets
+from odradek.coordinator.groups.base import state
 from odradek.coordinator.groups.consumer import kind as consumer
 from odradek.coordinator.groups.share import kind as share
 from odradek.protocol.errors import ErrorCode
@@ -53,7 +53,7 @@ def test_commit_needs_a_member_whose_epoch_is_not_behind(
     group: Any = Group(has_members=has_members, is_classic=is_classic)
     request = OffsetCommitRequest(group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch)
     state: Any = None
-    assert offsets.validate_commit(state, group, request, version, NOW_MS) == error
+    assert state.validate_commit(state, group, request, version, NOW_MS) == error
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_fetch_of_a_member_needs_its_epoch_and_one_of_a_tool_has_none(
 ) -> None:
     group: Any = Group(is_classic=is_classic)
     asked = OffsetFetchRequestGroup(group_id="g", member_id=member_id, member_epoch=epoch)
-    assert offsets.validate_fetch(group, asked) == error
+    assert state.validate_fetch(group, asked) == error
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_offsets_of_topics_without_a_subscription_expire_after_their_retention(
     group: Any = Group()
     state: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
     committed: Any = SimpleNamespace(commit_timestamp_ms=NOW_MS - age_ms)
-    assert offsets.is_expired(state, group, topic, committed, NOW_MS) == is_expired
+    assert state.is_expired(state, group, topic, committed, NOW_MS) == is_expired
 
 
 def test_offsets_may_be_deleted_of_any_topic_without_a_subscription() -> None:
     group: Any = Group()
-    assert offsets.validate_delete(group) == ErrorCode.NONE
+    assert state.validate_delete(group) == ErrorCode.NONE
 
 
 def test_share_groups_have_no_offsets() -> None:

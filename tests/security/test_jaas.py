@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.listener_settings import JaasEntry, parse_jaas
+from odradek.server.access.authentication.jaas import JaasEntry, parse_jaas
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -27,8 +27,7 @@ from ...common.result import GroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import described, replays
 from ..base.kind import Kind, OffsetRules
-from ..base.offsets import is_expired, stale, validate_commit, validate_delete, validate_fetch
-from ..base.state import ShardState
+from ..base.state import ShardState, is_expired, stale, validate_commit, validate_delete, validate_fetch
 from . import heartbeat, migration
 from . import migration as classic_members
 from .assignment import restore, sessions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.streams_group_records import StreamsGroupMetadataKey
@@ -32,7 +31,7 @@ from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
 from ..base.kind import Kind, OffsetRules
-from ..base.offsets import is_expired, validate_commit, validate_delete, validate_fetch
+from ..base.state import ShardState, is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
 from .assignment import expired, restore
 from .group import (
@@ -47,10 +46,6 @@ from .group import (
     session_timeout_ms,
 )
 from .topology import subtopology_of
-
-if TYPE_CHECKING:
-    from ..base.state import ShardState
-
 
 # Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/base/offsets.py.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....client.kerberos import NO_LAYER, OFFER, credentials_of, library, words_of
 from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import InvalidConfig
-from ..java_replacement import expanded
+from ..plugins import expanded
 from .authentication import Identity
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from .authentication import HANDLER, Identity
 if TYPE_CHECKING:
     from ....protocol.json_value import JsonObject, JsonValue
     from ...config.broker_config import BrokerConfig
-    from .listener_settings import JaasEntry
+    from .jaas import JaasEntry
 
 
 _PREFIX = "ssl."

@@ -26,7 +26,7 @@ from ....client.sasl import AuthenticationFailed, OAuthClient
 from ....metadata.configs import InvalidConfig, Password
 from ....storage.files.open_files import read_regular_file
 from ..plugins import is_own_class, load_class
-from .listener_settings import OAUTHBEARER_MODULE, JaasEntry
+from .jaas import OAUTHBEARER_MODULE, JaasEntry
 from .oauth import TIMEOUT_S, TokenRejected, is_readable, issuer_context, parts_of, read, shown_url
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....metadata.configs import BrokerValues, InvalidConfig
-from ..java_replacement import expanded
+from ..plugins import expanded
 from .contexts import Stores, check_handshake, client_context, read_stores, server_context
 from .settings import TlsSettings, listener_prefix, read_settings
 

@@ -23,9 +23,9 @@ from odradek.protocol.internal.cluster_metadata import (
     UnregisterBrokerRecord,
 )
 from odradek.protocol.schema import Message
+from odradek.server import broker as broker_module
+from odradek.server.broker import log_changes
 from odradek.server.config.listeners import Endpoint as ClientEndpoint
-from odradek.server.controller import change_lines
-from odradek.server.controller.change_lines import log_changes
 from odradek.server.controller.cluster_view import ClusterView, Leader, Leaders, Node
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID
@@ -242,8 +242,8 @@ def test_each_change_of_a_broker_has_its_line(caplog: pytest.LogCaptureFixture) 
 def test_many_changes_have_a_limited_number_of_lines(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_lines, "MOST_LINES", 2)
-    monkeypatch.setattr(change_lines, "MOST_TOPICS", 4)
+    monkeypatch.setattr(broker_module, "MOST_LINES", 2)
+    monkeypatch.setattr(broker_module, "MOST_TOPICS", 4)
     node = Published(caplog)
     node.publish(RegisterBrokerRecord(broker_id=0, fenced=False))
 

@@ -26,12 +26,13 @@ from odradek.replication.controller.maintenance import (
 from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
-from odradek.server.controller import auto_creation, producer_ids
-from odradek.server.controller.auto_creation import AutoCreation
+from odradek.server.controller import producer_ids
 from odradek.server.controller.broker_lifecycle import ControllerRegistrar
 from odradek.server.controller.broker_sessions import PeriodicTasks, TokenExpiry
 from odradek.server.controller.producer_ids import ProducerIds
 from odradek.server.controller.registration import Registration
+from odradek.server.coordinators import topic_creation
+from odradek.server.coordinators.topic_creation import AutoCreation
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy
@@ -359,8 +360,8 @@ def test_topics_of_one_client_are_created_by_one_request_and_each_once() -> None
 
 
 def test_requests_for_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto_creation, "MAX_AT_ONCE", 2)
-    monkeypatch.setattr(auto_creation, "MAX_WANTED", 5)
+    monkeypatch.setattr(topic_creation, "MAX_AT_ONCE", 2)
+    monkeypatch.setattr(topic_creation, "MAX_WANTED", 5)
 
     async def story() -> None:
         node = Creating()

@@ -27,7 +27,7 @@ from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import metadata_log as snapshots_module
-from odradek.server.controller import repairing as survey_module
+from odradek.server.controller import survey as survey_module
 from odradek.server.controller.formatting import (
     InitialVoter,
     format_directories,
@@ -47,18 +47,9 @@ from odradek.server.controller.metadata_log import (
     read_records,
     write_image_snapshot,
 )
-from odradek.server.controller.repairing import (
-    cut_metadata,
-    findings,
-    forget_votes,
-    loss,
-    metadata_end,
-    named,
-    newer_leader_changes,
-    survey,
-    write_properties,
-)
+from odradek.server.controller.repairing import cut_metadata, findings, forget_votes, metadata_end, write_properties
 from odradek.server.controller.startup import QuorumState, read_quorum_state, write_quorum_state
+from odradek.server.controller.survey import loss, named, newer_leader_changes, survey
 from odradek.storage.files.identity import MetaProperties, read_meta_properties, write_meta_properties
 
 EPOCH = 4

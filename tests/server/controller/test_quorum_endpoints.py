@@ -13,7 +13,7 @@ from odradek.replication.quorum.log import SnapshotId
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.driver import QuorumDriver
-from odradek.server.controller.joining import QuorumEndpoints
+from odradek.server.controller.raft import QuorumEndpoints
 
 EPOCH = 5
 OWN, LEADERS, FIRST = Endpoint("C", "own", 1), Endpoint("C", "leader", 2), Endpoint("C", "first", 3)

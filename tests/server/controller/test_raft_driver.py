@@ -33,10 +33,10 @@ from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterS
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import raft as raft_module
-from odradek.server.controller.joining import QuorumSender, bootstrap_endpoints, monotonic_clock, static_voters
+from odradek.server.controller.joining import monotonic_clock
 from odradek.server.controller.membership import KnownLeader, QuorumMembership
 from odradek.server.controller.membership import Leader as NotedLeader
-from odradek.server.controller.raft import QuorumRaft, reject_token
+from odradek.server.controller.raft import QuorumRaft, QuorumSender, bootstrap_endpoints, reject_token, static_voters
 from odradek.server.controller.startup import read_quorum_state
 from odradek.server.runtime.subsystem import BackgroundTasks, Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure

@@ -16,7 +16,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from odradek.server.coordinators.group_coordinator import GroupShardDriver, _known_assignors
+from odradek.server.coordinators.group_shard_driver import GroupShardDriver, _known_assignors
 from odradek.server.partitions.hosted_partition import Marker
 
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, now_ms

@@ -20,7 +20,7 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.partition import Partition
-from odradek.server.coordinators.group_coordinator import GroupShardDriver
+from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.partitions.batch_validation import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.counters import TopicMetrics

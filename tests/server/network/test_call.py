@@ -7,8 +7,7 @@ from typing import Any
 from odradek.protocol.apis import APIS
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.network.call import Call, Observer, Observers, Relay, Timing
-from odradek.server.network.dispatch import Route
+from odradek.server.network.call import Call, Observer, Observers, Relay, Route, Timing
 
 HEARTBEAT = 12
 

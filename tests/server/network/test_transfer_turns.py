@@ -17,8 +17,13 @@ import pytest
 from odradek.server.network import file_sender
 from odradek.server.network.connection import Connection
 from odradek.server.network.file_sender import FileSender
-from odradek.server.network.receive_budget import READ_BUFFER_BYTES
-from odradek.server.network.shared_parts import BYTES_PER_TURN, CALL_BYTES, LEAST_BYTES, TransferTurns
+from odradek.server.network.shared_parts import (
+    BYTES_PER_TURN,
+    CALL_BYTES,
+    LEAST_BYTES,
+    READ_BUFFER_BYTES,
+    TransferTurns,
+)
 from odradek.server.network.sockets import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
 from odradek.server.network.tls import CopiedSender
 from odradek.storage.segments.segment import LogSlice

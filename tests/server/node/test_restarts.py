@@ -12,7 +12,7 @@ import pytest
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.server.partitions import loading as replica_loading
+from odradek.server.partitions import creation
 from odradek.storage.files.directory_lock import USE_FILE
 from odradek.storage.log import loading
 
@@ -129,7 +129,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
     with odradek.Broker(data_dir=tmp_path) as broker:
         topic = topic_of(broker)
     (tmp_path / f"{topic}-7" / "note").touch()
-    listed, named, inventory, topic_id = [], [], loading.take_inventory, replica_loading.read_topic_id
+    listed, named, inventory, topic_id = [], [], loading.take_inventory, creation.read_topic_id
 
     def take_inventory(path: str) -> loading.Inventory:
         listed.append(Path(path).name)
@@ -140,7 +140,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
         return topic_id(path)
 
     monkeypatch.setattr(loading, "take_inventory", take_inventory)
-    monkeypatch.setattr(replica_loading, "read_topic_id", read_topic_id)
+    monkeypatch.setattr(creation, "read_topic_id", read_topic_id)
     with odradek.Broker(data_dir=tmp_path) as broker:
         assert [name for name in listed if topic in name] == [f"{topic}-7"]
         assert [name for name in named if topic in name] == [f"{topic}-7"]

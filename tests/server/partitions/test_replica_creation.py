@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from odradek.replication.partition import UNKNOWN_BROKER_EPOCH
-from odradek.server.partitions import loading as creation_module
-from odradek.server.partitions.loading import (
+from odradek.server.partitions import creation as creation_module
+from odradek.server.partitions.creation import (
     MOST_NAMED_RANGES,
     IsrRules,
     ReplicaCreation,

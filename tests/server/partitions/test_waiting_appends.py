@@ -18,7 +18,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.compression import Compression
-from odradek.server.network.receive_budget import READ_BUFFER_BYTES
+from odradek.server.network.shared_parts import READ_BUFFER_BYTES
 from odradek.server.partitions import append_queue
 from odradek.server.partitions import batch_validation as batch_checks
 from odradek.server.partitions.batch_validation import AppendResult

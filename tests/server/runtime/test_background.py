@@ -45,7 +45,7 @@ from odradek.server.controller.metadata_log import (
     read_snapshot,
     write_image_snapshot,
 )
-from odradek.server.coordinators.group_coordinator import GroupShardDriver
+from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.replicas.maintenance import LogMaintenance
 from odradek.server.runtime.sliced_work import run_to_completion

@@ -1,0 +1,412 @@
+"""The replicas that a start finds on the disk: their owner, and the findings when their logs were opened.
+
+A directory is another topic's only when its `partition.metadata` can be read and has another topic id. A file that cannot be
+read is written again: the cluster's metadata has the id of the topic with a replica of this name here.
+
+The settings of topics as their partitions obey them, and their changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicPartition
+from ...protocol.uuids import uuid_to_text
+from ...replication.partition import UNKNOWN_BROKER_EPOCH, IsrProposal, Partition
+from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
+from ...storage.files.checkpoints import CleanReplica
+from ...storage.files.checkpoints import TopicPartition as CheckpointKey
+from ...storage.files.identity import (
+    PARTITION_METADATA,
+    CorruptPartitionMetadata,
+    is_damaged_copy,
+    read_topic_id,
+    write_topic_id,
+)
+from ...storage.files.open_files import LogDirectoryFailure, check_room, set_aside
+from ...storage.log.log import Log
+from ..runtime.metadata_cache import INTERNAL_TOPICS, MetadataCache
+from ..runtime.sliced_work import SlicedWork
+from .batch_validation import AppendRules, append_rules
+from .hosted_partition import HostedPartition, Replica
+
+if TYPE_CHECKING:
+    from ...protocol.records.errors import BatchError
+    from ...storage.log.config import LogConfig
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.clock import Clock
+    from ..runtime.counters import Metrics
+    from ..runtime.log_lines import RepeatedLines
+    from ..runtime.thread_pools import ThreadPools
+    from .partitions import DirectoryReports, Partitions, ReplicaPlacement
+
+
+log = logging.getLogger("odradek.partitions")
+
+#: Damaged ranges of one log that a start names; the metrics count the others.
+MOST_NAMED_RANGES = 10
+
+
+def is_ours(
+    directory: LogDirectory,
+    replica: ReplicaDirectory,
+    image: MetadataImage,
+    node_id: int,
+    noted: CleanReplica | None = None,
+) -> bool:
+    """Returns whether a directory holds a replica that this broker has. Raises LogDirectoryFailure.
+
+    `noted`: what the last shutdown has noted of it.
+    """
+    topic = image.topic(replica.topic)
+    registration = topic.partitions.get(replica.partition) if topic is not None else None
+    if topic is None or registration is None or node_id not in registration.replicas:
+        return False
+    if noted is not None and noted.topic_id == topic.id:
+        return True
+    try:
+        return _has_topic_id(replica.path, topic.id)
+    except OSError as error:
+        raise LogDirectoryFailure(directory.path, f"reading {replica.path}/{PARTITION_METADATA}", error) from error
+
+
+def _has_topic_id(path: str, topic_id: bytes) -> bool:
+    name = f"{path}/{PARTITION_METADATA}"
+    try:
+        found = read_topic_id(path)
+        if found is not None and not is_damaged_copy(found, topic_id):
+            return found == topic_id
+        reason = "missing or empty" if found is None else f"has the topic id {uuid_to_text(found)}"
+    except CorruptPartitionMetadata as error:
+        reason = str(error)
+    except IsADirectoryError:
+        reason = f"a directory, renamed to {set_aside(name)}"
+    log.warning("%s: %s; rewritten with the topic id %s", name, reason, uuid_to_text(topic_id))
+    write_topic_id(path, topic_id)
+    return True
+
+
+def gone_replicas(
+    directory: LogDirectory, replicas: Iterable[ReplicaDirectory], image: MetadataImage, node_id: int
+) -> list[CheckpointKey]:
+    """Returns the replicas that have records by the checkpoints, belong here by the metadata, and are not on the disk."""
+    there = {(replica.topic, replica.partition) for replica in replicas}
+    gone = []
+    for key, offset in directory.checkpoints.high_watermarks.items():
+        topic = image.topic(key[0])
+        registration = topic.partitions.get(key[1]) if topic is not None else None
+        if (
+            offset
+            and key not in there
+            and registration is not None
+            and node_id in registration.replicas
+            and registration.directory(node_id) == directory.directory_id
+        ):
+            log.error("%s/%s-%d is missing: its records up to offset %d are lost", directory.path, *key, offset)
+            gone.append(key)
+    return gone
+
+
+def rename_stray(directory: LogDirectory, replica: ReplicaDirectory) -> None:
+    """Renames a directory that is not this broker's, so that nothing reads it. Raises LogDirectoryFailure."""
+    stray = f"{directory.path}/{replica_directory_name(replica.topic, replica.partition, STRAY_SUFFIX)}"
+    log.warning("%s is no longer assigned to this broker: renamed to %s", replica.path, stray)
+    try:
+        os.rename(replica.path, stray)  # noqa: PTH104
+    except OSError as error:
+        raise LogDirectoryFailure(directory.path, f"renaming {replica.path}", error) from error
+
+
+def report_opening(opened: Log) -> None:
+    """Logs what was rebuilt, cut and found damaged, and saves the damaged ranges in the partition's directory."""
+    for note in opened.opening_notes:
+        log.warning(note)
+    if opened.recovered_bytes:
+        log.warning("%s: %d bytes after the last complete batch were cut off", opened.path, opened.recovered_bytes)
+    name = f"{opened.topic}-{opened.partition}"
+    for number, one in enumerate(opened.damage):
+        if number == MOST_NAMED_RANGES:
+            log.error("%s: %d more damaged ranges", name, len(opened.damage) - MOST_NAMED_RANGES)
+            break
+        log.error(
+            "%s is damaged: offsets %d to %d cannot be read: %s/%s, %d bytes at position %d: %s",
+            name, one.first_offset, one.next_offset - 1, opened.path, one.file, one.size, one.position, one.reason,
+        )  # fmt: skip
+    try:
+        opened.damage.save()
+    except OSError as error:
+        # They are found again at the next start, or by a reader.
+        log.warning("%s: the list of damaged ranges could not be saved: %s", name, error)
+
+
+# The opening of replicas' logs.
+
+
+class IsrRules(NamedTuple):
+    """The rules of leaders here for their ISRs. `propose` hands a change to the controller."""
+
+    metadata: MetadataCache
+    lag_time_max_ms: int
+    propose: Callable[[Replica, IsrProposal], None]
+
+    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        """Returns whether a broker may be in sync: it is active, and the process that fetches is the registered one
+        (KIP-903).
+        """
+        found = self.metadata.image.broker(broker_id)
+        return found is not None and found.is_active and broker_epoch in (UNKNOWN_BROKER_EPOCH, found.epoch)
+
+
+class ReplicaOpening:
+    """Opens logs, and adds their replicas to the partitions.
+
+    `on_damage` is called for each read that meets damaged records.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        metrics: Metrics,
+        pools: ThreadPools,
+        settings: SettingsByTopic,
+        partitions: Partitions,
+        isr_rules: IsrRules,
+        on_damage: Callable[[Any, BatchError], None],
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._metrics = metrics
+        self._pools = pools
+        self._settings = settings
+        self._partitions = partitions
+        self._isr_rules = isr_rules
+        self._on_damage = on_damage
+
+    def open(self, directory: LogDirectory, image: MetadataImage, topic: str, index: int) -> HostedPartition:
+        """Opens the log of a new replica. Raises LogDirectoryFailure."""
+        opened = self.read(directory, image, topic, index, self.log_config(image, topic))
+        report_opening(opened)
+        return self.host(directory, image, opened, 0)
+
+    def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return self._settings.of(image, topic).log_config
+
+    def read(
+        self,
+        directory: LogDirectory,
+        image: MetadataImage,
+        topic: str,
+        index: int,
+        config: LogConfig,
+        noted: CleanReplica | None = None,
+    ) -> Log:
+        """Opens a log. `noted`: see LogDirectory.open_log. Any thread may call it. Raises LogDirectoryFailure."""
+        return directory.open_log(
+            topic,
+            index,
+            config,
+            now_ms=self._clock.now_ms(),
+            is_replicated=len(image.topics.by_name[topic].partitions[index].replicas) > 1,
+            noted=noted,
+            jitter=random.random(),
+        )
+
+    def host(self, directory: LogDirectory, image: MetadataImage, opened: Log, high_watermark: int) -> HostedPartition:
+        """Adds the replica that has the log."""
+        topic, end = opened.topic, opened.log_end_offset
+        settings, topic_id = self._settings.of(image, topic), image.topics.by_name[topic].id
+        opened.config = settings.log_config  # it may have changed while a thread opened the log
+        role = Partition(self._node_id, end, max(opened.local_log_start_offset, min(high_watermark, end)))
+        counters, failed = self._metrics.topic(topic), self._partitions.directory_failed
+        hosted = HostedPartition(topic_id, opened, role, directory, settings.rules, counters, self._pools, failed)
+        hosted.on_proposal = self._isr_rules.propose
+        hosted.on_damage = self._on_damage
+        role.may_join, role.lag_time_max_ms = self._isr_rules.may_join, self._isr_rules.lag_time_max_ms
+        self._partitions.add(hosted)
+        return hosted
+
+    def forget_topic(self, name: str) -> None:
+        """Drops what is kept of a topic that was deleted."""
+        self._settings.forget(name)
+        self._metrics.drop_topic(name)
+
+
+class ReplicaCreation:
+    """Creates new replicas."""
+
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        lines: RepeatedLines,
+        partitions: Partitions,
+        opening: ReplicaOpening,
+        placement: ReplicaPlacement,
+        reports: DirectoryReports,
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._lines = lines
+        self._partitions = partitions
+        self._opening = opening
+        self._placement = placement
+        self._reports = reports
+
+    def begin_image(self) -> None:
+        """Prepares for the replicas that come with another image."""
+        self._placement.begin()
+
+    def forget_topic(self, name: str) -> None:
+        self._opening.forget_topic(name)
+
+    def create(
+        self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
+    ) -> HostedPartition | None:
+        """Returns None where no directory is online, or the partition has to wait for room."""
+        directory = self._placement.directory_for(registration)
+        if directory is None:
+            words = f"no log directory is online for {topic}-{index}"
+            self._lines.log(log, logging.ERROR, "", "no log directory", words)
+            return None
+        path = f"{directory.path}/{replica_directory_name(topic, index)}"
+        is_new = not os.path.lexists(path)
+        try:
+            check_room(directory.path)
+            hosted = self._opening.open(directory, image, topic, index)
+            write_topic_id(hosted.log.path, topic_id, sync=False)
+        except (LogDirectoryFailure, OSError) as error:
+            if not isinstance(error, LogDirectoryFailure):
+                error = LogDirectoryFailure(directory.path, f"creating {topic}-{index}", error)
+            self._not_made((topic, index), error, path if is_new else None)
+            return None
+        self._partitions.pending.made(topic, index)
+        if directory.directory_id != registration.directory(self._node_id):
+            self._reports.add(hosted)
+        return hosted
+
+    def _not_made(self, key: TopicPartition, failure: LogDirectoryFailure, new_path: str | None) -> None:
+        """Handles a failed creation. A shortage of room or of descriptors takes no directory offline: the partition is
+        tried again.
+        """
+        hosted = self._partitions.get(key)
+        if hosted is not None:
+            self._partitions.drop(hosted)
+        if not (failure.is_full or failure.is_shortage):
+            self._partitions.directory_failed(failure)
+            return
+        self._partitions.pending.add(key, failure, hosted.log if hosted is not None else None, new_path)
+
+
+#: Topics whose logs have no remote part, whatever their configuration (KIP-405).
+NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata"}
+
+
+class TopicSettings(NamedTuple):
+    """A topic's configuration as its partitions use it; shared by them."""
+
+    log_config: LogConfig
+    rules: AppendRules
+
+
+class SettingsByTopic:
+    """The settings of all topics with partitions here. Topics that override nothing share one object."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._by_topic: dict[str, TopicSettings] = {}
+        self._defaults = self._made({})
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self._by_topic
+
+    def topics(self) -> list[str]:
+        return list(self._by_topic)
+
+    def of(self, image: MetadataImage, topic: str) -> TopicSettings:
+        if topic not in self._by_topic:
+            self.refresh(image, topic)
+        return self._by_topic[topic]
+
+    def refresh(self, image: MetadataImage, topic: str) -> bool:
+        """Reads the settings of a topic. Returns whether they differ from the ones before."""
+        overrides = image.config(TOPIC_RESOURCE, topic)
+        settings = self._made(dict(overrides)) if overrides else self._defaults
+        if settings.log_config.remote_storage and (settings.log_config.compact or topic in NEVER_TIERED):
+            settings = settings._replace(log_config=replace(settings.log_config, remote_storage=False))
+        before = self._by_topic.get(topic)
+        self._by_topic[topic] = settings
+        return settings != before
+
+    def refresh_defaults(self) -> bool:
+        """Reads the broker's defaults for topics. Returns whether they differ from the ones before."""
+        before, self._defaults = self._defaults, self._made({})
+        return self._defaults != before
+
+    def forget(self, topic: str) -> None:
+        self._by_topic.pop(topic, None)
+
+    def _made(self, overrides: dict[str, str]) -> TopicSettings:
+        config = self._config
+        log_config = config.topic_log_config(overrides)
+        validation = config.get("odradek.produce.validation")
+        return TopicSettings(log_config, append_rules(config.topic_values(overrides), log_config, validation))
+
+
+class Reconfiguration:
+    """Hands changed settings to the partitions: at once for a topic, in slices for a default of many topics."""
+
+    def __init__(
+        self, config: BrokerConfig, metadata: MetadataCache, settings: SettingsByTopic, partitions: Partitions
+    ) -> None:
+        self._metadata = metadata
+        self._settings = settings
+        self._partitions = partitions
+        self._slices = SlicedWork(self._failed)
+        #: Topics some of whose partitions have not got the settings that the topic has.
+        self._unfinished: set[str] = set()
+        config.subscribe(self._broker_config_changed)
+
+    def topic_changed(self, image: MetadataImage, topic: str) -> None:
+        """Handles a change of the topic's own configuration."""
+        if topic in self._settings:
+            for _ in self._reconfigure(image, topic):
+                pass
+
+    def stop(self) -> None:
+        self._slices.stop()
+
+    def _broker_config_changed(self, _: frozenset[str]) -> None:
+        """Reconfigures the topics that inherit a changed default. A change meanwhile begins anew."""
+        if self._settings.refresh_defaults():
+            self._slices.stop()
+            self._slices.begin(self._reconfigure_all(), lambda: None)
+
+    def _reconfigure_all(self) -> Iterator[None]:
+        topics = self._settings.topics()
+        self._unfinished.intersection_update(topics)
+        for topic in topics:
+            if topic in self._settings:
+                yield from self._reconfigure(self._metadata.image, topic)
+            yield
+
+    def _reconfigure(self, image: MetadataImage, topic: str) -> Iterator[None]:
+        if not self._settings.refresh(image, topic) and topic not in self._unfinished:
+            return  # it overrides every default that changed
+        self._unfinished.add(topic)
+        found = image.topic(topic)
+        for index in found.partitions if found is not None else ():
+            hosted = self._partitions.get((topic, index))
+            if hosted is not None:
+                hosted.log.config, hosted.rules = self._settings.of(image, topic)
+                hosted.refresh_append_state()
+                yield
+        self._unfinished.discard(topic)
+
+    def _failed(self, failure: Exception) -> None:
+        log.error("a bug: applying a changed default to topics failed", exc_info=failure)
