@@ -16,7 +16,7 @@ from odradek.server.runtime import memory
 from odradek.server.runtime.gc_policy import FROZEN_BY_OTHERS, empty_free_lists
 from odradek.server.runtime.memory import FLUSHES, FLUSHES_CPU_S, LARGE_BYTES, MemoryRelease
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 class Calls:
