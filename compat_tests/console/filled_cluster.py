@@ -46,6 +46,7 @@ _PROPERTIES = {
     **STANDARD_AUTHORIZER,
     "super.users": "User:ANONYMOUS",
     "transaction.partition.verification.enable": "false",
+    "group.streams.max.session.timeout.ms": "3600000",
     "group.streams.session.timeout.ms": "3600000",
 }
 _TRANSACTION, _TRANSACTION_TIMEOUT_MS = 1, 600_000
