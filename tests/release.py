@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as data:
     try:
         line = node.stdout.readline()
         host, port = re.search(r"serving on ([\\d.]+):(\\d+)", line).groups()
-        with socket.create_connection((host, int(port)), timeout=10) as client:
+        with socket.create_connection((host, int(port)), timeout=60) as client:
             client.sendall(bytes.fromhex("{REQUEST}"))
             answer = client.recv(4096)
         assert answer[4:8] == bytes([0, 0, 0, 7]) and answer[8:10] == bytes(2), answer

@@ -47,7 +47,7 @@ def run(clone: Path, port: int) -> list[str]:
             for line in making.stdout:
                 printed.append(line)
                 if "serving on" in line:
-                    socket.create_connection(("127.0.0.1", port), timeout=10).close()
+                    socket.create_connection(("127.0.0.1", port), timeout=60).close()
                     break
             os.killpg(making.pid, signal.SIGINT)  # as Ctrl-C does
             making.wait(DEADLINE_S)

@@ -2,7 +2,7 @@
 
 | key | meaning |
 |---|---|
-| `url` | `s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix` or `file:///folder` |
+| `url` | `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` (with `store.account_name`), `file:///folder` |
 | `chunk.size.bytes` | of the parts of a multipart upload, and of the largest object that is uploaded at once; 8388608 |
 | `store.<key>` | a key of obstore's store, such as `store.region`, `store.endpoint`, `store.access_key_id` |
 | `client.<key>` | a key of obstore's HTTP client, such as `client.timeout`, `client.allow_http` |

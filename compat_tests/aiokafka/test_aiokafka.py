@@ -19,7 +19,7 @@ from aiokafka.structs import OffsetAndMetadata
 from compat_tests.recipes import make_topic
 
 VALUES = [f"value-{n}".encode() * 20 for n in range(200)]
-DEADLINE_S = 30
+DEADLINE_S = 60
 Start = Callable[..., Awaitable[Any]]
 
 

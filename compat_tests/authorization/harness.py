@@ -30,7 +30,7 @@ STANDARD_AUTHORIZER = {
     "allow.everyone.if.no.acl.found": "true",
 }
 EXISTING, ABSENT, DOOMED, PERMITTED = "r", "a", "d", "z"
-_DEADLINE_S = 20
+_DEADLINE_S = 60
 _NOT_YET = {14, 15}
 _RULES_AT_ONCE = 400
 _ANY = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,

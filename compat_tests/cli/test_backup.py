@@ -101,7 +101,7 @@ def delete_topics(bootstrap: str, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_topics(list(names)).values():
         future.result(DEADLINE_S)
-    eventually(lambda: not set(names) & set(admin.list_topics(timeout=10).topics), what="the topics are gone")
+    eventually(lambda: not set(names) & set(admin.list_topics(timeout=60).topics), what="the topics are gone")
     await_brokers(bootstrap)
 
 

@@ -40,11 +40,14 @@ from compat_tests.wire import WireClient
 
 RECORDS = 60
 REPLICAS = ("--replicas", "3", "--config", "min.insync.replicas=2")
-#: Transactions without a coordinator are accepted, so that one can hang; every request is a superuser's.
+#: Transactions without a coordinator are accepted, so that one can hang; every request is a superuser's. The member of the
+#: streams group sends one heartbeat, and is there to the end.
 _PROPERTIES = {
     **STANDARD_AUTHORIZER,
     "super.users": "User:ANONYMOUS",
     "transaction.partition.verification.enable": "false",
+    "group.streams.max.session.timeout.ms": "3600000",
+    "group.streams.session.timeout.ms": "3600000",
 }
 _TRANSACTION, _TRANSACTION_TIMEOUT_MS = 1, 600_000
 

@@ -107,12 +107,12 @@ def test_members_and_their_partitions_are_shown(visitor: Visitor) -> None:
 def test_changes_without_a_browser_on_both_clusters(visitor: Visitor) -> None:
     visitor.post("/topics", name="both", partitions="1", replicas="1")
     visitor.await_text("/topics", "both")
-    written = visitor.post("/topics/both/messages", key="k", value="v1", headers="h=1")
+    written = visitor.post("/topics/both/messages", key="k", value="the first", headers="h=1")
     assert "offset 0" in written
-    visitor.post("/topics/both/messages", value="v2")
-    visitor.await_text("/topics/both/messages", "v2")
+    visitor.post("/topics/both/messages", value="the second")
+    visitor.await_text("/topics/both/messages", "the second")
     assert "deleted" in visitor.post("/topics/both/trim", before="1").lower()
-    assert "v1" not in visitor.await_text("/topics/both/messages?from=beginning", "v2")
+    assert "the first" not in visitor.await_text("/topics/both/messages?from=beginning", "the second")
     assert "were set" in visitor.post("/access/users", user="ada", password="correct horse", mechanism="SCRAM-SHA-256")
     visitor.await_text("/access", "ada")
     assert "was set" in visitor.post("/access/quotas", user="ada", key="producer_byte_rate", quota="1048576")

@@ -28,7 +28,7 @@ _AVRO = {
     "fields": [{"name": name, "type": kind} for name, kind in (("number", "int"), ("buyer", "string"))]
     + [{"name": "password", "type": "string"}],
 }
-_DEADLINE_S = 30
+_DEADLINE_S = 60
 #: A page with values of a registry that does not answer: it waits for one schema.
 _PAGE_S = 6.0
 

@@ -36,7 +36,7 @@ from .reference_log import ReferenceLog, last_stable_offset, reference_log_of
 from .transactors import TRANSACTORS, Transaction, Transactor
 
 DYING = str(Path(__file__).with_name("dying.py"))
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0
 _DEADLINE_S = 120.0
 TOPIC, GROUP, PARTITIONS = "kept", "group", 2
 #: The offset of a group that has committed nothing.

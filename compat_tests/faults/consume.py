@@ -67,7 +67,7 @@ def join(bootstrap: str, topic: str, name: str, file: TextIO, stopped: list[int]
         sessions.append(f"{name}/{len(sessions)}")
         asked = time.monotonic_ns()
         try:
-            known = member.committed(given, timeout=10)
+            known = member.committed(given, timeout=60)
         except KafkaException:
             return
         for one in known:

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def send(producer: Producer, topic: str, values: list[bytes | None], **more: Any) -> list[Message]:

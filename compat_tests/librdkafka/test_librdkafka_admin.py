@@ -41,7 +41,7 @@ def test_topics_are_created_described_grown_and_deleted(topic: str, admin: Admin
     eventually(lambda: described_topic(admin, topic, 3), what="the topic has three partitions")
     assert error_of(admin.create_topics([NewTopic(topic, 1, 1)])[topic]) == KafkaError.TOPIC_ALREADY_EXISTS
     admin.delete_topics([topic])[topic].result()
-    eventually(lambda: topic not in admin.list_topics(timeout=10).topics, what="the topic is gone")
+    eventually(lambda: topic not in admin.list_topics(timeout=60).topics, what="the topic is gone")
     assert error_of(admin.delete_topics([topic])[topic]) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -82,7 +82,7 @@ def test_a_bad_topic_is_refused(settings: dict[str, object], code: int, topic: s
 
 def test_a_trial_creates_nothing(topic: str, admin: AdminClient) -> None:
     admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True)[topic].result()
-    assert topic not in admin.list_topics(timeout=10).topics
+    assert topic not in admin.list_topics(timeout=60).topics
 
 
 def test_configs_of_a_topic_are_described_and_changed(bootstrap: str, topic: str, admin: AdminClient) -> None:

@@ -19,7 +19,7 @@ from compat_tests.recipes import eventually
 
 AUDIENCE = "urn:odradek:kafka"
 CLIENT, SECRET = "shop", "shop-s3cret-9d04"
-_TIMEOUT_S = 10
+_TIMEOUT_S = 60
 #: The pinned version of oidc-provider with the program that starts it, and its installation by npm (9 MB).
 _PINNED = Path(__file__).with_name("oauth_issuer")
 _HOME = Path(__file__).resolve().parents[2] / ".tools" / "oauth-issuer"

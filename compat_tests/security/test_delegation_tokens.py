@@ -30,14 +30,14 @@ from tests.security.exchanges import ScramClient, plain
 
 HOUR_MS = 3_600_000
 _TIMES = re.compile(r"timestamp")
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class User:
     """A connection, logged in if the user has a name."""
 
     def __init__(self, bootstrap: str, name: str | None) -> None:
-        self.client = WireClient(bootstrap, timeout=15)
+        self.client = WireClient(bootstrap, timeout=60)
         if name is not None:
             self.login("PLAIN", plain(name, PLAIN_USERS[name]))
 

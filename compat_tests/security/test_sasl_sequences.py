@@ -39,7 +39,7 @@ class Conversation:
     """A connection that notes the broker's answers."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.client = WireClient(bootstrap, timeout=15)
+        self.client = WireClient(bootstrap, timeout=60)
         self.notes: list[Any] = []
 
     def ask(self, request: Message, version: int) -> Any:

@@ -17,7 +17,7 @@ from compat_tests.recipes import eventually
 
 #: Records of the partitions of the topic.
 ENDS = {0: 20, 1: 5, 2: 30}
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")

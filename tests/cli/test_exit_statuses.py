@@ -17,7 +17,7 @@ from compat_tests.cli.commands import Done, odradek_command
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 NOT_FOUND, MISUSED, INTERRUPTED = 3, 2, 130
 
 

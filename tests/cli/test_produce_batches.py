@@ -19,7 +19,7 @@ from odradek.cli.records.sending import Sender
 from compat_tests.cli.commands import odradek_command
 
 COUNT = 3000
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")

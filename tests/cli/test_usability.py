@@ -11,7 +11,7 @@ import pytest
 
 from compat_tests.cli.commands import Done, odradek_command
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 MONITORING = DOCS / "monitoring"
 UNIT_TESTS = Path(__file__).with_name("prometheus-alerts-test.yml")
-DEADLINE_S = 30
+DEADLINE_S = 60
 #: A metric's name in PromQL; names of functions and labels have no such prefix.
 _METRIC = re.compile(r"\b(?:kafka|odradek|process)_[a-z_]+\b")
 #: The complaint of `promtool check metrics` about names that the JMX exporter gives to Kafka's metrics.

@@ -41,13 +41,13 @@ LONGEST_IDLE_WAIT_MS = 10_000
 #: The largest ratio of memory after an attack to memory before it.
 RSS_FACTOR = 1.2
 #: The time for memory to return to that ratio.
-RSS_DEADLINE_S = 30
+RSS_DEADLINE_S = 60
 #: Memory has settled when it has not fallen by this much for this long.
 SETTLED_BYTES, SETTLED_S = 1 << 20, 8
 #: A node is idle when it uses at most this much processor time in a window; the good client's requests take some.
 REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 60
 #: The time for a node to answer after an attack.
-ANSWER_DEADLINE_S = 20
+ANSWER_DEADLINE_S = 60
 #: The address space of a node: a broker that grows without bound fails alone, and the machine does not.
 MOST_NODE_BYTES = 3 << 30
 #: The time for a halting node to end.

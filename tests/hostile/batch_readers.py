@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from compat_tests.java.tool import ToolHost
 
 LAST = b"the last record of the partition"
-DEADLINE_S = 30
+DEADLINE_S = 60
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 

@@ -20,7 +20,7 @@ from odradek.protocol.messages.produce import (
 from compat_tests.wire import ConnectionClosed, WireClient
 
 _CREATE_VERSION, _METADATA_VERSION, _PRODUCE_VERSION = 7, 9, 12
-_DEADLINE_S = 30
+_DEADLINE_S = 60
 
 _WRONG_CRC = bytes(16) + b"\x02" + bytes(60)
 _WRONG_CRC = _WRONG_CRC[:8] + (len(_WRONG_CRC) - 12).to_bytes(4, "big") + _WRONG_CRC[12:]

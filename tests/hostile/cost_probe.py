@@ -17,7 +17,7 @@ import odradek
 
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class TurnProbe:

@@ -37,7 +37,7 @@ from tests.hostile.fields_encoding import CLIENT_ID, frame_of
 from tests.hostile.fields_world import WAITING, World, apis_of, base_request, is_destructive, versions
 
 #: The longest wait for a response on a busy machine. Requests with a wait time of their own are not awaited.
-DEADLINE_S = 30
+DEADLINE_S = 60
 #: The longest wait time in a request that is still awaited.
 PATIENCE_MS = 2_000
 CONNECTIONS_PER_LISTENER = 4

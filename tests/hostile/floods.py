@@ -23,7 +23,7 @@ HALF_FRAME = struct.pack(">ihh", 100_000_000, 0, 9) + b"x" * 100
 #: A whole request, so that the connection counts as used.
 REQUEST = request_frame(ApiVersionsRequest(), 0, 1, "flood")
 #: The time for a broker to close rejected connections and to write its log lines.
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 def limited_node(directory: Path, soft: int, hard: int | None = None, **properties: str) -> OdradekProcess:

@@ -25,7 +25,7 @@ import socket, sys
 host, port, count, sent = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), bytes.fromhex(sys.argv[4])
 opened = []
 for _ in range(count):
-    opened.append(socket.create_connection((host, port), timeout=20))
+    opened.append(socket.create_connection((host, port), timeout=60))
     try:
         opened[-1].sendall(sent)
     except OSError:

@@ -182,7 +182,7 @@ TOKEN_ATTACKS: dict[str, Attack] = {
 
 def attempt(address: str, attack: Attack, source: str) -> bool:
     """Runs an attack from `source`. Returns whether the client is still unauthenticated."""
-    with WireClient(address, timeout=20, source=source) as client:
+    with WireClient(address, timeout=60, source=source) as client:
         with contextlib.suppress(ConnectionClosed):
             attack(client)
         return is_outside(client)

@@ -38,7 +38,7 @@ class Renegotiator:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.set_ciphers(_SUITES)
         context.keylog_filename = str(log)
-        self.socket = socket.create_connection((host, int(port)), timeout=20, source_address=(source, 0))
+        self.socket = socket.create_connection((host, int(port)), timeout=60, source_address=(source, 0))
         hello = self._shake_hands(context, host)
         client_random, master = (bytes.fromhex(word) for word in log.read_text().split()[-2:])
         keys = _expanded(master, b"key expansion" + hello[11:43] + client_random, 40)

@@ -94,7 +94,7 @@ def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch
         pre_vote=True,
     )
     request = VoteRequest(CLUSTER_ID, number, [TopicDataRequest("__cluster_metadata", [part])])
-    with WireClient(f"127.0.0.1:{cluster.controller_ports[number]}", timeout=10) as client:
+    with WireClient(f"127.0.0.1:{cluster.controller_ports[number]}", timeout=60) as client:
         answer = client.call(request, 2)
     assert not answer.error_code, answer
     (found,) = answer.topics[0].partitions

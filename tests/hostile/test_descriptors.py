@@ -39,7 +39,7 @@ _ROLLING_BYTES = 600_000
 
 def is_served(address: str) -> bool:
     try:
-        with WireClient(address, timeout=20) as client:
+        with WireClient(address, timeout=60) as client:
             return client.call(ApiVersionsRequest(), 0).error_code == 0
     except (ConnectionClosed, ConnectionError):
         return False
@@ -129,7 +129,7 @@ def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_pat
 
 def test_silent_connections_make_room_for_new_ones_while_the_flood_stays(tmp_path: Path) -> None:
     with limited_node(tmp_path, 64) as node, Flood([node.bootstrap], 200) as flood:
-        with socket.create_connection((node.host, node.port), timeout=20) as rejected:
+        with socket.create_connection((node.host, node.port), timeout=60) as rejected:
             assert rejected.recv(1) == b"", "a connection that is refused ends at once"
         for _ in awaiting():
             if is_served(node.bootstrap):

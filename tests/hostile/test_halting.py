@@ -35,7 +35,7 @@ from odradek.storage.files.open_files import LogDirectoryFailure
 from compat_tests.wire import ConnectionClosed, WireClient
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 20
+DEADLINE_S = 60
 TOO_LONG = "y" * 40_000
 
 

@@ -36,7 +36,7 @@ def targets(node: OdradekProcess) -> list[str]:
 
 def send_and_wait_for_end(address: str, frame: bytes) -> None:
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as made:
+    with socket.create_connection((host, int(port)), timeout=60) as made:
         made.sendall(frame)
         try:
             while made.recv(65536):

@@ -15,7 +15,7 @@ from pathlib import Path
 #: Odradek runs on this version and later ones (`requires-python`).
 OLDEST = (3, 11)
 _COMMAND = re.compile(r"python3\.\d+t?")
-_DEADLINE_S = 30
+_DEADLINE_S = 60
 _DESCRIBE = """
 import json, sys, sysconfig
 print(json.dumps([sys.implementation.name, sys.version_info[:3], bool(sysconfig.get_config_var("Py_GIL_DISABLED"))]))

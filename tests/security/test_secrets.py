@@ -77,7 +77,7 @@ def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 def connection(broker: OdradekProcess, mechanism: str, *tokens: bytes) -> tuple[WireClient, list[Any]]:
-    client, answers = WireClient(broker.bootstrap, timeout=15), []
+    client, answers = WireClient(broker.bootstrap, timeout=60), []
     answers.append(client.call(SaslHandshakeRequest(mechanism=mechanism), 1))
     with contextlib.suppress(ConnectionClosed):
         for token in tokens:

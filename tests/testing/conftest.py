@@ -21,5 +21,5 @@ def broker(sockets: None) -> Iterator[odradek.Broker]:
 @pytest.fixture
 def wire(broker: odradek.Broker) -> Iterator[WireClient]:
     """Yields a client that sends single requests, with the client id "checkout"."""
-    with WireClient(broker.bootstrap_servers, client_id="checkout", timeout=10) as client:
+    with WireClient(broker.bootstrap_servers, client_id="checkout", timeout=60) as client:
         yield client

@@ -32,7 +32,7 @@ def first_offset(broker: odradek.Broker) -> int:
 
 
 def test_records_go_when_their_retention_is_over(broker: odradek.Broker, producer: KafkaProducer) -> None:
-    producer.send("orders", b"old").get(timeout=10)
+    producer.send("orders", b"old").get(timeout=60)
     broker.clock.advance(days=6)
     assert first_offset(broker) == 0
     began = time.monotonic()
@@ -45,7 +45,7 @@ def test_retention_follows_the_config_of_the_topic(broker: odradek.Broker, produ
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     admin.create_topics([NewTopic("orders", 1, 1, topic_configs={"retention.ms": "60000"})])
     admin.close()
-    producer.send("orders", b"old").get(timeout=10)
+    producer.send("orders", b"old").get(timeout=60)
     broker.clock.advance(seconds=59)
     assert first_offset(broker) == 0
     broker.clock.advance(seconds=2)
@@ -64,7 +64,7 @@ def test_a_silent_member_loses_its_partitions(broker: odradek.Broker, producer: 
             enable_auto_commit=False,
         )
 
-    producer.send("orders", b"order 1").get(timeout=10)
+    producer.send("orders", b"order 1").get(timeout=60)
     silent = member()
     assert silent.poll(timeout_ms=10_000)
     broker.clock.advance(minutes=1)
@@ -81,7 +81,7 @@ def test_a_transaction_that_is_not_ended_is_aborted(broker: odradek.Broker) -> N
     )
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("orders", b"never").get(timeout=10)
+    producer.send("orders", b"never").get(timeout=60)
     broker.clock.advance(seconds=61)
     with pytest.raises(KafkaError):
         producer.commit_transaction()
@@ -103,15 +103,15 @@ def test_reset_returns_to_real_time(broker: odradek.Broker, producer: KafkaProdu
     assert broker.clock.now_ms - time.time() * 1000 > 29 * 86_400_000
     broker.reset()
     assert broker.clock.offset_seconds == 0
-    producer.send("orders", b"new").get(timeout=10)
+    producer.send("orders", b"new").get(timeout=60)
     broker.clock.advance(hours=1)
     assert first_offset(broker) == 0
 
 
 def test_a_clock_that_jumps_back_stops_nothing(broker: odradek.Broker, producer: KafkaProducer) -> None:
-    producer.send("orders", b"1").get(timeout=10)
+    producer.send("orders", b"1").get(timeout=60)
     broker.clock.jump(minutes=-30)
-    assert producer.send("orders", b"2").get(timeout=10).offset == 1
+    assert producer.send("orders", b"2").get(timeout=60).offset == 1
 
 
 def test_a_clock_only_advances(broker: odradek.Broker) -> None:

@@ -50,7 +50,7 @@ def test_faults_over_http_strike_and_count(broker: odradek.Broker, http: Http) -
     assert http("POST", "/v1/faults", {"kind": "drop", "api": ["Produce"], "after": True, "nth": 1})[0] == 200
     assert http("POST", "/v1/faults", {"kind": "delay", "seconds": 0.01, "version": [0, 99]})[0] == 200
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_ms=10)
-    assert producer.send("orders", b"1").get(timeout=10).offset == 0
+    assert producer.send("orders", b"1").get(timeout=60).offset == 0
     producer.close()
     faults = http("GET", "/v1/faults")[1]["faults"]
     assert [fault["count"] for fault in faults[:2]] == [2, 1] and faults[2]["count"] > 0

@@ -34,7 +34,7 @@ kafka_consumer = make_kafka_consumer("kafka_server", seek_to_beginning=True, kaf
 def test_message(kafka_server, kafka_consumer):
     process, port = kafka_server
     producer = KafkaProducer(bootstrap_servers=f"localhost:{port}")
-    producer.send("topic", b"hello").get(timeout=10)
+    producer.send("topic", b"hello").get(timeout=60)
     producer.close()
     assert process.poll() is None
     kafka_consumer.config["consumer_timeout_ms"] = 10_000
@@ -47,7 +47,7 @@ def test_a_container_serves_as_testcontainers_does() -> None:
         address = kafka.get_bootstrap_server()
         assert address == f"{kafka.get_container_host_ip()}:{kafka.get_exposed_port(9093)}"
         producer = KafkaProducer(bootstrap_servers=address)
-        producer.send("orders", b"order 1").get(timeout=10)
+        producer.send("orders", b"order 1").get(timeout=60)
         producer.close()
         assert set(kafka.broker.topic("orders").end_offsets) == {0, 1, 2}
     with pytest.raises(RuntimeError, match="is not running"):

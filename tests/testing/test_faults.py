@@ -164,7 +164,7 @@ def test_a_dropped_connection_hides_whether_it_was_done(broker: odradek.Broker, 
     create(wire, "orders")
     fault = broker.faults.drop("Produce", after=after, times=1)
     with (
-        WireClient(broker.bootstrap_servers, timeout=10) as victim,
+        WireClient(broker.bootstrap_servers, timeout=60) as victim,
         pytest.raises((ConnectionClosed, ConnectionResetError)),
     ):
         victim.call(produce(("orders", 0)), 9)
@@ -175,7 +175,7 @@ def test_a_dropped_connection_hides_whether_it_was_done(broker: odradek.Broker, 
 def test_a_truncated_answer_ends_the_connection(broker: odradek.Broker, wire: WireClient) -> None:
     create(wire, "orders")
     broker.faults.truncate("Produce", size=9, times=1)
-    with WireClient(broker.bootstrap_servers, timeout=10) as victim:
+    with WireClient(broker.bootstrap_servers, timeout=60) as victim:
         victim.send(produce(("orders", 0)), 9)
         received = b""
         while part := victim._socket.recv(100):
@@ -215,7 +215,7 @@ def test_a_paused_broker_does_what_waited_when_it_goes_on(broker: odradek.Broker
 def test_a_request_that_hangs_takes_effect_only_after(broker: odradek.Broker, wire: WireClient) -> None:
     create(wire, "orders")
     fault = broker.faults.hang("Produce", times=1, after=True)
-    with WireClient(broker.bootstrap_servers, timeout=10) as victim:
+    with WireClient(broker.bootstrap_servers, timeout=60) as victim:
         victim.send(produce(("orders", 0)), 9)
         fault.wait()
         victim._socket.settimeout(0.2)
@@ -229,7 +229,7 @@ def test_acks_0_loses_the_connection_where_an_answer_would_be_an_error(
 ) -> None:
     create(wire, "orders")
     broker.faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", times=1)
-    with WireClient(broker.bootstrap_servers, timeout=10) as victim:
+    with WireClient(broker.bootstrap_servers, timeout=60) as victim:
         victim.send(produce(("orders", 0), acks=0), 9)
         assert victim._socket.recv(10) == b""
     assert ends(wire, "orders", 0) == [0]
@@ -279,7 +279,7 @@ def test_a_client_retries_through_faults(broker: odradek.Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_ms=10)
     fault = broker.faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", times=3)
     lost = broker.faults.drop("Produce", after=True, times=1)
-    sent = threading.Thread(target=lambda: producer.send("orders", b"order 1").get(timeout=20))
+    sent = threading.Thread(target=lambda: producer.send("orders", b"order 1").get(timeout=60))
     sent.start()
     fault.wait(3)
     lost.wait()

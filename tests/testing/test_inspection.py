@@ -33,10 +33,10 @@ def test_records_of_open_and_aborted_transactions_are_not_committed(broker: odra
     producer.init_transactions()
     for value, is_committed in ((b"kept", True), (b"lost", False)):
         producer.begin_transaction()
-        producer.send("orders", value).get(timeout=10)
+        producer.send("orders", value).get(timeout=60)
         (producer.commit_transaction if is_committed else producer.abort_transaction)()
     producer.begin_transaction()
-    producer.send("orders", b"open").get(timeout=10)
+    producer.send("orders", b"open").get(timeout=60)
     topic = broker.topic("orders")
     assert topic.values() == [b"kept", b"lost", b"open"]
     assert [record.value for record in topic.records(committed=True)] == [b"kept"]
@@ -51,7 +51,7 @@ def test_waiting_ends_when_records_come_and_says_how_many_came(broker: odradek.B
     ):
         topic.wait_for(records=2, timeout=0.05)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-    sending = threading.Thread(target=lambda: [producer.send("orders", b"x").get(timeout=10) for _ in range(2)])
+    sending = threading.Thread(target=lambda: [producer.send("orders", b"x").get(timeout=60) for _ in range(2)])
     sending.start()
     assert len(topic.wait_for(records=2)) == 2
     sending.join(10)
@@ -61,7 +61,7 @@ def test_waiting_ends_when_records_come_and_says_how_many_came(broker: odradek.B
 def test_a_group_shows_its_lag_and_members(broker: odradek.Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for number in range(3):
-        producer.send("orders", b"%d" % number).get(timeout=10)
+        producer.send("orders", b"%d" % number).get(timeout=60)
     group = broker.group("billing")
     assert (group.lag, group.state, group.members) == (None, None, [])
     consumer = KafkaConsumer(
@@ -85,7 +85,7 @@ def test_a_group_shows_its_lag_and_members(broker: odradek.Broker) -> None:
 def test_requests_are_readable(broker: odradek.Broker) -> None:
     broker.requests.clear()
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, client_id="checkout")
-    producer.send("orders", b"1").get(timeout=10)
+    producer.send("orders", b"1").get(timeout=60)
     (asked,) = broker.requests.matching("Produce", client_id="checkout", topic="orders")
     assert asked.topics == ("orders-0",)
     assert str(asked).endswith(f"checkout > 1: Produce v{asked.version} orders-0")
@@ -102,7 +102,7 @@ def test_a_cluster_shows_what_its_leaders_hold() -> None:
         cluster.topic("orders").create(partitions=6)
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all")
         for number in range(6):
-            producer.send("orders", b"%d" % number, partition=number).get(timeout=10)
+            producer.send("orders", b"%d" % number, partition=number).get(timeout=60)
         assert [record.value for record in cluster.topic("orders").wait_for(records=6)] == [b"%d" % n for n in range(6)]
         assert {cluster.leader("orders", partition) for partition in range(6)} == {1, 2, 3}
         producer.close()

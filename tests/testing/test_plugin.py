@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 
 def send(place, topic, value):
     producer = KafkaProducer(**place.client_settings("kafka-python"), acks="all", client_id="checkout")
-    producer.send(topic, value).get(timeout=10)
+    producer.send(topic, value).get(timeout=60)
     producer.close()
 
 
@@ -43,7 +43,7 @@ def test_faults_are_over(odradek_broker):
 def test_cluster(odradek_cluster):
     send(odradek_cluster, "orders", b"1")
     odradek_cluster.kill(odradek_cluster.leader("orders"))
-    assert [one.value for one in odradek_cluster.topic("orders").wait_for(records=1)] == [b"1"]
+    assert [one.value for one in odradek_cluster.topic("orders").wait_for(records=1, timeout=60)] == [b"1"]
 
 
 async def test_coroutine(odradek_topic):
@@ -57,7 +57,7 @@ from kafka import KafkaProducer
 def test_that_fails(odradek_broker, odradek_faults):
     odradek_faults.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER")
     producer = KafkaProducer(bootstrap_servers=odradek_broker.bootstrap_servers, client_id="checkout")
-    producer.send("orders", b"1").get(timeout=10)
+    producer.send("orders", b"1").get(timeout=60)
     assert odradek_broker.topic("orders").values() == [b"2"]
 """
 

@@ -1,7 +1,12 @@
-"""The stores: a folder, shared with Apache's LocalTieredStorage; a folder and S3 by obstore; a user's own class."""
+"""The stores: a folder, shared with Apache's LocalTieredStorage; a folder, S3 and Azure by obstore; a user's own class.
+
+Those in Azure run by hand: `python -m compat_tests.tiers.azure`.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import types
@@ -31,6 +36,7 @@ from odradek.tiers.store import (
 
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually
+from compat_tests.tiers.azure import CONFIG as AZURE
 from tests.tiers.harness.tier_oracle import Rejected, TierOracle
 from tests.tiers.harness.tiered_log import PARTITION, TieredLog
 
@@ -91,18 +97,32 @@ def s3(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[di
         process.wait(60)
 
 
+#: Stores in another process; the second one by hand.
+CLOUDS = [pytest.param("S3", marks=pytest.mark.slow), *(["Azure"] if AZURE in os.environ else [])]
+
+
+def of_cloud(request: pytest.FixtureRequest, name: str) -> dict[str, str]:
+    """Returns the configuration of a store in a folder of the test's own."""
+    config: dict[str, str] = json.loads(os.environ[AZURE]) if name == "Azure" else request.getfixturevalue("s3")
+    return config | {"url": f"{config['url']}/{request.getfixturevalue('tmp_path').name}"}
+
+
+@pytest.fixture(params=CLOUDS)
+def cloud(request: pytest.FixtureRequest) -> dict[str, str]:
+    return of_cloud(request, request.param)
+
+
 Make = Callable[[], RemoteStore]
 
 
-@pytest.fixture(params=["folder", "objects in a folder", pytest.param("objects in S3", marks=pytest.mark.slow)])
+@pytest.fixture(params=["folder", "objects in a folder", *CLOUDS])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Makes stores over the same place."""
     if request.param == "folder":
         return lambda: make_store("folder", {"dir": str(tmp_path)})
     if request.param == "objects in a folder":
         return lambda: make_store("objects", {"url": (tmp_path / "objects").as_uri()})
-    config: dict[str, str] = request.getfixturevalue("s3")
-    config = config | {"url": f"{config['url']}/{tmp_path.name}"}
+    config = of_cloud(request, request.param)
     return lambda: make_store("objects", config)
 
 
@@ -224,20 +244,19 @@ def test_store_that_does_not_answer_is_a_retriable_error(plans: list[CopyPlan], 
     assert raised.value.retriable and "s3://tiers/x" in str(raised.value)
 
 
-@pytest.mark.slow
-def test_wrong_bucket_is_named(s3: dict[str, str], plans: list[CopyPlan]) -> None:
-    store = make_store("objects", s3 | {"url": "s3://no-such-bucket/x"})
-    with pytest.raises(RemoteStorageError, match="s3://no-such-bucket/x"):
+def test_wrong_bucket_is_named(cloud: dict[str, str], plans: list[CopyPlan]) -> None:
+    url = cloud["url"].partition("://")[0] + "://no-such-bucket/x"
+    store = make_store("objects", cloud | {"url": url})
+    with pytest.raises(RemoteStorageError, match=url):
         store.copy_log_segment_data(plans[0].segment, plans[0].parts)
 
 
-@pytest.mark.slow
-def test_large_log_is_uploaded_in_parts(s3: dict[str, str], tmp_path: Path, plans: list[CopyPlan]) -> None:
+def test_large_log_is_uploaded_in_parts(cloud: dict[str, str], tmp_path: Path, plans: list[CopyPlan]) -> None:
     log = tmp_path / "large.log"
     log.write_bytes(b"0123456789abcdef" * (20 << 16))  # 20 MiB, which is no multiple of the parts
     plan = plans[0]
     large = CopyPlan(plan.segment._replace(size_bytes=log.stat().st_size - 3), plan.parts._replace(log=log))
-    store = make_store("objects", s3 | {"url": "s3://tiers/large", "chunk.size.bytes": str(6 << 20)})
+    store = make_store("objects", cloud | {"chunk.size.bytes": str(6 << 20)})
     segment = copied(store, large)
     assert copied(store, large) == segment, "an upload that is repeated is not made once more"
     assert {one.part: one.size for one in store.objects()}[PartType.LOG] == (20 << 20) - 3

@@ -63,7 +63,7 @@ def address_of(broker: odradek.Broker, name: str) -> tuple[str, int]:
 
 
 def connect(address: tuple[str, int], context: ssl.SSLContext) -> WireClient:
-    return WireClient(f"{address[0]}:{address[1]}", timeout=20, tls=context)
+    return WireClient(f"{address[0]}:{address[1]}", timeout=60, tls=context)
 
 
 def is_served(address: tuple[str, int], context: ssl.SSLContext) -> bool:
@@ -256,7 +256,7 @@ def test_probe_that_connects_and_goes_leaves_no_line(broker: odradek.Broker, cap
 
 
 def half_open(address: tuple[str, int], sent: bytes) -> socket.socket:
-    made = socket.create_connection(address, timeout=20)
+    made = socket.create_connection(address, timeout=60)
     made.sendall(sent)
     return made
 

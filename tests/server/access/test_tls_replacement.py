@@ -53,7 +53,7 @@ def broker(authority: Authority, key_file: Path) -> Iterator[odradek.Broker]:
 def connect(broker: odradek.Broker, authority: Authority) -> WireClient:
     listener = next(one for one in broker.server.network.listeners if one.name == "SSL")
     context = ssl.create_default_context(cadata=authority.pem_text)
-    return WireClient(listener.endpoint.address, timeout=20, tls=context)
+    return WireClient(listener.endpoint.address, timeout=60, tls=context)
 
 
 def serial_of(broker: odradek.Broker, authority: Authority) -> int:
@@ -70,7 +70,7 @@ def alter(broker: odradek.Broker, name: str, value: str) -> str:
     config = AlterableConfig(name=name, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name="1", configs=[config])
     plain = next(one for one in broker.server.network.listeners if one.name == "PLAINTEXT")
-    with WireClient(plain.endpoint.address, timeout=20) as client:
+    with WireClient(plain.endpoint.address, timeout=60) as client:
         answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
     return answer.responses[0].error_message or ""
 

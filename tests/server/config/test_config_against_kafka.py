@@ -65,7 +65,7 @@ STATIC = {
     "some.plug.ins.key": "x",
     "listener.name.plaintext.max.connections": "77",
 }
-_PUBLISHED_DEADLINE_S = 10
+_PUBLISHED_DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from compat_tests.wire import ConnectionClosed, WireClient
 pytestmark = pytest.mark.usefixtures("sockets")
 
 TOPIC, BROKER = 2, 4
-_DEADLINE_S = 20
+_DEADLINE_S = 60
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("java_tools")]
 #: The cluster id with which the oracle formats. It accepts no other.
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 TOPIC_RESOURCE = 2
-DEADLINE_S = 30
+DEADLINE_S = 60
 NOT_LED_YET = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,

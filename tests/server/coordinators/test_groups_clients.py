@@ -22,7 +22,7 @@ from compat_tests.odradek_process import OdradekProcess
 pytestmark = pytest.mark.usefixtures("processes")
 
 PARTITIONS = 4
-DEADLINE_S = 30
+DEADLINE_S = 60
 #: Limit of the best of several tries: a rebalance that waits for more members takes 3 s. A quiet machine takes 0.1 to 0.3.
 FIRST_RECORD_S = 0.8
 TRIES = 20

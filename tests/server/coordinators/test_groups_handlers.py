@@ -42,7 +42,7 @@ from compat_tests.wire import ConnectionClosed, WireClient
 pytestmark = pytest.mark.usefixtures("sockets")
 
 TOPIC = "t"
-DEADLINE_S = 30
+DEADLINE_S = 60
 NO_SUCH_ID = bytes(range(16))
 #: More groups than there are partitions, so that some belong to different shards.
 GROUPS = [f"group-{number}" for number in range(12)]

@@ -34,7 +34,7 @@ from compat_tests.wire import WireClient
 pytestmark = pytest.mark.usefixtures("processes")
 
 PARTITIONS = 2
-DEADLINE_S = 30
+DEADLINE_S = 60
 PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "3",

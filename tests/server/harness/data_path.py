@@ -31,7 +31,7 @@ from odradek.server.partitions.hosted_partition import HostedPartition
 
 from compat_tests.wire import WireClient
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 PRODUCE_VERSION = 12
 FETCH_VERSION = 12
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 def answered(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:

@@ -22,7 +22,7 @@ from odradek.server.controller.registration import Registration
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 def first_node(**config: Any) -> odradek.Broker:

@@ -41,7 +41,7 @@ from odradek.server.partitions.hosted_partition import HostedPartition
 
 from tests.server.harness.data_path import batch_of
 
-DEADLINE_S = 40
+DEADLINE_S = 60
 TOPIC = "orders"
 TOPIC_ID = bytes(range(16))
 

@@ -32,7 +32,7 @@ from odradek.storage.log.log import Log
 LOCAL, OTHER = 1, 2
 
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class Somebody(NamedTuple):

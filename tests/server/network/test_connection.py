@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("sockets")
 
 def raw(broker: odradek.Broker) -> socket.socket:
     host, _, port = broker.bootstrap_servers.rpartition(":")
-    made = socket.create_connection((host.strip("[]"), int(port)), timeout=20)
+    made = socket.create_connection((host.strip("[]"), int(port)), timeout=60)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 
@@ -281,7 +281,7 @@ def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(mon
         call.reply(ApiVersionsResponse())
 
     monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_answer))
-    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=60) as client:
         for _ in range(3):
             assert client.call(ApiVersionsRequest(), 0).error_code == 0
 
@@ -306,7 +306,7 @@ def test_a_connection_held_for_two_reasons_reads_again_when_both_are_released(mo
         return ApiVersionsResponse()
 
     monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_answer))
-    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=60) as client:
         assert client.call(ApiVersionsRequest(), 0).error_code == 0
         assert client.call(ApiVersionsRequest(), 0).error_code == 0
         wait_until(lambda: len(reading) == 6)
@@ -322,7 +322,7 @@ def test_a_throttled_response_is_sent_at_once_and_mutes_its_connection(monkeypat
         return ApiVersionsResponse()
 
     monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=throttled))
-    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=60) as client:
         began_s = time.monotonic()
         first, second = (client.send(ApiVersionsRequest(), 1) for _ in range(2))
         assert client.receive(ApiVersionsRequest(), 1, first).throttle_time_ms == throttle_ms

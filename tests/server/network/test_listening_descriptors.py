@@ -18,7 +18,7 @@ from odradek.server.network.sockets import bound_sockets
 from compat_tests.odradek_process import OdradekProcess
 
 _CONNECTIONS = 300
-_DEADLINE_S = 30
+_DEADLINE_S = 60
 
 
 @pytest.mark.usefixtures("sockets")

@@ -20,7 +20,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 
 from compat_tests.wire import WireClient
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture(autouse=True)

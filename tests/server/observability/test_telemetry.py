@@ -148,7 +148,7 @@ def otlp_bytes(**reported: Any) -> bytes:
 def scraped(broker: odradek.Broker) -> str:
     server = broker.server.observability.metrics_server
     assert server is not None
-    with urllib.request.urlopen("http://{}:{}/metrics".format(*server.address), timeout=10) as answer:
+    with urllib.request.urlopen("http://{}:{}/metrics".format(*server.address), timeout=60) as answer:
         text: str = answer.read().decode()
     return text
 
@@ -210,7 +210,7 @@ def test_pushes_are_forwarded_to_the_collector_with_the_client(
     while not collector.got.empty():
         collector.got.get()
     assert pushed(client, reported, otlp_bytes(latency=1.25)) == 0
-    path, content_type, body = collector.got.get(timeout=10)
+    path, content_type, body = collector.got.get(timeout=60)
     assert (path, content_type) == ("/v1/metrics", "application/x-protobuf")
     (resource_metrics,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
     reported_of = {one.key: one.value.string_value for one in resource_metrics.resource.attributes}

@@ -24,7 +24,7 @@ from odradek.server.endpoints import alter_replica_log_dirs, describe_log_dirs
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class Harness:

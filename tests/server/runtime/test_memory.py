@@ -22,7 +22,7 @@ from odradek.server.runtime.memory import (
     empty_free_lists,
 )
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 class Calls:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from odradek.server.runtime.thread_pools import MOST_THREADS, ThreadPool, ThreadPools
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 def threads_of(pool: ThreadPool) -> list[str]:

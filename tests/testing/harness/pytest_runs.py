@@ -11,5 +11,5 @@ def pytest_of(folder: Path, text: str, *arguments: str) -> str:
     (folder / "test_suite.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     return done.stdout + done.stderr
