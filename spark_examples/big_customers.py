@@ -41,7 +41,8 @@ class Totals(StatefulProcessor):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any = None
     ) -> Iterator[pd.DataFrame]:
-        before = int(self._total.get()[0]) if self._total.exists() else 0
+        found = self._total.get()  # each call to the state is a message to the JVM and back
+        before = int(found[0]) if found else 0
         after = before + sum(int(frame["amount_cents"].sum()) for frame in rows)
         self._total.update((after,))
         if before < self._limit <= after:

@@ -6,7 +6,7 @@ The programs are scripts that import each other by bare names; so do the tests.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from session import spark_session
 
-from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_program
+from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_here, run_program
 
 #: Several JVMs start in one test; programs.py has the deadlines of its waits.
 TIMEOUT_S = 1_200
@@ -78,6 +78,12 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
         session = spark_session("spark-examples-tests", warehouse)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def run_in_session(spark: SparkSession) -> Callable[..., str]:
+    """Runs a program in the session of the tests, which `spark_session` finds active."""
+    return run_here
 
 
 @pytest.fixture(scope="session")

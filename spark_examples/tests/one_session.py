@@ -4,8 +4,8 @@
 
 A step is a list of words, or the text of a Python program. `python FILE ...` runs in this process, with BOOTSTRAP for the
 default address; `spark.stop()` does nothing before the end. A command whose last word is `&` runs in parallel, in its own
-process. An endless stream gets SIGINT, as from Ctrl-C, when it has committed to both sinks; the parallel commands get it at
-the end.
+process. An endless stream gets SIGINT, as from Ctrl-C, when it has committed to both sinks, and the parallel commands after
+it: later steps read a topic that does not grow.
 """
 
 from __future__ import annotations
@@ -35,8 +35,12 @@ def interrupt_when_committed(checkpoint: Path) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def is_endless(words: list[str]) -> bool:
+    return CHECKPOINT in words and "--available-now" not in words
+
+
 def run_program(words: list[str]) -> None:
-    if CHECKPOINT in words and "--available-now" not in words:
+    if is_endless(words):
         checkpoint = Path(words[words.index(CHECKPOINT) + 1])
         threading.Thread(target=interrupt_when_committed, args=(checkpoint,), daemon=True).start()
     sys.argv = words
@@ -58,10 +62,15 @@ def main(bootstrap: str, steps: list[list[str] | str]) -> None:
             run_step(step, bootstrap, beside)
             print(f"== {time.monotonic() - began:.1f} s: {step}", flush=True)
     finally:
-        for process in beside:
-            process.send_signal(signal.SIGINT)
-            process.wait()
+        interrupt(beside)
     stop(SparkSession.builder.getOrCreate())
+
+
+def interrupt(beside: list[subprocess.Popen[bytes]]) -> None:
+    for process in beside:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    beside.clear()
 
 
 def run_step(step: list[str] | str, bootstrap: str, beside: list[subprocess.Popen[bytes]]) -> None:
@@ -78,6 +87,8 @@ def run_step(step: list[str] | str, bootstrap: str, beside: list[subprocess.Pope
         beside.append(subprocess.Popen([sys.executable, str(EXAMPLES.parent / words[0]), *words[1:]]))
     else:
         run_program(words)
+        if is_endless(words):
+            interrupt(beside)
 
 
 if __name__ == "__main__":

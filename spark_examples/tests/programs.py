@@ -1,15 +1,24 @@
-"""The programs as a user runs them: processes with a command line, observed by the files that they write."""
+"""The programs as a user runs them: processes with a command line, observed by the files that they write.
+
+A JVM takes ten seconds of CPU to start, so tests of what a program computes run it in the session that they share.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 #: Number of events in the topic that most tests share: about an hour and a half of orders.
@@ -34,6 +43,24 @@ def run_program(program: str, *arguments: str, environment: dict[str, str] | Non
     return done.stdout
 
 
+def run_here(program: str, *arguments: str) -> str:
+    """Runs a program that must succeed in this process and in the session that it has. Returns its output."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", [program, *arguments])
+        patch.setattr(sys, "excepthook", sys.excepthook)  # typer replaces it
+        patch.setattr(SparkSession, "stop", lambda session: None)
+        try:
+            runpy.run_path(str(EXAMPLES / program), run_name="__main__")
+        except SystemExit as ended:
+            assert not ended.code, f"{program} ended with {ended.code}\n{printed.getvalue()}"
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return printed.getvalue()
+
+
 class Program:
     """A program that runs until it is stopped or killed, with all its child processes."""
 
@@ -42,8 +69,9 @@ class Program:
         self.name = program
         with log.open("a") as out:
             self._process = subprocess.Popen(
-                command(program, *arguments), stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+                command(program, *arguments), stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+                env=os.environ | QUICK_JVM,
+            )  # fmt: skip
 
     @property
     def is_running(self) -> bool:
@@ -54,6 +82,13 @@ class Program:
         if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def pause(self) -> None:
+        """Stops the driver together with its JVM, until `resume` or `kill`."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     def stop(self) -> int:
         """Sends SIGTERM to the program and returns its exit status."""
@@ -75,10 +110,20 @@ class Program:
         return self.log.read_text()[-8000:]
 
 
+def _batches(folder: Path) -> list[int]:
+    return [int(file.name) for file in folder.glob("*") if file.name.isdigit()]
+
+
+def has_open_batch(checkpoint: Path) -> bool:
+    """Returns whether a query has planned a batch that it has not committed."""
+    begun, finished = _batches(checkpoint / "offsets"), _batches(checkpoint / "commits")
+    return max(begun, default=-1) > max(finished, default=-1)
+
+
 def committed_batch(checkpoint: Path) -> tuple[int, int]:
     """Returns the number of records that a query had read by the end of its last finished batch, and the watermark at the
     start of that batch in milliseconds since 1970. Its topics must begin at offset 0."""
-    finished = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    finished = _batches(checkpoint / "commits")
     if not finished:
         return 0, 0
     _, state, *sources = (checkpoint / "offsets" / str(max(finished))).read_text().splitlines()

@@ -28,7 +28,7 @@ from spark_examples.tests.counting import (
     revenue_of,
     unique_orders,
 )
-from spark_examples.tests.programs import ORDERS, QUICK_JVM, command, run_program
+from spark_examples.tests.programs import ORDERS, QUICK_JVM, command
 
 FROM, TO = START + timedelta(minutes=20), START + timedelta(minutes=50)
 
@@ -42,13 +42,17 @@ def arrived_between(start: datetime, end: datetime) -> dict[str, Sum]:
     return by_region(unique_orders(event for event in events(ORDERS) if first <= event.arrived_ms < last))
 
 
-def test_a_report_between_times_has_what_arrived_between_them(bootstrap: str, orders_topic: str) -> None:
+def test_a_report_between_times_has_what_arrived_between_them(
+    run_in_session: Callable[..., str], bootstrap: str, orders_topic: str
+) -> None:
     times = ["--from-time", FROM.isoformat(), "--to-time", TO.isoformat()]
-    printed = run_program("batch_report.py", "--bootstrap", bootstrap, "--topic", orders_topic, "--json", *times)
+    printed = run_in_session("batch_report.py", "--bootstrap", bootstrap, "--topic", orders_topic, "--json", *times)
     assert reported(printed) == arrived_between(FROM, TO)
 
 
-def test_a_report_between_offsets_has_those_records(bootstrap: str, orders_topic: str) -> None:
+def test_a_report_between_offsets_has_those_records(
+    run_in_session: Callable[..., str], bootstrap: str, orders_topic: str
+) -> None:
     start, end = {"0": 100, "1": 0, "2": 5_000}, {"0": 9_000, "1": 1, "2": 5_000}
     kept = [
         json.loads(record.value())
@@ -57,7 +61,7 @@ def test_a_report_between_offsets_has_those_records(bootstrap: str, orders_topic
     ]
     assert len(kept) == 8_901
     offsets = ["--from-offsets", json.dumps(start), "--to-offsets", json.dumps(end)]
-    printed = run_program("batch_report.py", "--bootstrap", bootstrap, "--topic", orders_topic, "--json", *offsets)
+    printed = run_in_session("batch_report.py", "--bootstrap", bootstrap, "--topic", orders_topic, "--json", *offsets)
     amounts = {order["order_id"]: (order["region"], order["amount_cents"]) for order in kept}
     orders = Counter(region for region, _ in amounts.values())
     cents = {region: sum(amount for home, amount in amounts.values() if home == region) for region in orders}
@@ -94,8 +98,9 @@ def test_a_partition_without_a_record_at_the_start_time_or_after_is_empty(
 
 
 def test_a_backfill_counts_everything_and_corrects_the_topic(
-    spark: SparkSession, bootstrap: str, orders_topic: str, tmp_path: Path, unique: Callable[[str], str]
-) -> None:
+    spark: SparkSession, run_in_session: Callable[..., str], bootstrap: str, orders_topic: str, tmp_path: Path,
+    unique: Callable[[str], str],
+) -> None:  # fmt: skip
     topic, table = unique("revenue"), tmp_path / "revenue.parquet"
     ensure_table(bootstrap, topic)
     expected = revenue_of(events(ORDERS))
@@ -108,7 +113,7 @@ def test_a_backfill_counts_everything_and_corrects_the_topic(
     (table / "of-an-earlier-run.parquet").touch()
 
     to = ["--table", str(table), "--output-topic", topic]
-    run_program("backfill.py", "--bootstrap", bootstrap, "--topic", orders_topic, *to)
+    run_in_session("backfill.py", "--bootstrap", bootstrap, "--topic", orders_topic, *to)
     assert revenue_in_table(spark, table) == expected
     assert revenue_in_topic(bootstrap, topic) == expected
 

@@ -14,7 +14,7 @@ from copy_topic import copier, make_copies
 from pyspark.sql import SparkSession
 from topics import ensure_topic, partition_counts, read_topic
 
-from spark_examples.tests.programs import ORDERS, run_program
+from spark_examples.tests.programs import ORDERS
 
 _DEADLINE_S = 60
 Records = dict[int, list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]]
@@ -45,9 +45,11 @@ def run_now(spark: SparkSession, bootstrap: str, checkpoint: Path, choice: dict[
     query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
 
 
-def test_a_whole_topic_is_copied_record_by_record(bootstrap: str, orders_topic: str, tmp_path: Path) -> None:
+def test_a_whole_topic_is_copied_record_by_record(
+    run_in_session: Callable[..., str], bootstrap: str, orders_topic: str, tmp_path: Path
+) -> None:
     choice = ["--subscribe", orders_topic, "--prefix", "whole.", "--checkpoint", str(tmp_path)]
-    run_program("copy_topic.py", "--bootstrap", bootstrap, *choice, "--available-now")
+    run_in_session("copy_topic.py", "--bootstrap", bootstrap, *choice, "--available-now")
     original = records(bootstrap, orders_topic)
     assert sum(len(rows) for rows in original.values()) == ORDERS
     assert original[0][0][2] == [("schema", b"order/1"), ("attempt", b"1")]

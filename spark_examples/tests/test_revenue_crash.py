@@ -1,7 +1,13 @@
-"""revenue_stream.py over a million events, with kill -9 of the driver and then of the broker."""
+"""revenue_stream.py over many events, with kill -9 of the driver and then of the broker.
+
+    SPARK_EVENTS=1000000 pytest spark_examples/tests/test_revenue_crash.py
+
+All figures grow with the number of events: each kill hits a batch, with a large part of the events still to come.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,13 +26,15 @@ from spark_examples.tests.counting import (
     revenue_of,
     watermark_ms,
 )
-from spark_examples.tests.programs import Program, committed_batch
+from spark_examples.tests.programs import Program, committed_batch, has_open_batch
 
-EVENTS = 1_000_000
-#: The first half comes at once. The second is in flight when the broker dies, and must still be written.
-HALF, RATE = EVENTS // 2, 25_000
+EVENTS = int(os.environ.get("SPARK_EVENTS", "150000"))
+#: The first half comes at once. The second takes 20 s: it is in flight when the broker dies, and must still be written.
+HALF, RATE = EVENTS // 2, EVENTS // 40
 #: Records that both queries have processed when a process is killed, and records in the topic when the broker is.
-DRIVER_DIES_AT, BROKER_DIES_AT, PRODUCED_BY_THEN = 150_000, 300_000, 600_000
+DRIVER_DIES_AT, BROKER_DIES_AT, PRODUCED_BY_THEN = (EVENTS * percent // 100 for percent in (15, 30, 60))
+#: Records of a batch: small, so that there is one to hit.
+BATCH = EVENTS * 8 // 100
 QUERIES = ("kafka", "parquet")
 
 Start = Callable[..., Program]
@@ -46,7 +54,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         program.kill()
 
 
-def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_and_of_the_broker(
+@pytest.mark.timeout(1_200 + EVENTS // 500)
+def test_events_are_counted_exactly_through_the_death_of_the_driver_and_of_the_broker(
     spark: SparkSession, new_broker: Callable[[dict[str, str]], BrokerProcess], tmp_path: Path, start: Start
 ) -> None:
     broker = new_broker({})
@@ -58,7 +67,8 @@ def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_an
     stream = start_stream(start, broker, disk)
 
     stream.wait_until(lambda: both_have(checkpoint, DRIVER_DIES_AT), "some batches")
-    stream.kill()
+    kill_within_a_batch(stream, checkpoint)
+    assert not both_have(checkpoint, HALF), "the driver died after its work"
     stream = start_stream(start, broker, disk)
 
     stream.wait_until(lambda: both_have(checkpoint, BROKER_DIES_AT), "more batches")
@@ -67,6 +77,7 @@ def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_an
     second_half.wait_until(lambda: produced(broker) >= PRODUCED_BY_THEN, "more events")
     assert stream.is_running and second_half.is_running and not both_have(checkpoint, EVENTS)
     broker.kill()
+    assert stream.is_running and second_half.is_running
     broker.start()
     assert second_half.wait() == 0, second_half.last_words()
 
@@ -84,8 +95,22 @@ def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_an
 
 
 def start_stream(start: Start, broker: BrokerProcess, disk: list[str]) -> Program:
-    """Starts the stream with small batches, so that a kill hits one."""
-    return start("revenue_stream.py", "--bootstrap", broker.bootstrap, *disk, "--batch", "80000")
+    return start("revenue_stream.py", "--bootstrap", broker.bootstrap, *disk, "--batch", str(BATCH))
+
+
+def kill_within_a_batch(stream: Program, checkpoint: Path) -> None:
+    """Kills the driver while a query has begun a batch and not committed it."""
+
+    def is_held_within_a_batch() -> bool:
+        stream.pause()
+        if any(has_open_batch(checkpoint / query) for query in QUERIES):
+            return True
+        stream.resume()
+        return False
+
+    stream.wait_until(is_held_within_a_batch, "a batch that is not committed")
+    stream.kill()
+    assert any(has_open_batch(checkpoint / query) for query in QUERIES)
 
 
 def produced(broker: BrokerProcess) -> int:

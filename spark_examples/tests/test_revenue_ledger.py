@@ -25,7 +25,7 @@ from orders import OrderEvent, order_events
 from topics import ensure_topic, read_topic
 
 from compat_tests.broker_process import BrokerProcess
-from spark_examples.tests.programs import QUICK_JVM, Program
+from spark_examples.tests.programs import Program
 
 ROUNDS = int(os.environ.get("SPARK_ROUNDS", "1"))
 CHUNK = 400
@@ -111,10 +111,8 @@ class Stream:
 
 @pytest.fixture
 def stream(
-    new_broker: Callable[[dict[str, str]], BrokerProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_broker: Callable[[dict[str, str]], BrokerProcess], tmp_path: Path
 ) -> Iterator[tuple[Stream, BrokerProcess]]:
-    for name, value in QUICK_JVM.items():
-        monkeypatch.setenv(name, value)
     broker = new_broker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
     ensure_topic(broker.bootstrap, LEDGER, 3)
     made = Stream(broker, tmp_path)

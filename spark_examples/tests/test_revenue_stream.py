@@ -27,8 +27,9 @@ BATCH = 20_000
 
 
 def test_two_runs_of_what_is_available_count_each_order_once(
-    spark: SparkSession, bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
-) -> None:
+    spark: SparkSession, run_in_session: Callable[..., str], bootstrap: str, tmp_path: Path,
+    unique: Callable[[str], str],
+) -> None:  # fmt: skip
     orders, revenue = unique("orders"), unique("revenue")
     table = tmp_path / "table"
     where = ["--bootstrap", bootstrap, "--topic", orders, "--output-topic", revenue]
@@ -37,7 +38,7 @@ def test_two_runs_of_what_is_available_count_each_order_once(
     for skip, count in ((0, FIRST_RUN), (FIRST_RUN, SECOND_RUN)):
         fill = ["--topic", orders, "--skip", str(skip), "--events", str(count)]
         run_program("generate_orders.py", "--bootstrap", bootstrap, *fill)
-        printed = run_program("revenue_stream.py", *where, *disk, "--available-now", "--batch", str(BATCH))
+        printed = run_in_session("revenue_stream.py", *where, *disk, "--available-now", "--batch", str(BATCH))
         assert set(re.findall(r"too late: (\d+)", printed)) == {"0"}
 
         arrived = events(count)
