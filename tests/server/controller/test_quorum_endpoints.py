@@ -75,6 +75,26 @@ def test_response_names_the_endpoint_of_the_leader() -> None:
     assert other.find(2) == Endpoint("", "leader", 2)
 
 
+def test_endpoints_of_voters_are_those_that_this_node_knows() -> None:
+    voters = VoterSet.of(Voter(ReplicaKey(node_id)) for node_id in (0, 1, 2))
+    found = endpoints(voters, node_id=0)
+    found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
+    member = SimpleNamespace(raft=SimpleNamespace(endpoints=found, replica=SimpleNamespace(voter_set=voters)))
+    driver: Any = SimpleNamespace(_member=member)
+    assert QuorumDriver.voter_endpoints(driver) == {0: OWN, 2: LEADERS}, "without node 1"
+    member.raft = None
+    assert QuorumDriver.voter_endpoints(driver) == {}
+
+
+@pytest.mark.parametrize("leader_id", [-1, 0, 1, 2])
+def test_endpoint_of_the_leader_is_known_with_the_leader(leader_id: int) -> None:
+    found = endpoints(node_id=0)
+    found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
+    driver: Any = SimpleNamespace(_member=SimpleNamespace(raft=SimpleNamespace(endpoints=found)), leader_id=leader_id)
+    read: Any = QuorumDriver.leader_endpoint
+    assert read.fget(driver) == {0: OWN, 2: LEADERS}.get(leader_id)
+
+
 @pytest.mark.parametrize(
     ("in_transaction", "is_replaced", "is_written"), [(False, False, True), (True, False, False), (False, True, False)]
 )
