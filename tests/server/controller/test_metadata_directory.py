@@ -24,6 +24,7 @@ from odradek.protocol.internal.control_records import (
 )
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import ControlRecord, ControlType
+from odradek.protocol.uuids import uuid_from_text
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import snapshots as snapshots_module
@@ -381,13 +382,19 @@ def test_single_broker_without_a_controller_listener_is_its_own_first_voter(tmp_
         ("1@a:0:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
         ("1@a:65536:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
         ("1@a:111111:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
+        ("0000000001@a:00001:JEXY6aqzQY-32P5TStzaFg", None),
+        ("00000000001@a:1:JEXY6aqzQY-32P5TStzaFg", "an id is less than"),
+        ("1@a:000001:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
         ("1@a:1:JEXY6aqzQY-32P5TStzaFg,1@b:1:MvDxzVmcRsaTz33bUuRU6A", "unique id"),
     ],
 )
 def test_first_voters_are_within_bounds(text: str, error: str | None) -> None:
     if error is None:
         (found,) = read_initial_voters(text)
-        assert isinstance(found, InitialVoter) and found.host == "a"
+        node_id, _, rest = text.partition("@")
+        assert found == InitialVoter(
+            int(node_id), "a", int(rest.split(":")[1]), uuid_from_text("JEXY6aqzQY-32P5TStzaFg")
+        )
     else:
         with pytest.raises(InvalidConfig, match=error):
             read_initial_voters(text)

@@ -36,6 +36,7 @@ def announced(request: Any) -> Any:
         (wire.begin_request("cluster", KEY, 2, EPOCH), True),
         (wire.begin_request("cluster", KEY, 2, EPOCH + 1), True),
         (wire.begin_request("cluster", KEY, 2, EPOCH - 1), False),
+        (wire.begin_request(None, KEY, 2, EPOCH), True),
         (wire.begin_request("another", KEY, 2, EPOCH), False),
         (wire.begin_request("cluster", KEY, -1, EPOCH), False),
         (wire.end_request("cluster", 2, EPOCH, ()), True),
@@ -55,6 +56,21 @@ def test_own_endpoint_and_those_of_voters_precede_what_was_learnt() -> None:
     for leader_id in (1, 2, 3):
         found.learn_leader(announced(wire.begin_request("cluster", KEY, leader_id, EPOCH)), EPOCH)
     assert [found.find(node_id) for node_id in (1, 2, 3, -2, 9)] == [OWN, voter, LEADERS, FIRST, None]
+
+
+@pytest.mark.parametrize("leader_id", [0, 7])
+def test_leader_of_any_id_announces_itself(leader_id: int) -> None:
+    request: Any = wire.begin_request("cluster", KEY, leader_id, EPOCH)
+    endpoints(own=LEADERS, node_id=leader_id).add_listener_endpoints(request)
+    found = endpoints()
+    found.learn_leader(request, EPOCH)
+    assert found.find(leader_id) == LEADERS
+    response: Any = wire.vote_response(ErrorCode.NONE, leader_id, EPOCH, False)
+    found.tell_of_leader(response, leader_id)
+    assert [(one.node_id, one.host, one.port) for one in response.node_endpoints] == [(leader_id, "leader", 2)]
+    unknown: Any = wire.vote_response(ErrorCode.NONE, -2, EPOCH, False)
+    found.tell_of_leader(unknown, -2)
+    assert list(unknown.node_endpoints) == [], "the address to begin with is no node's"
 
 
 def test_first_endpoint_of_a_leader_counts() -> None:

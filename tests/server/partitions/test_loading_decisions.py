@@ -289,9 +289,7 @@ def test_topic_that_was_deleted_and_made_again_gets_no_old_records(
         await turns()
         delta = MetadataDelta(EMPTY_IMAGE)
         delta.replay(TopicRecord(TOPIC, bytes(15) + b"2"))
-        delta.replay(
-            PartitionRecord(partition_id=0, topic_id=bytes(15) + b"2", replicas=[OWN], isr=[OWN], leader=OWN)
-        )
+        delta.replay(PartitionRecord(partition_id=0, topic_id=bytes(15) + b"2", replicas=[OWN], isr=[OWN], leader=OWN))
         with harness.loading.paused(delta.apply(2, 1, 0)):
             pass
         harness.release()

@@ -184,7 +184,9 @@ def test_end_of_a_file_that_was_cut_is_read_again(offset: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("everything", [True, False])
-@pytest.mark.parametrize(("offset", "is_end", "added"), [(0, False, []), (2, False, []), (1, True, [1]), (2, True, [3])])
+@pytest.mark.parametrize(
+    ("offset", "is_end", "added"), [(0, False, []), (2, False, []), (1, True, [1]), (2, True, [3])]
+)
 def test_segment_stays_one_though_segments_are_smaller_now(
     offset: int, is_end: bool, added: list[int], everything: bool, tmp_path: Path
 ) -> None:
