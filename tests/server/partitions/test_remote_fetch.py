@@ -1,4 +1,4 @@
-"""A Fetch of records that only a remote store has: what it reads there, waits for and answers; and which topics have such."""
+"""A Fetch of records that only a remote store has: its reads, its waits and its answers; and which topics have such."""
 
 from __future__ import annotations
 

@@ -387,6 +387,25 @@ def test_fetcher_of_throttled_replicas_only_looks_again_after_a_while(tmp_path: 
     simulated(story)
 
 
+@pytest.mark.parametrize(("left_ms", "pause_ms"), [(5, 5), (1, 1), (0, THROTTLED_MS), (-4, THROTTLED_MS)])
+def test_fetcher_of_delayed_replicas_looks_again_when_the_first_one_is_due(
+    left_ms: int, pause_ms: int, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        harness = Harness(tmp_path, 2)
+        await turns()
+        now_ms = harness.fetcher._steady_ms()
+        for index, more_ms in ((0, 40), (1, 0)):
+            followed = FollowedPartition(harness.hosted[index], 0)
+            followed.not_before_ms = now_ms + left_ms + more_ms
+            harness.fetcher._delayed[TOPIC_ID, index] = followed
+        assert harness.fetcher._soonest_ms() == pause_ms
+        harness.fetcher._delayed.clear()
+        assert harness.fetcher._soonest_ms() == THROTTLED_MS
+
+    simulated(story)
+
+
 # ---- errors of one partition
 
 
