@@ -106,7 +106,7 @@ def test_fetch_reads_all_partitions_at_once_and_answers_what_has_come(tmp_path: 
         harness.fetch(ask(0, START), ask(1, START), ask(2, LOCAL), isolation=READ_COMMITTED)
         assert [index for index, *_ in harness.port.reads] == [0, 1]
         harness.port.done[1](RemoteRecords(0, RECORDS, 4))
-        await after_ms(WAIT_MS - 1)
+        await after_ms(WAIT_MS - 0.1)
         assert harness.answers == []
         await after_ms(2)
         assert harness.port.withdrawn == [0]
