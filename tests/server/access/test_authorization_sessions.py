@@ -251,6 +251,13 @@ def test_looks_at_the_counters_are_kept_if_they_are_not_too_close(after_ms: int,
     assert recent.since(after_ms + WINDOW_MS, 9, 3) == ((4, 1, WINDOW_MS) if is_kept else (9, 3, after_ms + WINDOW_MS))
 
 
+def test_time_between_looks_is_that_of_the_last_one() -> None:
+    recent = RecentDecisions(0)
+    recent.since(1000, 3, 2)
+    recent.since(1100, 5, 2)
+    assert recent.since(1100 + WINDOW_MS, 9, 2) == (6, 0, WINDOW_MS + 100)
+
+
 def test_looks_at_the_counters_are_kept_up_to_a_number() -> None:
     recent = RecentDecisions(0)
     for second in range(1, 200):

@@ -152,6 +152,15 @@ def test_leader_changes_of_a_newer_version_are_found_above_the_oldest_snapshot(
     assert newer_leader_changes(found.metadata) == []
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_leader_change_at_the_first_offset_is_found(version: int, tmp_path: Path) -> None:
+    log = QuorumLog(tmp_path / "log", BrokerConfig({}), 1)
+    change = LeaderChangeMessage(version=version, leader_id=0)
+    log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change)], EPOCH, 1)
+    log.close(1)
+    assert newer_leader_changes(tmp_path / "log") == [0] * version
+
+
 def test_loss_is_described_with_its_records_and_topics(tmp_path: Path) -> None:
     found = Directory(tmp_path)
     found.close()
@@ -182,6 +191,20 @@ def test_sound_directory_has_no_finding(tmp_path: Path) -> None:
     found.close()
     assert found.words() == [] and metadata_end(found.metadata) is None
     assert cut_metadata(found.path).endswith("nothing to cut")
+
+
+@pytest.mark.parametrize("recorded", [0, 1, 6])
+def test_log_whose_segments_are_gone_ends_at_its_start(recorded: int, tmp_path: Path) -> None:
+    metadata = tmp_path / DIRECTORY_NAME
+    metadata.mkdir()
+    if recorded:
+        FlushedEnd(tmp_path).flushed(RaftEnd(recorded, EPOCH))
+    end = metadata_end(metadata)
+    if not recorded:
+        assert end is None
+        return
+    assert end is not None and (end.file, end.position, end.offset) == (None, 0, 0)
+    assert f"damaged at position 0, offset 0, the log ended at offset {recorded}" in end.lost
 
 
 @pytest.mark.parametrize(("offset", "records", "topics"), [(3, 2, "2 topics among them (b, c)"), (5, 0, None)])

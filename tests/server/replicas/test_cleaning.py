@@ -213,15 +213,16 @@ def test_cleaning_of_a_log_that_is_gone_or_cut_meanwhile_changes_nothing(state: 
     simulated(story)
 
 
-def test_cleaning_keeps_to_the_limit_of_reads_and_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bytes_per_s", [1, 100])
+def test_cleaning_keeps_to_the_limit_of_reads_and_writes(bytes_per_s: int, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Cleaning(tmp_path, [[b"a"] * 6], **{"log.cleaner.io.max.bytes.per.second": "100"})
+        harness = Cleaning(tmp_path, [[b"a"] * 6], **{"log.cleaner.io.max.bytes.per.second": str(bytes_per_s)})
         loop = asyncio.get_running_loop()
         began = loop.time()
         one = harness.hosted[0].log.segments[0].size
         assert await harness.cleaner.clean_one()
         read, written = 5 * one, one
-        assert loop.time() - began == pytest.approx((read + written) / 100, rel=0.2)
+        assert loop.time() - began == pytest.approx((read + written) / bytes_per_s, rel=0.2)
 
     simulated(story)
 

@@ -625,12 +625,12 @@ def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_p
     simulated(story)
 
 
-@pytest.mark.parametrize(("has_epochs", "end"), [(True, 5), (False, 2)])
-def test_log_without_epochs_begins_with_what_is_committed(has_epochs: bool, end: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("epoch", "end"), [(1, 5), (0, 5), (NO_EPOCH, 2)])
+def test_log_without_epochs_begins_with_what_is_committed(epoch: int, end: int, tmp_path: Path) -> None:
     hosted = Hosted(tmp_path, FOLLOWER)
     hosted.follow_leader(LEADER)
-    hosted.log.append(batch(2, epoch=1 if has_epochs else -1), None, 0)
-    hosted.log.append(batch(3, offset=2, epoch=1 if has_epochs else -1), None, 0)
+    hosted.log.append(batch(2, epoch=epoch), None, 0)
+    hosted.log.append(batch(3, offset=2, epoch=epoch), None, 0)
     hosted.role.appended(5, 0)
     hosted.follow(2, 0)
     FollowedPartition(hosted, 0)

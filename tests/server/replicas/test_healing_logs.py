@@ -198,8 +198,12 @@ def test_segment_stays_one_though_segments_are_smaller_now(
         before = [one.base_offset for one in log.segments]
         (harness.lose if is_end else harness.damage)(offset)
         log.config = replace(log.config, segment_bytes=ONE)
+        seen: set[tuple[str, int, int, int, int]] = set()
+        harness.disk.before = lambda: seen.update(tuple(one)[:5] for one in log.damage)
         await harness.take(Reader(harness.source), everything=everything)
         assert harness.damaged() == [] and harness.is_whole()
+        if added == [3] and not everything:
+            assert (f"{3:020}.log", 0, 0, 3, 4) in seen, "the rest is damaged until it is read"
         after = [one.base_offset for one in log.segments]
         assert after == (before if everything else sorted([*before, *added]))
 
