@@ -171,6 +171,27 @@ def test_failing_records_are_delivered_without_others() -> None:
     assert harness.ranges((7, 9), (10, 12), fetch=7) == [(7, 8)]
 
 
+def test_record_with_fewer_failures_does_not_set_the_number_for_its_range() -> None:
+    harness = Harness(delivery_count=5)
+    harness.take()
+    for _ in range(2):
+        harness.acknowledge(AckType.RELEASE, 5, 9)
+        harness.take()
+    harness.acknowledge(AckType.RELEASE, 0, 9)
+    found = [(one.first, one.last, one.delivery_count) for one in harness.take()]
+    assert found == [(0, 4, 2), (5, 9, 4)], "half of ten, by the first failing record"
+
+
+def test_first_failing_record_sets_the_number_for_its_range() -> None:
+    harness = Harness(delivery_count=9)
+    harness.delivered(4)
+    harness.take()
+    harness.acknowledge(AckType.RELEASE, 3, 9)
+    assert harness.ranges() + harness.ranges() == [(3, 7), (8, 9)]
+    harness.acknowledge(AckType.RELEASE, 0, 9)
+    assert harness.ranges() == [(0, 2), (3, 4)], "half of ten, though 3 to 9 failed once more"
+
+
 def test_last_delivery_is_of_one_record() -> None:
     harness = Harness(delivery_count=3)
     harness.delivered(2)

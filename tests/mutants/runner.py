@@ -15,12 +15,12 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
 
 import pytest
 
@@ -68,6 +68,9 @@ class MutantRunner:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
+        for mutant in self._mutants:
+            importlib.import_module(mutant.import_name)
+        _functions_of.update(_functions_by_file())
         for number, mutant in enumerate(self._mutants, 1):
             reaching = self._reach.tests_of(mutant) & items.keys()
             chosen = ordered_tests(mutant, reaching, self._reach.cpu_seconds)
@@ -174,7 +177,6 @@ def _wait(process: int, limit_seconds: float) -> bool:
 
 def replace_code(mutant: Mutant) -> None:
     """Replaces the code of the function, and of functions made in it, wherever they are. Raises NotReplaceable."""
-    importlib.import_module(mutant.import_name)
     path = ROOT / mutant.module
     compiled = compile(mutant.apply(path.read_bytes()), str(path), "exec", dont_inherit=True)
     inner = f"{mutant.function}.<locals>."
@@ -184,7 +186,7 @@ def replace_code(mutant: Mutant) -> None:
         if (code.co_qualname, code.co_firstlineno) == (mutant.function, mutant.function_line)
         or code.co_qualname.startswith(inner)
     }
-    for function in _functions_of(path):
+    for function in _functions_of[str(path)]:
         code = codes.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
         if code is not None:
             try:
@@ -212,6 +214,13 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
             yield from _codes_in(constant)
 
 
-def _functions_of(path: Path) -> list[Any]:
-    name = str(path)
-    return [one for one in gc.get_objects() if isinstance(one, FunctionType) and one.__code__.co_filename == name]
+#: The functions of each file of the product, by its path. A fork that looked for them would copy the memory of all objects.
+_functions_of: dict[str, list[FunctionType]] = defaultdict(list)
+
+
+def _functions_by_file() -> dict[str, list[FunctionType]]:
+    found: dict[str, list[FunctionType]] = defaultdict(list)
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType):
+            found[one.__code__.co_filename].append(one)
+    return found

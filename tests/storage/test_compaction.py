@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
+import struct
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.batch import iter_headers, seal
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.records.record import decode_batch
+from odradek.storage import compaction
 from odradek.storage.compaction import CleaningAborted, OffsetMap, finish, job, look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import delete_old_segments
@@ -402,6 +404,44 @@ def test_damage_is_not_copied_into_a_cleaned_segment(logbook):
     with pytest.raises(CorruptBatch):
         job(log, look(log, None, 20, 0), 0, 100).run()
     assert not list(logbook.path.glob("*.cleaned"))
+
+
+def poisoned(logbook, offset):
+    """Returns a batch with a good CRC whose header counts one record too many."""
+    data = bytearray(logbook.batch(offset, [(b"p%d" % offset, b"x" * 100)] * 2))
+    struct.pack_into(">i", data, 57, 3)
+    seal(data, 0, len(data))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("reported", [1, 2, 3, 4])
+def test_poisoned_batches_are_kept_and_so_many_reported(logbook, monkeypatch, reported):
+    monkeypatch.setattr(compaction, "MOST_POISONED", reported)
+    log = logbook.open(dataclasses.replace(COMPACT, segment_bytes=1 << 20))
+    written = []
+    for _ in range(3):
+        written.append(poisoned(logbook, log.log_end_offset))
+        log.append(written[-1], None, logbook.now_ms)
+        fill(logbook, log, 1)
+    log.roll(logbook.now_ms)
+    cleaning = job(log, look(log, None, 9, logbook.now_ms), logbook.now_ms, 100)
+    result = cleaning.run()
+    assert [one.base_offset for one in result.poisoned] == [0, 3, 6][:reported]
+    assert finish(log, cleaning, result, logbook.now_ms)
+    newest = logbook.batch(8, [(b"key", b"0" + b"x" * 300)], at=logbook.now_ms)
+    assert logbook.read_all(log) == b"".join(written) + newest
+
+
+@pytest.mark.parametrize("written_at_once", [1, 400, 1 << 20])
+def test_cleaned_segment_is_the_same_whatever_is_written_at_once(logbook, monkeypatch, written_at_once):
+    monkeypatch.setattr(compaction, "_WRITE_BYTES", written_at_once)
+    log = logbook.open(dataclasses.replace(COMPACT, segment_bytes=1 << 20))
+    written = [logbook.append(log, (b"k%d" % number, b"x" * 100)) for number in range(9)]
+    log.roll(logbook.now_ms)
+    cleaning = job(log, look(log, None, 9, logbook.now_ms), logbook.now_ms, 100)
+    result = cleaning.run()
+    assert (result.bytes_read, result.bytes_written) == (sum(map(len, written)),) * 2
+    assert Path(f"{log.segments[0].path}.cleaned").read_bytes() == b"".join(written)
 
 
 def test_long_keys_are_distinguished_by_their_digests():

@@ -400,6 +400,23 @@ def test_log_opens_if_damage_ends_where_it_must_be_whole_from(logbook, whole_fro
         assert [one.next_offset for one in again.damage] == [second.next_offset]
 
 
+@pytest.mark.parametrize("own", [None, "leader-epoch-checkpoint", "snapshot"])
+@pytest.mark.parametrize("claimed", [None, 1, 5, 9])
+def test_lost_log_ends_where_one_of_its_own_files_and_one_claim_agree(logbook, own, claimed):
+    """Neither proves an end alone. The own files are one claim."""
+    logbook.path.mkdir(parents=True)
+    if own == "snapshot":
+        (logbook.path / f"{5:020d}.snapshot").write_bytes(b"")
+    elif own is not None:
+        (logbook.path / own).write_text("0\n2\n0 0\n3 5\n")
+    claims = [] if claimed is None else [Claim(claimed, UNPROVEN, "recovery point")]
+    log = logbook.open(SMALL, claims=claims)
+    end = 0 if own is None or claimed is None else min(5, claimed)
+    assert (log.log_start_offset, log.log_end_offset) == (0, end)
+    assert [(one.first_offset, one.next_offset) for one in log.damage] == ([(0, end)] if end else [])
+    assert log.producers.end_offset == end and not list(logbook.path.glob("*.snapshot"))
+
+
 def test_offsets_that_compaction_left_out_are_no_damage_when_an_index_is_rebuilt(logbook):
     config = dataclasses.replace(SMALL, compact=True, delete=False)
     log = logbook.open(config)

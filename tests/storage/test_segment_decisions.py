@@ -156,6 +156,35 @@ def test_index_entry_follows_more_bytes_than_the_interval(tmp_path: Path) -> Non
         assert len(segment.offset_index) == expected
 
 
+def test_interval_of_the_index_begins_anew_with_a_truncation(tmp_path: Path) -> None:
+    segment = made(tmp_path, *THREE)
+    assert segment.bytes_since_index_entry > 0
+    segment.truncate_to(BASE + 2)
+    assert (segment.size, segment.next_offset, len(segment.offset_index)) == (SECOND, BASE + 2, 0)
+    exact = len(THREE[1])
+    for part in THREE[1:]:
+        segment.append(part, [segments.read_header(part)], exact)
+    assert len(segment.offset_index) == 0, "no more bytes than the interval"
+    segment.truncate_to(BASE + 2)
+    for part in THREE[1:]:
+        segment.append(part, [segments.read_header(part)], exact - 1)
+    assert len(segment.offset_index) == 1
+
+
+def test_file_that_is_used_again_outlasts_files_that_are_not(tmp_path: Path) -> None:
+    files, found = OpenFiles(limit=3), []
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        found.append(Segment.create(PartitionDirectory(str(tmp_path / str(number))), files, BASE, NOW_MS))
+    for segment in found[:3]:
+        assert segment.file() is segment.file()
+        segment.used = False
+    kept = found[0].file()
+    found[3].file()
+    assert [segment._file is not None for segment in found] == [True, False, True, True]
+    assert found[0].file() is kept
+
+
 def test_age_of_a_segment_is_by_the_first_batch_or_its_creation(tmp_path: Path) -> None:
     segment = made(tmp_path, batch(BASE, at=0), batch(BASE + 1, at=70))
     assert segment.first_timestamp() == 0

@@ -150,6 +150,23 @@ def test_the_reason_names_the_rule_as_kafka_does() -> None:
     assert authorizer.reason(*asked, Operation.READ, ResourceType.TOPIC, "other") == "DefaultDeny"
 
 
+def test_rules_are_listed_in_kafkas_order() -> None:
+    """The reason for a decision names the first of them."""
+    prefixed, deny = PatternType.PREFIXED, Permission.DENY
+    ordered = [
+        allow(operation=Operation.ALL, principal="User:alice"),
+        allow(principal="User:*", host="10.0.0.1", permission_type=deny),
+        allow(host="*"),
+        allow(host="10.0.0.1", permission_type=deny),
+        allow(host="10.0.0.1"),
+        allow(pattern_type=prefixed, operation=Operation.ALL),
+        allow(pattern_type=prefixed, principal="User:*"),
+        allow("*", operation=Operation.ALL, principal="User:*"),
+    ]
+    found = rules_of(reversed(ordered)).applying("User:alice", "10.0.0.1", Operation.WRITE, ResourceType.TOPIC, "t")
+    assert found == ordered
+
+
 @pytest.mark.parametrize("principal", ["User:alice", "User:bob"])
 @pytest.mark.parametrize("host", ["10.0.0.1", "10.0.0.2"])
 def test_session_is_that_of_the_client_of_the_request(principal: str, host: str) -> None:

@@ -24,6 +24,7 @@ from odradek.server.access.authorization.sessions import (
     AuthorizationSession,
     RecentDecisions,
 )
+from odradek.server.fetch.fetch_path import FetchAuthorization
 
 ALICE, BOB, ROOT, HOST = "User:alice", "User:bob", "User:root", "/10.0.0.1"
 TOPIC = ResourceType.TOPIC
@@ -241,3 +242,87 @@ def test_recent_decisions_are_those_of_the_last_window() -> None:
     assert recent.since(1000 + WINDOW_MS, 10, 4) == (10, 4, WINDOW_MS)
     assert recent.since(2000 + WINDOW_MS, 12, 5) == (9, 4, WINDOW_MS), "since the second look"
     assert recent.since(2001 + WINDOW_MS, 12, 5) == (9, 4, WINDOW_MS + 1), "a look so soon is not kept"
+
+
+@pytest.mark.parametrize(("after_ms", "is_kept"), [(WINDOW_MS // 128 - 1, False), (WINDOW_MS // 128, True)])
+def test_looks_at_the_counters_are_kept_if_they_are_not_too_close(after_ms: int, is_kept: bool) -> None:
+    recent = RecentDecisions(0)
+    recent.since(after_ms, 5, 2)
+    assert recent.since(after_ms + WINDOW_MS, 9, 3) == ((4, 1, WINDOW_MS) if is_kept else (9, 3, after_ms + WINDOW_MS))
+
+
+def test_time_between_looks_is_that_of_the_last_one() -> None:
+    recent = RecentDecisions(0)
+    recent.since(1000, 3, 2)
+    recent.since(1100, 5, 2)
+    assert recent.since(1100 + WINDOW_MS, 9, 2) == (6, 0, WINDOW_MS + 100)
+
+
+def test_looks_at_the_counters_are_kept_up_to_a_number() -> None:
+    recent = RecentDecisions(0)
+    for second in range(1, 200):
+        assert recent.since(second * 1000, second * 10, second) == (
+            (second * 10, second, second * 1000) if second < 60 else (600, 60, 60_000)
+        )
+
+
+def test_session_counts_its_decisions_from_zero() -> None:
+    deciding = Deciding(rule("a"))
+    authorization = deciding.authorization
+    assert (authorization.allowed, authorization.denied, authorization.rule_count) == (0, 0, 1)
+    session = deciding.session()
+    assert session.allowed_names(Operation.READ, TOPIC, ["a", "b", "a"]) == {"a"}
+    assert (authorization.allowed, authorization.denied) == (1, 1)
+    session.operations(TOPIC, "a")
+    assert authorization.allowed + authorization.denied == 2 + len(OPERATIONS_OF[TOPIC])
+    unread: Any = Audit()
+    assert Authorization({CLASS_KEY: STANDARD_CLASS}, unread).rule_count == 0, "the rules are not known"
+
+
+# ---- the topics of a Fetch
+
+
+class Reader:
+    """The session of a client that may read some topics."""
+
+    def __init__(self, *topics: str, is_broker: bool = False) -> None:
+        self.topics = topics
+        self.is_broker = is_broker
+        self.asked: list[tuple[str, int]] = []
+
+    def session(self, call: Any) -> Any:
+        return self
+
+    def allows(self, operation: Operation, kind: ResourceType, name: str, *, count: int = 1) -> bool:
+        assert (operation, kind) == (Operation.READ, TOPIC)
+        self.asked.append((name, count))
+        return name in self.topics
+
+    def allows_on_cluster(self, operation: Operation) -> bool:
+        assert operation is Operation.CLUSTER_ACTION
+        return self.is_broker
+
+
+@pytest.mark.parametrize("uses_ids", [True, False])
+def test_topics_that_a_consumer_may_not_read_are_decided_once_each(uses_ids: bool) -> None:
+    reader: Any = Reader("mine")
+    ids = {b"1": "mine", b"2": "other"}
+    image = SimpleNamespace(topic_by_id=lambda id_: SimpleNamespace(name=ids[id_]) if id_ in ids else None)
+    metadata: Any = SimpleNamespace(image=image)
+    keys = [b"1", b"2", b"2", b"3", b"1", b"1"] if uses_ids else ["mine", "other", "other", "mine", "mine"]
+    context: Any = SimpleNamespace(
+        partitions=[(key, number) for number, key in enumerate(keys)], uses_topic_ids=uses_ids
+    )
+    call: Any = None
+    denied = FetchAuthorization(reader, metadata).denied(call, context, is_follower=False)
+    assert set(denied) == ({b"2"} if uses_ids else {"other"}), "an unknown id is not among them"
+    assert reader.asked == [("mine", 3), ("other", 2)]
+
+
+@pytest.mark.parametrize("is_broker", [True, False])
+def test_follower_may_read_all_topics_or_none(is_broker: bool) -> None:
+    reader: Any = Reader(is_broker=is_broker)
+    nothing: Any = None
+    context: Any = SimpleNamespace(partitions=[("t", 0)], uses_topic_ids=False)
+    denied = FetchAuthorization(reader, nothing).denied(nothing, context, is_follower=True)
+    assert ("t" in denied) == (b"id" in denied) == bool(denied) == (not is_broker) and reader.asked == []

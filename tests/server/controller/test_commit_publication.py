@@ -34,6 +34,7 @@ from odradek.server.controller.commits import (
     failed_here,
     not_controller,
     replay_decision,
+    snapshot_commits,
 )
 from odradek.server.controller.metadata_log import FLUSHED_END, NOWHERE, FlushedEnd, QuorumLog, SnapshotId
 from odradek.server.runtime.subsystem import RETRY_MS
@@ -410,3 +411,15 @@ def test_flushes_and_the_close_of_the_log_move_its_flushed_end(tmp_path: Path) -
     assert FlushedEnd(tmp_path).recorded == RaftEnd(2, EPOCH + 2)
     again = Log(tmp_path / "log")
     assert again.log.acknowledged is None and again.log.end == RaftEnd(2, EPOCH + 2)
+
+
+@pytest.mark.parametrize(("ends", "offset"), [((), 0), ((0,), 0), ((4, 9), 9)])
+def test_commits_begin_with_the_newest_snapshot(ends: tuple[int, ...], offset: int) -> None:
+    quorum_log: Any = SimpleNamespace(snapshots=[SnapshotId(end, 2) for end in ends])
+    loaded: Any = SimpleNamespace(
+        delta=MetadataDelta(EMPTY_IMAGE), last_epoch=2, last_append_timestamp_ms=8, transactions=MetadataTransactions()
+    )
+    commits = snapshot_commits(quorum_log, loaded)
+    image = commits.image()
+    assert (commits.offset, image.offset, image.epoch, image.last_append_timestamp_ms) == (offset, offset - 1, 2, 8)
+    assert not commits.is_replaced and not commits.in_transaction

@@ -43,6 +43,7 @@ def test_envelope_has_the_request_and_its_client() -> None:
     api = APIS[19]
     header, position = decode(RequestHeader, api.request_header_version(VERSION), made.request_data)
     assert (header.request_api_key, header.request_api_version, header.client_id) == (19, VERSION, "app")
+    assert header.correlation_id == 0, "as Kafka's brokers send it"
     assert decode(api.request, VERSION, made.request_data, position)[0] == REQUEST
     assert decoded_principal(made.request_principal) == ("User:carol", True)
     assert made.client_host_address == bytes((10, 0, 0, 9))

@@ -73,6 +73,34 @@ async def test_suspended_node_replays_and_replies_but_its_parts_follow_nothing()
     assert node.publishing.committed_offset == 9
 
 
+async def test_complete_first_image_is_published_once() -> None:
+    node = Followed()
+    images: list[Any] = []
+    node.publish = lambda delta, image: images.append(image.offset)  # type: ignore[method-assign]
+    node.offset, node.is_caught_up = 4, False
+    node.publishing.begin_with(node, None, SimpleNamespace(offset=3))  # type: ignore[arg-type]
+    assert (images, node.published, node.publishing.end_offset) == ([3], [4], 4)
+    assert node.publishing.caught_up.done() and node.publishing.committed_offset == 4
+    node.publishing.advance(4)
+    await asyncio.sleep(0)
+    assert node.followed == [], "there is nothing new"
+    node.publishing.advance(5)
+    await until(lambda: node.published == [4, 5])
+    assert node.followed == [4]
+
+
+async def test_nothing_is_published_before_the_first_commits() -> None:
+    node = Followed()
+    assert (node.publishing.end_offset, node.publishing.committed_offset) == (-1, 0)
+    node.publishing.advance(0)
+    await until(lambda: node.published)
+    assert (node.published, node.followed) == ([0], [-1]), "an empty image is one, too"
+    node.is_caught_up = False
+    node.publishing.advance(1)
+    await until(lambda: len(node.published) == 2)
+    assert node.published == [0, 1]
+
+
 async def test_first_image_waits_until_it_is_recent() -> None:
     """By an old image the broker would assume roles that other brokers have."""
     node = Followed()

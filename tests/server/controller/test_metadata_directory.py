@@ -24,6 +24,7 @@ from odradek.protocol.internal.control_records import (
 )
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import ControlRecord, ControlType
+from odradek.protocol.uuids import uuid_from_text
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import metadata_log as snapshots_module
@@ -153,6 +154,15 @@ def test_leader_changes_of_a_newer_version_are_found_above_the_oldest_snapshot(
     assert newer_leader_changes(found.metadata) == []
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_leader_change_at_the_first_offset_is_found(version: int, tmp_path: Path) -> None:
+    log = QuorumLog(tmp_path / "log", BrokerConfig({}), 1)
+    change = LeaderChangeMessage(version=version, leader_id=0)
+    log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change)], EPOCH, 1)
+    log.close(1)
+    assert newer_leader_changes(tmp_path / "log") == [0] * version
+
+
 def test_loss_is_described_with_its_records_and_topics(tmp_path: Path) -> None:
     found = Directory(tmp_path)
     found.close()
@@ -183,6 +193,20 @@ def test_sound_directory_has_no_finding(tmp_path: Path) -> None:
     found.close()
     assert found.words() == [] and metadata_end(found.metadata) is None
     assert cut_metadata(found.path).endswith("nothing to cut")
+
+
+@pytest.mark.parametrize("recorded", [0, 1, 6])
+def test_log_whose_segments_are_gone_ends_at_its_start(recorded: int, tmp_path: Path) -> None:
+    metadata = tmp_path / DIRECTORY_NAME
+    metadata.mkdir()
+    if recorded:
+        FlushedEnd(tmp_path).flushed(RaftEnd(recorded, EPOCH))
+    end = metadata_end(metadata)
+    if not recorded:
+        assert end is None
+        return
+    assert end is not None and (end.file, end.position, end.offset) == (None, 0, 0)
+    assert f"damaged at position 0, offset 0, the log ended at offset {recorded}" in end.lost
 
 
 @pytest.mark.parametrize(("offset", "records", "topics"), [(3, 2, "2 topics among them (b, c)"), (5, 0, None)])
@@ -383,13 +407,19 @@ def test_single_broker_without_a_controller_listener_is_its_own_first_voter(tmp_
         ("1@a:0:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
         ("1@a:65536:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
         ("1@a:111111:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
+        ("0000000001@a:00001:JEXY6aqzQY-32P5TStzaFg", None),
+        ("00000000001@a:1:JEXY6aqzQY-32P5TStzaFg", "an id is less than"),
+        ("1@a:000001:JEXY6aqzQY-32P5TStzaFg", "a port is a number"),
         ("1@a:1:JEXY6aqzQY-32P5TStzaFg,1@b:1:MvDxzVmcRsaTz33bUuRU6A", "unique id"),
     ],
 )
 def test_first_voters_are_within_bounds(text: str, error: str | None) -> None:
     if error is None:
         (found,) = read_initial_voters(text)
-        assert isinstance(found, InitialVoter) and found.host == "a"
+        node_id, _, rest = text.partition("@")
+        assert found == InitialVoter(
+            int(node_id), "a", int(rest.split(":")[1]), uuid_from_text("JEXY6aqzQY-32P5TStzaFg")
+        )
     else:
         with pytest.raises(InvalidConfig, match=error):
             read_initial_voters(text)

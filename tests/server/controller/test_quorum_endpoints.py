@@ -36,6 +36,7 @@ def announced(request: Any) -> Any:
         (wire.begin_request("cluster", KEY, 2, EPOCH), True),
         (wire.begin_request("cluster", KEY, 2, EPOCH + 1), True),
         (wire.begin_request("cluster", KEY, 2, EPOCH - 1), False),
+        (wire.begin_request(None, KEY, 2, EPOCH), True),
         (wire.begin_request("another", KEY, 2, EPOCH), False),
         (wire.begin_request("cluster", KEY, -1, EPOCH), False),
         (wire.end_request("cluster", 2, EPOCH, ()), True),
@@ -57,6 +58,21 @@ def test_own_endpoint_and_those_of_voters_precede_what_was_learnt() -> None:
     assert [found.find(node_id) for node_id in (1, 2, 3, -2, 9)] == [OWN, voter, LEADERS, FIRST, None]
 
 
+@pytest.mark.parametrize("leader_id", [0, 7])
+def test_leader_of_any_id_announces_itself(leader_id: int) -> None:
+    request: Any = wire.begin_request("cluster", KEY, leader_id, EPOCH)
+    endpoints(own=LEADERS, node_id=leader_id).add_listener_endpoints(request)
+    found = endpoints()
+    found.learn_leader(request, EPOCH)
+    assert found.find(leader_id) == LEADERS
+    response: Any = wire.vote_response(ErrorCode.NONE, leader_id, EPOCH, False)
+    found.tell_of_leader(response, leader_id)
+    assert [(one.node_id, one.host, one.port) for one in response.node_endpoints] == [(leader_id, "leader", 2)]
+    unknown: Any = wire.vote_response(ErrorCode.NONE, -2, EPOCH, False)
+    found.tell_of_leader(unknown, -2)
+    assert list(unknown.node_endpoints) == [], "the address to begin with is no node's"
+
+
 def test_first_endpoint_of_a_leader_counts() -> None:
     request: Any = wire.begin_request("cluster", KEY, 2, EPOCH)
     several = QuorumEndpoints(2, "cluster", lambda: VoterSet.of(()), [LEADERS, FIRST, OWN], {})
@@ -73,6 +89,26 @@ def test_response_names_the_endpoint_of_the_leader() -> None:
     asked.tell_of_leader(response, 2)
     other.learn(response)
     assert other.find(2) == Endpoint("", "leader", 2)
+
+
+def test_endpoints_of_voters_are_those_that_this_node_knows() -> None:
+    voters = VoterSet.of(Voter(ReplicaKey(node_id)) for node_id in (0, 1, 2))
+    found = endpoints(voters, node_id=0)
+    found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
+    member = SimpleNamespace(raft=SimpleNamespace(endpoints=found, replica=SimpleNamespace(voter_set=voters)))
+    driver: Any = SimpleNamespace(_member=member)
+    assert QuorumDriver.voter_endpoints(driver) == {0: OWN, 2: LEADERS}, "without node 1"
+    member.raft = None
+    assert QuorumDriver.voter_endpoints(driver) == {}
+
+
+@pytest.mark.parametrize("leader_id", [-1, 0, 1, 2])
+def test_endpoint_of_the_leader_is_known_with_the_leader(leader_id: int) -> None:
+    found = endpoints(node_id=0)
+    found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
+    driver: Any = SimpleNamespace(_member=SimpleNamespace(raft=SimpleNamespace(endpoints=found)), leader_id=leader_id)
+    read: Any = QuorumDriver.leader_endpoint
+    assert read.fget(driver) == {0: OWN, 2: LEADERS}.get(leader_id)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, TopicRecord
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, NoOpRecord, TopicRecord
 from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
-from odradek.protocol.records.errors import BatchError
+from odradek.protocol.records.errors import BatchError, CorruptBatch
 from odradek.server.controller.metadata_log import (
     QuorumVoters,
     check_snapshot,
     control_batches,
+    decode_batches,
+    encode_records,
     encode_snapshot,
     iter_batches,
     last_contained_timestamp_ms,
@@ -61,6 +63,16 @@ def test_byte_that_changes_in_any_batch_makes_the_snapshot_damaged(path: Path) -
             assert sound_snapshots(path.parent).sound == []
         position += len(batch)
     assert position == len(whole)
+
+
+def test_no_bytes_are_no_batches_and_a_rest_is_damage() -> None:
+    assert list(decode_batches(b"", QuorumVoters())) == []
+    batch = encode_records([NoOpRecord()], 5, 3, 7, 30)
+    (found,) = decode_batches(batch, QuorumVoters())
+    assert found.header.base_offset == 5 and found.records == [NoOpRecord()]
+    for rest in (1, len(batch) - 1):
+        with pytest.raises(CorruptBatch, match=f"{rest} bytes after the last whole batch"):
+            list(decode_batches(batch + batch[:rest], QuorumVoters()))
 
 
 def test_snapshot_without_its_last_batch_is_damaged(path: Path) -> None:

@@ -1,47 +1,199 @@
-"""Brokers that may have ended: one is probed once, and a fenced one not at all."""
+"""Brokers that may have ended: they are probed once, Metadata waits for their fencing, and lists them for a while."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.metadata.image import EMPTY_IMAGE
 from odradek.server.controller import stopped_brokers
-from odradek.server.controller.stopped_brokers import StoppedBrokers
+from odradek.server.controller.stopped_brokers import HEARD_TURNS, HELD_MS, LISTED_MS, StoppedBrokers
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy
 
+from tests.server.harness.virtual_time import after_ms, simulated, turns
 
-def broker(broker_id: int, *, fenced: bool = False) -> Any:
+
+def broker(broker_id: int, *, fenced: bool = False, leaves: bool = False) -> Any:
     listener = SimpleNamespace(host=f"b{broker_id}", port=9092)
-    return SimpleNamespace(id=broker_id, fenced=fenced, listeners={"PLAINTEXT": listener})
+    return SimpleNamespace(
+        id=broker_id, fenced=fenced, in_controlled_shutdown=leaves, listeners={"PLAINTEXT": listener}
+    )
 
 
-async def test_broker_is_probed_once_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    probed: list[str] = []
-    has_answered = asyncio.Event()
+class Harness:
+    """Stopped brokers of a node whose probes the test answers, and whose peers it plays."""
 
-    async def is_gone(addresses: Any, again_s: Any) -> bool:
-        probed.extend(host for host, _ in addresses)
-        await has_answered.wait()
-        return False
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.probed: list[tuple[str, int]] = []
+        self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.ended = 0
+        self.peers: Any = SimpleNamespace(on_any_lost=None, have_some_ended=self._have_some_ended)
+        self.metadata = MetadataCache()
+        self.stopped = StoppedBrokers(self.metadata, Lazy(lambda: self.peers))
+        self.stopped.start()
+        monkeypatch.setattr(stopped_brokers, "is_gone", self._is_gone)
 
-    monkeypatch.setattr(stopped_brokers, "is_gone", is_gone)
-    stopped = StoppedBrokers(MetadataCache(), Lazy(lambda: None))  # type: ignore[arg-type, return-value]
-    for one in (broker(1), broker(1), broker(2), broker(3, fenced=True)):
-        stopped.look_for(one)
-    assert set(stopped.leaving) == {1, 2}
-    answers: list[int] = []
-    stopped.when_known(lambda: answers.append(1))
-    await asyncio.sleep(0)
-    assert sorted(probed) == ["b1", "b2"]
-    assert answers == []
-    has_answered.set()
-    async with asyncio.timeout(20):
-        while stopped.leaving:  # noqa: ASYNC110 - tasks end in turns of the loop
+    async def _is_gone(self, addresses: list[tuple[str, int]], again_s: Any) -> bool:
+        self.probed += addresses
+        return await self.answer
+
+    def _have_some_ended(self) -> bool:
+        self.ended -= 1
+        return self.ended >= 0
+
+    def publish(self, *brokers: Any, controllers: tuple[Any, ...] = ()) -> None:
+        cluster: Any = SimpleNamespace(
+            brokers={one.id: one for one in brokers}, controllers={one.id: one for one in controllers}
+        )
+        self.metadata.image = EMPTY_IMAGE._replace(cluster=cluster)
+        for function in self.metadata.on_published:
+            function(self.metadata.image)
+
+    def lost(self, host: str, port: int = 9092) -> set[int]:
+        self.peers.on_any_lost(host, port)
+        return set(self.stopped.leaving)
+
+
+def with_harness(monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Harness], Any]) -> None:
+    async def run() -> None:
+        harness = Harness(monkeypatch)
+        await scenario(harness)
+        harness.stopped.stop()
+        await turns()
+
+    simulated(run)
+
+
+def test_broker_is_probed_once_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: Harness) -> None:
+        stopped = harness.stopped
+        for one in (broker(0), broker(0), broker(2), broker(3, fenced=True)):
+            stopped.look_for(one)
+        assert set(stopped.leaving) == {0, 2}
+        answers: list[int] = []
+        for number in range(2):
+            stopped.when_known(lambda number=number: answers.append(number))  # type: ignore[misc]
+        await turns()
+        assert harness.probed == [("b0", 9092), ("b2", 9092)] and answers == []
+        harness.answer.set_result(False)
+        await turns()
+        assert not stopped.leaving and answers == [0, 1]
+        harness.answer = asyncio.get_running_loop().create_future()
+        stopped.look_for(broker(0))
+        assert set(stopped.leaving) == {0}, "it may end again"
+
+    with_harness(monkeypatch, scenario)
+
+
+def test_metadata_waits_for_the_fencing_of_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.publish(broker(0), broker(1))
+        answers: list[str] = []
+        harness.lost("b0")
+        harness.stopped.when_known(lambda: answers.append("answer"))
+        harness.answer.set_result(True)
+        await after_ms(HELD_MS - 0.1)
+        assert set(harness.stopped.leaving) == {0} and answers == []
+        harness.publish(broker(0), broker(1, fenced=True))
+        await turns()
+        assert answers == [], "another broker is fenced"
+        harness.publish(broker(0, fenced=True), broker(1, fenced=True))
+        await turns()
+        assert not harness.stopped.leaving and answers == ["answer"]
+
+    with_harness(monkeypatch, scenario)
+
+
+def test_metadata_waits_for_no_longer_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.publish(broker(0))
+        answers: list[str] = []
+        harness.lost("b0")
+        harness.stopped.when_known(lambda: answers.append("answer"))
+        harness.answer.set_result(True)
+        await after_ms(HELD_MS - 0.1)
+        assert answers == []
+        await after_ms(2)
+        assert answers == ["answer"] and not harness.stopped.leaving
+        harness.stopped.when_known(lambda: answers.append("later"))
+        assert harness.lost("b0") == {0}
+        await after_ms(HELD_MS + 1)
+        assert answers == ["answer", "later"], "each is answered once"
+
+    with_harness(monkeypatch, scenario)
+
+
+def test_lost_connection_is_that_of_the_broker_with_the_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: Harness) -> None:
+        controller = SimpleNamespace(id=2, listeners={"C": SimpleNamespace(host="c2", port=9093)})
+        other = SimpleNamespace(id=9, listeners={"C": SimpleNamespace(host="c9", port=9093)})
+        harness.publish(broker(0), broker(1), broker(2), controllers=(controller, other))
+        assert harness.lost("b1", 9093) == set(), "another port"
+        assert harness.lost("c9", 9093) == set(), "no broker"
+        assert harness.lost("b0") == {0}
+        assert harness.lost("c2", 9093) == {0, 2}
+
+    with_harness(monkeypatch, scenario)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_listed"),
+    [
+        ({}, {"fenced": True}, True),
+        ({"leaves": True}, {"fenced": True, "leaves": True}, False),
+        ({"fenced": True}, {"fenced": True}, False),
+        ({}, {}, False),
+        (None, {"fenced": True}, False),
+        (None, {}, False),
+    ],
+)
+def test_broker_that_is_fenced_without_a_controlled_shutdown_is_listed_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, before: dict[str, bool] | None, after: dict[str, bool], is_listed: bool
+) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.publish(*([] if before is None else [broker(0, **before)]))
+        assert set(harness.stopped.still_listed()) == set()
+        harness.publish(broker(0, **after))
+        expected = {0} if is_listed else set()
+        assert set(harness.stopped.still_listed()) == expected
+        await after_ms(LISTED_MS - 1)
+        harness.publish(broker(0, **after))
+        assert set(harness.stopped.still_listed()) == expected, "counted from its fencing"
+        await after_ms(2)
+        assert set(harness.stopped.still_listed()) == set()
+
+    with_harness(monkeypatch, scenario)
+
+
+def test_broker_that_is_back_is_not_listed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: Harness) -> None:
+        for fenced in (False, True, False):
+            harness.publish(broker(0, fenced=fenced), broker(1, fenced=fenced))
+            assert set(harness.stopped.still_listed()) == ({0, 1} if fenced else set())
+        harness.publish(broker(0, fenced=True), broker(1))
+        cluster = harness.metadata.image.cluster
+        await after_ms(LISTED_MS - 1)
+        for function in harness.metadata.on_published:
+            function(EMPTY_IMAGE._replace(cluster=cluster))
+        assert set(harness.stopped.still_listed()) == {0}
+
+    with_harness(monkeypatch, scenario)
+
+
+@pytest.mark.parametrize("ended", [0, 1, HEARD_TURNS, 99])
+def test_answer_comes_when_the_ends_of_connections_are_handled(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.ended = ended
+        answered: list[bool] = []
+        harness.stopped.when_heard(lambda: answered.append(True))
+        waited = 0
+        while not answered:
             await asyncio.sleep(0)
-    assert answers == [1]
-    stopped.look_for(broker(1))
-    assert set(stopped.leaving) == {1}, "it may end again"
-    stopped.stop()
+            waited += 1
+        assert waited == min(ended, HEARD_TURNS)
+
+    with_harness(monkeypatch, scenario)

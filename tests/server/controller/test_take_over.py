@@ -12,6 +12,7 @@ from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
 from odradek.replication.controller.security.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
+from odradek.server.controller import startup
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import RECORDS_PER_BATCH, QuorumLog, QuorumVoters, decode_batches
 from odradek.server.controller.registration import Registration
@@ -120,6 +121,23 @@ def test_next_start_has_a_later_epoch_and_appends_no_bootstrap_records(tmp_path:
         "RegisterController", "RegisterBroker", "BrokerRegistrationChange"
     ]  # fmt: skip
     assert second.start.broker_epoch > first.start.broker_epoch
+    stopped(second)
+
+
+def test_controller_begins_with_the_image_of_all_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offsets: list[int] = []
+
+    def unsupported(delta: Any, image: Any, *, is_tiered: bool) -> None:
+        offsets.append(image.offset)
+
+    monkeypatch.setattr(startup, "unsupported", unsupported)
+    config = config_of(tmp_path)
+    format_directories(config, CLUSTER_ID)
+    first = started(config)
+    assert first.log.log.partition == 0 and first.log.bytes_since_snapshot > 0
+    stopped(first)
+    second = started(config)
+    assert offsets == [-1, first.log.end_offset - 1]
     stopped(second)
 
 

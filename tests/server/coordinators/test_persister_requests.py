@@ -92,6 +92,25 @@ def test_state_is_requested_from_the_leader_of_each_part() -> None:
     simulated(story)
 
 
+@pytest.mark.parametrize("topics", [([1],), ([1, 2],), ([1], [3]), ([1], [3], [5]), ([], [1]), ([1], [2, 3])])
+def test_requests_of_any_shape_are_divided_by_share_partition(topics: tuple[list[int], ...]) -> None:
+    async def story() -> None:
+        harness = Persisting()
+        harness.ask(state_request(*topics))
+        asked = [(number, index) for number, indexes in enumerate(topics, 1) for index in indexes]
+        assert len(harness.network.sent) == len(asked) and harness.here == []
+        for (number, index), sent in zip(asked, harness.network.sent):
+            (topic,) = sent.request.topics
+            assert (topic.topic_id[0], [one.partition for one in topic.partitions]) == (number, [index])
+            sent.reply(of_one(index, topic=number))
+        (response,) = harness.answers
+        assert [(one.topic_id[0], [two.start_offset for two in one.partitions]) for one in response.results] == [
+            (number, indexes) for number, indexes in enumerate(topics, 1) if indexes
+        ]
+
+    simulated(story)
+
+
 def test_topic_of_states_is_created_first() -> None:
     async def story() -> None:
         harness = Persisting(has_topic=False)

@@ -195,6 +195,7 @@ def test_marker_that_a_later_one_overtook_is_given_up_after_a_broker_session(
         for count in range(1, OVERTAKEN_TRIES):
             assert len(harness.sent) == count
             harness.sent[-1][3](error)
+            assert caplog.text.count("the marker is retried") == 1, "with the first one"
             await after_ms(OVERTAKEN_RETRY_MS - 10)
             assert len(harness.sent) == count
             await after_ms(12)

@@ -30,7 +30,8 @@ from odradek.server.runtime.clock import Deadlines, Wakeups
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
 from tests.server.harness.virtual_time import loop_clock
 
-OWN, FOLLOWER, THIRD = 0, 2, 3
+#: The follower has the id 0, which is none of the sentinels.
+OWN, FOLLOWER, THIRD = 1, 0, 3
 VERSION = 17
 READ_COMMITTED = 1
 LAG_MS = 30_000

@@ -345,6 +345,16 @@ def test_batch_that_grows_by_its_new_codec_is_within_the_limit_or_rejected(targe
     assert found.error == ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("source", [Compression.NONE, Compression.GZIP])
+def test_records_that_are_small_when_compressed_are_taken(source: Compression) -> None:
+    data = batch(value=bytes(5000), codec=source)
+    size = checked(bytearray(data), replace(RULES, compression=Compression.LZ4)).header.size
+    assert size < 1000
+    rules = replace(RULES, compression=Compression.LZ4, max_message_bytes=max(size, len(data)))
+    found = checked(bytearray(data), rules)
+    assert found.header.size == size and stamps_of(found) == [0]
+
+
 def disordered(codec: Compression, numbers: int = 3) -> bytearray:
     """Returns a batch whose records have the offsets 5, 5 and so on."""
     pieces = b"".join(bytes(batch()[HEADER_BYTES:]) for _ in range(numbers))

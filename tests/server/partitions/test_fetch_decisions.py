@@ -494,7 +494,7 @@ def test_partitions_of_a_follower_that_has_everything_are_not_looked_at(tmp_path
     simulated(story)
 
 
-@pytest.mark.parametrize("follower", [0, FOLLOWER])
+@pytest.mark.parametrize("follower", [0, 2])
 def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
     follower: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,3 +97,14 @@ async def test_nothing_is_made_while_another_image_is_applied() -> None:
         await until(lambda: len(tries) > 2)
         assert disk.made == []
     await until(lambda: disk.made == ["a"])
+
+
+async def test_turn_without_a_partition_to_make_is_followed_by_the_next_at_once() -> None:
+    disk = Disk(9, a=[1])
+    for topic in ("deleted", "gone", "a"):
+        disk.wait_for(topic)
+    delays: list[float] = []
+    plan = disk.pending._plan
+    disk.pending._plan = lambda delay_s: (delays.append(delay_s), plan(delay_s))  # type: ignore[method-assign]
+    await until(lambda: not len(disk.pending))
+    assert (disk.made, disk.begun, delays) == (["a"], 1, [0])

@@ -151,6 +151,47 @@ def test_log_that_is_not_to_be_compacted_is_left(state: str, tmp_path: Path) -> 
     simulated(story)
 
 
+@pytest.mark.parametrize("state", ["offline", "removed"])
+def test_log_that_goes_while_others_are_looked_at_is_left(state: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"], [b"a", b"b", b"c", b"end"]])
+        first, second = harness.hosted
+
+        def go() -> None:
+            first.offline, first.is_removed = state == "offline", state == "removed"
+
+        asyncio.get_running_loop().call_soon(go)
+        assert await harness.cleaner.clean_one()
+        assert harness.checkpoint() == {1: 3} and keys_of(first) == [b"a", b"a", b"end"]
+        second.log.config = first.log.config = Hosted(tmp_path / "other").log.config
+        assert not await harness.cleaner.clean_one()
+
+    simulated(story)
+
+
+def test_directory_that_fails_while_its_logs_are_looked_at_does_not_hold_up_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = compaction.look
+
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"], [b"b", b"b", b"end"]])
+        first, second = harness.hosted
+        failure = LogDirectoryFailure(str(tmp_path), "reading", OSError(5, "broken"))
+
+        def look(log: Any, *rest: Any) -> Any:
+            if log is first.log:
+                raise failure
+            return original(log, *rest)
+
+        monkeypatch.setattr(compaction, "look", look)
+        assert await harness.cleaner.clean_one()
+        assert first.failures == [failure] and second.failures == []
+        assert keys_of(second) == [b"b", b"end"] and keys_of(first) == [b"a", b"a", b"end"]
+
+    simulated(story)
+
+
 @pytest.mark.parametrize("state", ["offline", "removed", "truncated"])
 def test_cleaning_of_a_log_that_is_gone_or_cut_meanwhile_changes_nothing(state: str, tmp_path: Path) -> None:
     async def story() -> None:
@@ -172,15 +213,16 @@ def test_cleaning_of_a_log_that_is_gone_or_cut_meanwhile_changes_nothing(state: 
     simulated(story)
 
 
-def test_cleaning_keeps_to_the_limit_of_reads_and_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bytes_per_s", [1, 100])
+def test_cleaning_keeps_to_the_limit_of_reads_and_writes(bytes_per_s: int, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Cleaning(tmp_path, [[b"a"] * 6], **{"log.cleaner.io.max.bytes.per.second": "100"})
+        harness = Cleaning(tmp_path, [[b"a"] * 6], **{"log.cleaner.io.max.bytes.per.second": str(bytes_per_s)})
         loop = asyncio.get_running_loop()
         began = loop.time()
         one = harness.hosted[0].log.segments[0].size
         assert await harness.cleaner.clean_one()
         read, written = 5 * one, one
-        assert loop.time() - began == pytest.approx((read + written) / 100, rel=0.2)
+        assert loop.time() - began == pytest.approx((read + written) / bytes_per_s, rel=0.2)
 
     simulated(story)
 

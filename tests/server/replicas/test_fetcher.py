@@ -387,6 +387,25 @@ def test_fetcher_of_throttled_replicas_only_looks_again_after_a_while(tmp_path: 
     simulated(story)
 
 
+@pytest.mark.parametrize(("left_ms", "pause_ms"), [(5, 5), (1, 1), (0, THROTTLED_MS), (-4, THROTTLED_MS)])
+def test_fetcher_of_delayed_replicas_looks_again_when_the_first_one_is_due(
+    left_ms: int, pause_ms: int, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        harness = Harness(tmp_path, 2)
+        await turns()
+        now_ms = harness.fetcher._steady_ms()
+        for index, more_ms in ((0, 40), (1, 0)):
+            followed = FollowedPartition(harness.hosted[index], 0)
+            followed.not_before_ms = now_ms + left_ms + more_ms
+            harness.fetcher._delayed[TOPIC_ID, index] = followed
+        assert harness.fetcher._soonest_ms() == pause_ms
+        harness.fetcher._delayed.clear()
+        assert harness.fetcher._soonest_ms() == THROTTLED_MS
+
+    simulated(story)
+
+
 # ---- errors of one partition
 
 
@@ -606,12 +625,12 @@ def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_p
     simulated(story)
 
 
-@pytest.mark.parametrize(("has_epochs", "end"), [(True, 5), (False, 2)])
-def test_log_without_epochs_begins_with_what_is_committed(has_epochs: bool, end: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("epoch", "end"), [(1, 5), (0, 5), (NO_EPOCH, 2)])
+def test_log_without_epochs_begins_with_what_is_committed(epoch: int, end: int, tmp_path: Path) -> None:
     hosted = Hosted(tmp_path, FOLLOWER)
     hosted.follow_leader(LEADER)
-    hosted.log.append(batch(2, epoch=1 if has_epochs else -1), None, 0)
-    hosted.log.append(batch(3, offset=2, epoch=1 if has_epochs else -1), None, 0)
+    hosted.log.append(batch(2, epoch=epoch), None, 0)
+    hosted.log.append(batch(3, offset=2, epoch=epoch), None, 0)
     hosted.role.appended(5, 0)
     hosted.follow(2, 0)
     FollowedPartition(hosted, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -178,6 +179,33 @@ def test_end_of_a_file_that_was_cut_is_read_again(offset: int, tmp_path: Path) -
         await harness.take(Reader(harness.source))
         assert harness.damaged() == []
         assert harness.is_whole()
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+@pytest.mark.parametrize(
+    ("offset", "is_end", "added"), [(0, False, []), (2, False, []), (1, True, [1]), (2, True, [3])]
+)
+def test_segment_stays_one_though_segments_are_smaller_now(
+    offset: int, is_end: bool, added: list[int], everything: bool, tmp_path: Path
+) -> None:
+    """A range at the end of a file may be divided, since it may have belonged to several segments."""
+
+    async def story() -> None:
+        harness = Healing(tmp_path)
+        log = harness.hosted.log
+        before = [one.base_offset for one in log.segments]
+        (harness.lose if is_end else harness.damage)(offset)
+        log.config = replace(log.config, segment_bytes=ONE)
+        seen: set[tuple[str, int, int, int, int]] = set()
+        harness.disk.before = lambda: seen.update(tuple(one)[:5] for one in log.damage)
+        await harness.take(Reader(harness.source), everything=everything)
+        assert harness.damaged() == [] and harness.is_whole()
+        if added == [3] and not everything:
+            assert (f"{3:020}.log", 0, 0, 3, 4) in seen, "the rest is damaged until it is read"
+        after = [one.base_offset for one in log.segments]
+        assert after == (before if everything else sorted([*before, *added]))
 
     simulated(story)
 
