@@ -36,6 +36,11 @@ class RemotePort(Protocol):
     ) -> Callable[[], object]:
         """Reads from an offset before the local log start, at least one batch. Returns what withdraws the callback."""
 
+    def take_finished(
+        self, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        """Returns, once, the result of such a read that ended after its callback was withdrawn."""
+
     @property
     def fetch_max_wait_ms(self) -> int:
         """How long a Fetch waits for its remote reads."""

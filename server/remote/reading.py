@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...storage.segments.aborted import AbortedTransaction
     from ...storage.segments.segment import TimestampedOffset
     from ...tiers.segment_metadata import RemoteLogSegmentMetadata
+    from ..partitions.hosted_partition import HostedPartition
     from .remote_log import RemoteLog
     from .work import RemoteWork
 
@@ -67,9 +68,6 @@ class RemoteReader:
         """Calls `done` later, once. Returns what withdraws the call."""
         loop, hosted = asyncio.get_running_loop(), remote.hosted
         key = _Key(hosted.topic_id, hosted.index, offset, max_bytes, isolated)
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            return loop.call_soon(done, kept).cancel
         waiting = self._pending.get(key)
         if waiting is None:
             counters = self._work.counters.topic(hosted.topic)
@@ -85,6 +83,12 @@ class RemoteReader:
             self._start(self._read(key, remote))
         waiting.append(done)
         return lambda: waiting.remove(done) if done in waiting else None
+
+    def take_finished(
+        self, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        """Returns, once, the result of a read whose reader had gone when it ended."""
+        return self._kept.pop(_Key(hosted.topic_id, hosted.index, offset, max_bytes, isolated), None)
 
     def _start(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]

@@ -215,6 +215,11 @@ class RemoteSubsystem(Subsystem):
             return soon.cancel
         return self.reader.read(remote, offset, max_bytes, isolated=isolated, done=done)
 
+    def take_finished(
+        self, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        return self.reader.take_finished(hosted, offset, max_bytes, isolated=isolated)
+
     @property
     def fetch_max_wait_ms(self) -> int:
         most: int = self._config.get("remote.fetch.max.wait.ms")
