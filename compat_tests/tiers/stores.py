@@ -10,6 +10,8 @@ from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata
 from odradek.tiers.store import RemoteStorageError
 
+from . import tiered
+
 HOLD, FAIL = "hold", "fail"
 _POLL_S = 0.05
 
@@ -27,3 +29,9 @@ class ControlledStore(FolderStore):
         if (self._folder / FAIL).exists():
             raise RemoteStorageError("the test has the read fail")
         return super().fetch_log_segment(segment, position, size)
+
+
+def controlled(folder: Path) -> dict[str, str]:
+    """Returns the properties of a broker with a `ControlledStore`."""
+    name = "remote.log.storage.manager.class.name"
+    return tiered.properties(folder) | {name: "python:compat_tests.tiers.stores:ControlledStore"}

@@ -36,10 +36,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def bootstrap(tmp_path: Path, folder: Path) -> Iterator[str]:
     """A broker whose store a test holds or fails."""
-    settings = tiered.properties(folder) | {
-        "log.dirs": str(tmp_path / "data"),
-        "remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:ControlledStore",
-    }
+    settings = stores.controlled(folder) | {"log.dirs": str(tmp_path / "data")}
     with odradek.Broker(config=SETTINGS | settings) as running:
         yield running.bootstrap_servers
 
