@@ -25,6 +25,7 @@ from .cache import Applied, RemoteLogMetadataCache
 from .events import DamagedMetadata, decode_event
 from .segment_metadata import (
     DELETE_PARTITION_FINISHED,
+    DELETE_PARTITION_MARKED,
     VALID_PREVIOUS_DELETE_STATES,
     RemoteLogMetadata,
     RemotePartitionDeleteMetadata,
@@ -189,7 +190,7 @@ class MetadataPartition:
                 self.deletions[event.partition] = known._replace(offset=offset)
         elif event.state is DELETE_PARTITION_FINISHED:
             self.deletions.pop(event.partition, None)
-        else:
+        elif known is not None or event.state is DELETE_PARTITION_MARKED:
             self.deletions[event.partition] = Deletion(event.broker_id, event.state, offset)
 
     def _note_damage(self, offset: int, reason: str) -> None:

@@ -14,8 +14,8 @@ All numbers are big-endian. `bytes` are preceded by their length as uint32.
 
 A followed partition is its topic's id (16 bytes), topic (bytes), partition (uint32), delete state (int8, -1 for none), its
 segments (uint32, each as bytes: Kafka's snapshot record), and its epochs (uint32; each epoch int32, highest offset int64,
-references uint32 of start offset int64 and id 16 bytes). A deletion is topic id, topic, partition, and the broker (int32), the
-state (int8) and the offset (int64) of its last event.
+references uint32 of start offset int64 and id 16 bytes). A deletion is topic id, topic, partition, and broker (int32),
+state (int8) and offset (int64) of its last event.
 
 The file is only a shortcut: one that is damaged, or of another topic or partition, counts as none.
 """

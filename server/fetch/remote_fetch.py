@@ -71,6 +71,8 @@ class RemoteReads:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._withdrawals:
+            self._port.fetch_expired()
         for withdraw in self._withdrawals.values():
             withdraw()
         self._withdrawals.clear()

@@ -97,6 +97,7 @@ class RemoteReader:
 
     async def _read(self, key: _Key, remote: RemoteLog) -> None:
         counters = self._work.counters.topic(remote.hosted.topic)
+        began_s = asyncio.get_running_loop().time()
         try:
             found = await self._found(key, remote)
         except DamagedRemoteObject as damage:
@@ -109,6 +110,8 @@ class RemoteReader:
         except Exception as failure:
             log.exception("a bug: a remote read of %s failed", remote.hosted.name, exc_info=failure)
             found = RemoteRecords(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._work.counters.reads += 1
+        self._work.counters.read_ms += (asyncio.get_running_loop().time() - began_s) * 1000
         if found.error:
             counters.fetch_errors += 1
         else:

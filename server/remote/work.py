@@ -17,6 +17,7 @@ from .quota import RemoteQuota
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...metadata.image import MetadataImage
     from ...tiers.store import RemoteStore
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
@@ -76,6 +77,10 @@ class RemoteWork:
     @property
     def pools(self) -> tuple[ThreadPool, ...]:
         return self.copiers, self.expirers, self.readers, self.followers
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._metadata.image
 
     def topic_values(self, topic: str) -> dict[str, Any]:
         return self.config.topic_values(self._metadata.image.config(TOPIC_RESOURCE, topic))
