@@ -12,8 +12,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from . import tiered
 
 Place = tuple[int, int]
-#: 2 MB a second: a segment of each partition a second.
-_RECORDS_PER_TURN, _TURN_S = 25, 0.05
+#: 0.8 MB a second: a segment of a partition each second or so.
+_RECORDS_PER_TURN, _TURN_S = 10, 0.05
+#: The reader's pause: it must not take the time of the brokers.
+_PAUSE_S = 1.0
 _VALUE_BYTES = 4000
 _FLUSH_S = 120
 _RECONNECT = {"reconnect.backoff.max.ms": 500, "socket.timeout.ms": 10_000, "log_level": 0}
@@ -70,7 +72,7 @@ class Reader(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        while not self._stopped.is_set():
+        while not self._stopped.wait(_PAUSE_S):
             with contextlib.suppress(KafkaException):
                 self._read_once()
 

@@ -83,18 +83,14 @@ def _gauges(subsystem: RemoteSubsystem) -> Iterator[Metric]:
 
 def _pools(subsystem: RemoteSubsystem) -> Iterator[Metric]:
     readers = subsystem.work.readers
-    words = "Reads of the remote store that wait for a thread."
-    yield GaugeMetricFamily(
-        "org_apache_kafka_storage_internals_log_remotestoragethreadpool_remotelogreadertaskqueuesize",
-        words,
-        value=readers.queued,
-    )
-    words = "Share of the threads that read the remote store without work."
-    yield GaugeMetricFamily(
-        "org_apache_kafka_storage_internals_log_remotestoragethreadpool_remotelogreaderavgidlepercent",
-        words,
-        value=1 - readers.active / max(1, readers.size),
-    )
+    # The second group is the deprecated one (KIP-1100).
+    for group in ("kafka_log_remote", "org_apache_kafka_storage_internals_log"):
+        words = "Reads of the remote store that wait for a thread."
+        name = f"{group}_remotestoragethreadpool_remotelogreader"
+        yield GaugeMetricFamily(f"{name}taskqueuesize", words, value=readers.queued)
+        words = "Share of the threads that read the remote store without work."
+        idle = 1 - readers.active / max(1, readers.size)
+        yield GaugeMetricFamily(f"{name}avgidlepercent", words, value=idle)
     work = subsystem.work
     tasks = (work.copiers, work.expirers, work.followers)
     idle = 1 - sum(pool.active for pool in tasks) / max(1, sum(pool.size for pool in tasks))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.epochs import epoch_of
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import SegmentSuspected
-from ...tiers.lineage import NO_EPOCH, epoch_of
+from ...tiers.lineage import NO_EPOCH
 from ...tiers.offsets import segments_for_timestamp
 from ...tiers.reading import (
     aborted_transactions,

@@ -32,7 +32,7 @@ from .metadata_log import PublishFailed
 if TYPE_CHECKING:
     from ...tiers.segment_metadata import RemoteLogSegmentMetadata
     from ..partitions.hosted_partition import HostedPartition
-    from .work import RemoteWork
+    from .work import RemoteWork, TopicConfig
 
 log = logging.getLogger("odradek.remote")
 
@@ -84,6 +84,8 @@ class RemoteLog:
         self.delete_lag_bytes = self.delete_lag_segments = 0
         self.size_computation_ms = 0.0
         self._last_reason = ""
+        self._values: TopicValues | None = None
+        self._values_source: TopicConfig | None = None
 
     # ---- the role
 
@@ -112,7 +114,12 @@ class RemoteLog:
 
     @property
     def values(self) -> TopicValues:
-        return TopicValues(self._work.topic_values(self.hosted.topic))
+        """The values of the topic's configuration, read again after a change of it or of the broker's."""
+        source = self._work.topic_config(self.hosted.topic)
+        if self._values is None or source != self._values_source:
+            self._values_source = source
+            self._values = TopicValues(self._work.config.topic_values(source.overrides))
+        return self._values
 
     def highest_remote_offset(self) -> int:
         cache, local = self.cache, self.hosted.log

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import TOPIC_RESOURCE
 from ...tiers.cache import Applied
@@ -46,6 +47,13 @@ _FETCH_QUOTA = (
 _INDEX_BYTES = "remote.log.index.file.cache.total.size.bytes"
 
 
+class TopicConfig(NamedTuple):
+    """What a topic sets, and the number of changes of the broker's configuration. Equal ones give the same values."""
+
+    overrides: Mapping[str, str]
+    changes: int
+
+
 class RemoteWork:
     """The parts that the remote logs of a broker share."""
 
@@ -72,6 +80,7 @@ class RemoteWork:
         )
         self.counters = RemoteCounters()
         self.is_stopping = False
+        self._config_changes = 0
         config.subscribe(self._reconfigured)
 
     @property
@@ -82,8 +91,8 @@ class RemoteWork:
     def image(self) -> MetadataImage:
         return self._metadata.image
 
-    def topic_values(self, topic: str) -> dict[str, Any]:
-        return self.config.topic_values(self._metadata.image.config(TOPIC_RESOURCE, topic))
+    def topic_config(self, topic: str) -> TopicConfig:
+        return TopicConfig(self._metadata.image.config(TOPIC_RESOURCE, topic), self._config_changes)
 
     def publish_from_thread(self, event: RemoteLogMetadata) -> Applied:
         """Writes an event, from a thread. Raises PublishFailed."""
@@ -103,6 +112,7 @@ class RemoteWork:
 
     def _reconfigured(self, changed: frozenset[str]) -> None:
         config = self.config
+        self._config_changes += 1
         self.copy_quota.most_per_second = config.get(_COPY_QUOTA[0])
         self.fetch_quota.most_per_second = config.get(_FETCH_QUOTA[0])
         if _INDEX_BYTES in changed:
