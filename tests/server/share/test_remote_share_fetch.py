@@ -19,13 +19,15 @@ from odradek.storage.segments.aborted import AbortedTransaction
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.tiers import stores, tiered
+from tests.server.harness.dead_letter_queue import dead_letter_records, upgrade
 from tests.server.harness.share_groups import SETTINGS, configure, member
-from tests.server.harness.share_member import ACCEPT, Member
+from tests.server.harness.share_member import ACCEPT, REJECT, Member
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
 COUNT = 3000
 GROUP = tiered.TOPIC
+DEAD_LETTERS = {"errors.deadletterqueue.auto.create.topics.enable": True}
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 def bootstrap(tmp_path: Path, folder: Path) -> Iterator[str]:
     """A broker whose store a test holds or fails."""
     settings = stores.controlled(folder) | {"log.dirs": str(tmp_path / "data")}
-    with odradek.Broker(config=SETTINGS | settings) as running:
+    with odradek.Broker(config=SETTINGS | settings | DEAD_LETTERS) as running:
         yield running.bootstrap_servers
 
 
@@ -181,6 +183,24 @@ def test_group_that_starts_at_a_time_begins_in_the_store(bootstrap: str, topic_i
     configure(bootstrap, GROUP, share_auto_offset_reset="by_duration:PT1H")
     with member(bootstrap, GROUP, topic_id) as one:
         assert take_all(one, 200)[0] == 100
+
+
+def test_dead_letters_have_copies_of_records_that_only_the_store_has(
+    bootstrap: str, topic_id: bytes, one: Member, local_start: int
+) -> None:
+    assert upgrade(bootstrap).error_code == 0
+    queue = f"dlq.{GROUP}"
+    copies = {"errors_deadletterqueue_copy_record_enable": "true", "errors_deadletterqueue_topic_name": queue}
+    configure(bootstrap, GROUP, **copies)
+    values = tiered.values_of(COUNT)
+    ranges = eventually(
+        lambda: acquired(parts_of(one.fetch(max_records=50)).get(0, SimpleNamespace(acquired_records=[]))),
+        what="records are acquired",
+    )
+    assert ranges[0][0] == 0 and ranges[-1][1] < local_start
+    one.acknowledge((0, 4, REJECT))
+    found = eventually(lambda: len(found := dead_letter_records(bootstrap, queue)) == 5 and found, what="dead letters")
+    assert [letter.value for letter in found] == values[:5]
 
 
 # The reads of one fetch.
