@@ -314,7 +314,8 @@ class MetadataLog:
                 self._background.succeeded(TASK)
                 if is_idle:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(alarm.wait(), IDLE_S)
+                        async with asyncio.timeout(IDLE_S):
+                            await alarm.wait()
 
     async def _prepared(self, broker: int) -> list[_Part]:
         topic = self._metadata.image.topic(METADATA_TOPIC)

@@ -140,8 +140,10 @@ class RemoteSubsystem(Subsystem):
     async def _follow_partitions(self) -> None:
         interval_s = self._config.get("remote.log.manager.task.interval.ms") / 1000
         while True:
+            # Not `wait_for`: it drops the cancellation of a stop that comes together with an image.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_due.wait(), interval_s)
+                async with asyncio.timeout(interval_s):
+                    await self._is_due.wait()
             self._is_due.clear()
             try:
                 await self._look_at_partitions()

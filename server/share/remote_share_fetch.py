@@ -1,8 +1,8 @@
 """The remote reads of a ShareFetch: records before the local log start, which only the store has (KIP-405, KIP-932).
 
 A share fetch waits for the store beside the logs: records of other partitions are sent at once, and what the store
-returns later is kept for the next fetch. When its time is over, a fetch without records waits up to
-`remote.fetch.max.wait.ms` more, as in Apache Kafka. Imported with the first one.
+returns later is kept for the next fetch. A fetch whose time is over, and that has no records, waits on until
+`remote.fetch.max.wait.ms` are over, as in Apache Kafka. Imported with the first one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 class RemoteReads:
     """The remote reads of one share fetch, at most one at a time for each share partition. `resume` is called as each one
-    ends, and when the time is over.
+    ends, and when the time is over. `wait_ms`: the fetch's own time.
     """
 
-    def __init__(self, port: RemotePort, resume: Callable[[], object]) -> None:
+    def __init__(self, port: RemotePort, resume: Callable[[], object], wait_ms: int) -> None:
         self._port = port
         self._resume = resume
+        self._longer_s = (port.fetch_max_wait_ms - wait_ms) / 1000
         #: The offset of each read, and its result; None while it goes on.
         self._reads: dict[LedSharePartition, tuple[int, RemoteRecords | None]] = {}
         self._withdrawals: dict[LedSharePartition, Callable[[], object]] = {}
@@ -52,9 +53,10 @@ class RemoteReads:
         """Returns whether reads go on that the fetch waits for, though its own time is over. The first call begins the
         wait.
         """
+        if self._longer_s <= 0:
+            return False
         if self._withdrawals and self._timer is None:
-            wait_s = self._port.fetch_max_wait_ms / 1000
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._end)
+            self._timer = asyncio.get_running_loop().call_later(self._longer_s, self._end)
         return bool(self._withdrawals)
 
     def withdraw(self) -> None:

@@ -408,7 +408,7 @@ class ShareFetch(ParkedFetch):
             return None
         from .remote_share_fetch import RemoteReads
 
-        return RemoteReads(port, self._remote_read_ended)
+        return RemoteReads(port, self._remote_read_ended, self._wait_ms)
 
     # ---- lifecycle
 

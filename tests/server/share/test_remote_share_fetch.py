@@ -236,7 +236,7 @@ TEN = RemoteRecords(0, b"batches", 10)
 
 async def test_records_that_another_member_acquired_first_leave_the_rest_of_a_read() -> None:
     port, resumed = Port(), list[int]()
-    reads = RemoteReads(port, lambda: resumed.append(1))  # type: ignore[arg-type]
+    reads = RemoteReads(port, lambda: resumed.append(1), 0)  # type: ignore[arg-type]
     assert reads.result(LED, 0, 100, isolated=False) is None
     port.begun[0](TEN)
     assert resumed == [1]
@@ -247,18 +247,27 @@ async def test_records_that_another_member_acquired_first_leave_the_rest_of_a_re
 async def test_read_that_ended_after_its_fetch_is_taken_without_a_wait() -> None:
     port = Port()
     port.finished[3] = TEN
-    reads = RemoteReads(port, lambda: None)  # type: ignore[arg-type]
+    reads = RemoteReads(port, lambda: None, 0)  # type: ignore[arg-type]
     assert reads.result(LED, 3, 100, isolated=False) is TEN and not reads.wait_longer() and not port.begun
 
 
 async def test_wait_for_the_store_ends_and_begins_no_other_read() -> None:
     port, resumed = Port(), list[int]()
-    reads = RemoteReads(port, lambda: resumed.append(1))  # type: ignore[arg-type]
+    reads = RemoteReads(port, lambda: resumed.append(1), 0)  # type: ignore[arg-type]
     reads.result(LED, 0, 100, isolated=False)
     assert reads.wait_longer()
     reads._end()
     assert resumed == [1] and port.withdrawn == [0] and not reads.wait_longer()
     assert reads.result(LED, 5, 100, isolated=False) is None and list(port.begun) == [0]
+
+
+async def test_fetch_that_has_waited_long_enough_does_not_wait_longer_for_the_store() -> None:
+    port = Port()
+    reads = RemoteReads(port, lambda: None, port.fetch_max_wait_ms)  # type: ignore[arg-type]
+    reads.result(LED, 0, 100, isolated=False)
+    assert not reads.wait_longer() and port.withdrawn == []
+    reads.withdraw()
+    assert port.withdrawn == [0]
 
 
 def test_transaction_that_ended_before_the_batches_hides_none_of_them() -> None:
