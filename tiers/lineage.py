@@ -6,15 +6,15 @@ history: an unclean election gave its offsets to other records. Kafka's function
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ..storage.log.epochs import UNDEFINED_EPOCH, epoch_of
 from .cache import NO_OFFSET, RemoteLogMetadataCache
 from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 
 Epochs = Sequence[tuple[int, int]]
-NO_EPOCH = -1
+NO_EPOCH = UNDEFINED_EPOCH
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -34,12 +34,6 @@ def epochs_in_range(epochs: Epochs, start_offset: int, end_offset: int) -> tuple
     found = [(epoch, max(start, start_offset)) for epoch, start in epochs if start < end_offset]
     first = max((number for number, (_, start) in enumerate(found) if start <= start_offset), default=0)
     return tuple(found[first:])
-
-
-def epoch_of(epochs: Epochs, offset: int) -> int:
-    """Returns the epoch that wrote `offset`, or NO_EPOCH."""
-    number = bisect_right([start for _, start in epochs], offset) - 1
-    return epochs[number][0] if number >= 0 else NO_EPOCH
 
 
 def extended_epochs(

@@ -11,6 +11,8 @@ caller fetches records, hands each to `consume`, and then the end of the fetched
 
 A partition that is followed later has the metadata partition read again from its start; what others have read already is
 skipped for them.
+
+Deletions of partitions that have begun and not ended are known of all partitions, followed or not (`deletions`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from .cache import Applied, RemoteLogMetadataCache
 from .events import DamagedMetadata, decode_event
 from .segment_metadata import (
     DELETE_PARTITION_FINISHED,
+    DELETE_PARTITION_MARKED,
     VALID_PREVIOUS_DELETE_STATES,
+    RemoteLogMetadata,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
     TopicIdPartition,
@@ -82,12 +86,23 @@ class Followed:
         return self.next_offset >= self.ready_at
 
 
+class Deletion(NamedTuple):
+    """A partition's deletion that has not ended. `offset` is that of the last event of the partition."""
+
+    broker_id: int
+    state: RemotePartitionDeleteState
+    offset: int
+
+
 class MetadataPartition:
     """`followed` are the partitions whose events are read, `damaged` the first records that could not be decoded."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.followed: dict[TopicIdPartition, Followed] = {}
+        self.deletions: dict[TopicIdPartition, Deletion] = {}
+        #: Events below it are in `deletions`.
+        self.deletions_offset = 0
         self.damaged: deque[DamagedRecord] = deque(maxlen=_MOST_DAMAGE)
         self._seen_damage_up_to = 0
         #: Events of followed partitions that changed nothing, since the start.
@@ -101,13 +116,13 @@ class MetadataPartition:
     @property
     def may_be_saved(self) -> bool:
         """Returns whether a snapshot has all that was read: a start must find damaged records again."""
-        offsets = {one.next_offset for one in self.followed.values()}
+        offsets = {self.deletions_offset, *(one.next_offset for one in self.followed.values())}
         return len(offsets) == 1 and not self.is_doubtful
 
     @property
     def fetch_offset(self) -> int:
-        """The next offset to fetch; meaningless while nothing is followed."""
-        return min((one.next_offset for one in self.followed.values()), default=0)
+        """The next offset to fetch."""
+        return min((one.next_offset for one in self.followed.values()), default=self.deletions_offset)
 
     def follow(self, partition: TopicIdPartition, end_offset: int) -> Followed:
         """Begins to read a partition's events. `end_offset`: the present end of the metadata partition."""
@@ -131,6 +146,9 @@ class MetadataPartition:
                 one.cache, one.delete_state, one.next_offset = RemoteLogMetadataCache(), None, 0
             one.next_offset = max(one.next_offset, log_start_offset)
             one.ready_at = end_offset
+        if 0 < self.deletions_offset < log_start_offset or self.deletions_offset > end_offset:
+            self.deletions, self.deletions_offset = {}, 0
+        self.deletions_offset = max(self.deletions_offset, log_start_offset)
         self.damaged = deque((one for one in self.damaged if log_start_offset <= one.offset < end_offset), _MOST_DAMAGE)
         self._seen_damage_up_to = min(self._seen_damage_up_to, end_offset)
 
@@ -145,6 +163,8 @@ class MetadataPartition:
         except DamagedMetadata as error:
             self._note_damage(offset, str(error))
             return None
+        if offset >= self.deletions_offset:
+            self._note_deletion(offset, event)
         followed = self.followed.get(event.partition)
         if followed is None or offset < followed.next_offset:
             return None
@@ -158,8 +178,20 @@ class MetadataPartition:
 
     def advance(self, next_offset: int) -> None:
         """All records from `fetch_offset` to before `next_offset` were consumed; others are gone."""
+        self.deletions_offset = max(self.deletions_offset, next_offset)
         for one in self.followed.values():
             one.next_offset = max(one.next_offset, next_offset)
+
+    def _note_deletion(self, offset: int, event: RemoteLogMetadata) -> None:
+        self.deletions_offset = offset + 1
+        known = self.deletions.get(event.partition)
+        if not isinstance(event, RemotePartitionDeleteMetadata):
+            if known is not None:
+                self.deletions[event.partition] = known._replace(offset=offset)
+        elif event.state is DELETE_PARTITION_FINISHED:
+            self.deletions.pop(event.partition, None)
+        elif known is not None or event.state is DELETE_PARTITION_MARKED:
+            self.deletions[event.partition] = Deletion(event.broker_id, event.state, offset)
 
     def _note_damage(self, offset: int, reason: str) -> None:
         if offset >= self._seen_damage_up_to:

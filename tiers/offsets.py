@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..storage.log.epochs import epoch_of
 from .cache import NO_OFFSET, RemoteLogMetadataCache
-from .lineage import Epochs, OffsetAndEpoch, epoch_of, is_within
+from .lineage import Epochs, OffsetAndEpoch, is_within
 from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 
 _NOTHING = OffsetAndEpoch(-1, -1)

@@ -16,11 +16,12 @@ from ..protocol.checksum import crc32c
 from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import BatchError
 from ..protocol.varint import Buffer
+from ..storage.log.epochs import epoch_of
 from ..storage.segments.aborted import AbortedTransaction
 from ..storage.segments.segment import LargeBatch, TimestampedOffset
 from .cache import RemoteLogMetadataCache
 from .indexes import IndexCache
-from .lineage import NO_EPOCH, Epochs, epoch_of
+from .lineage import NO_EPOCH, Epochs
 from .segment_metadata import RemoteLogSegmentMetadata
 from .store import DamagedRemoteObject, PartType, RemoteStore, object_name, remote_range
 

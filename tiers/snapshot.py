@@ -4,16 +4,18 @@ All numbers are big-endian. `bytes` are preceded by their length as uint32.
 
 | field | type |
 |---|---|
-| magic | 8 bytes, `ODRTIER` and the version, 1 |
+| magic | 8 bytes, `ODRTIER` and the version, 2 |
 | id of the metadata topic | 16 bytes |
 | metadata partition | uint32 |
 | next offset | int64; events below it are in the snapshot |
 | followed partitions | uint32, then each of them |
+| deletions that have not ended | uint32, then each of them |
 | CRC-32C of all before it | uint32 |
 
 A followed partition is its topic's id (16 bytes), topic (bytes), partition (uint32), delete state (int8, -1 for none), its
 segments (uint32, each as bytes: Kafka's snapshot record), and its epochs (uint32; each epoch int32, highest offset int64,
-references uint32 of start offset int64 and id 16 bytes).
+references uint32 of start offset int64 and id 16 bytes). A deletion is topic id, topic, partition, and broker (int32),
+state (int8) and offset (int64) of its last event.
 
 The file is only a shortcut: one that is damaged, or of another topic or partition, counts as none.
 """
@@ -26,7 +28,7 @@ from ..protocol.checksum import crc32c
 from ..storage.files.open_files import read_if_exists, write_atomically
 from .cache import EpochReferences
 from .events import DamagedMetadata, decode_snapshot_entry, encode_snapshot_entry
-from .metadata_topic import Followed, MetadataPartition
+from .metadata_topic import Deletion, Followed, MetadataPartition
 from .segment_metadata import (
     InvalidSegmentMetadata,
     RemoteLogSegmentMetadata,
@@ -35,12 +37,13 @@ from .segment_metadata import (
     check_partition,
 )
 
-_MAGIC = b"ODRTIER\x01"
+_MAGIC = b"ODRTIER\x02"
 _HEAD = struct.Struct(">8s16sIqI")
 _UINT32 = struct.Struct(">I")
 _STATE = struct.Struct(">b")
 _EPOCH = struct.Struct(">iqI")
 _OFFSET = struct.Struct(">q")
+_DELETION = struct.Struct(">ibq")
 _NO_STATE = -1
 
 
@@ -54,14 +57,22 @@ def encode_snapshot(topic_id: bytes, metadata: MetadataPartition) -> bytes:
     next_offset = metadata.fetch_offset
     content = bytearray(_HEAD.pack(_MAGIC, topic_id, metadata.number, next_offset, len(metadata.followed)))
     for partition, followed in metadata.followed.items():
-        _write_partition(content, partition, followed)
+        _write_followed(content, partition, followed)
+    content += _UINT32.pack(len(metadata.deletions))
+    for partition, deletion in metadata.deletions.items():
+        _write_partition(content, partition)
+        content += _DELETION.pack(*deletion)
     return bytes(content + _UINT32.pack(crc32c(content)))
 
 
-def _write_partition(content: bytearray, partition: TopicIdPartition, followed: Followed) -> None:
+def _write_partition(content: bytearray, partition: TopicIdPartition) -> None:
     content += partition.topic_id
     _write_bytes(content, partition.topic.encode())
     content += _UINT32.pack(partition.partition)
+
+
+def _write_followed(content: bytearray, partition: TopicIdPartition, followed: Followed) -> None:
+    _write_partition(content, partition)
     content += _STATE.pack(_NO_STATE if followed.delete_state is None else followed.delete_state)
     segments, epochs = followed.cache.segments(), followed.cache.references()
     content += _UINT32.pack(len(segments))
@@ -93,9 +104,14 @@ def decode_snapshot(content: bytes, topic_id: bytes, number: int) -> MetadataPar
     if (found_id, found_number) != (topic_id, number) or next_offset < 0:
         raise CorruptSnapshot(f"a snapshot of partition {found_number} of topic {found_id.hex()} at {next_offset}")
     metadata, reader = MetadataPartition(number), _Reader(body, _HEAD.size)
+    metadata.deletions_offset = next_offset
     try:
         for _ in range(count):
-            _read_partition(reader, metadata, next_offset)
+            _read_followed(reader, metadata, next_offset)
+        for _ in range(*reader.unpack(_UINT32)):
+            partition = _read_partition(reader)
+            broker_id, state, offset = reader.unpack(_DELETION)
+            metadata.deletions[partition] = Deletion(broker_id, RemotePartitionDeleteState(state), offset)
     except (struct.error, ValueError, DamagedMetadata, InvalidSegmentMetadata) as error:
         raise CorruptSnapshot(str(error)) from None
     if reader.position != len(body):
@@ -126,12 +142,17 @@ class _Reader:
         return self.raw(*self.unpack(_UINT32))
 
 
-def _read_partition(reader: _Reader, metadata: MetadataPartition, next_offset: int) -> None:
+def _read_partition(reader: _Reader) -> TopicIdPartition:
     topic_id = reader.raw(16)
     topic = reader.data().decode()
     (number,) = reader.unpack(_UINT32)
     partition = TopicIdPartition(topic_id, topic, number)
     check_partition(partition)
+    return partition
+
+
+def _read_followed(reader: _Reader, metadata: MetadataPartition, next_offset: int) -> None:
+    partition = _read_partition(reader)
     followed = metadata.follow(partition, next_offset)
     followed.next_offset = next_offset
     (state,) = reader.unpack(_STATE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,8 @@ HELD_S = 3.0
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def broker(tmp_path: Path, folder: Path) -> Iterator[OdradekProcess]:
-    properties = tiered.properties(folder)
-    properties["remote.log.storage.manager.class.name"] = "python:compat_tests.tiers.stores:ControlledStore"
-    with OdradekProcess(tmp_path / "node", properties) as started:
-        yield started
+def properties(folder: Path) -> dict[str, str]:
+    return stores.controlled(folder)
 
 
 @pytest.mark.parametrize("how", [stores.HOLD, stores.FAIL])

@@ -36,11 +36,6 @@ class TieredCluster(MixedCluster):
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
 def cluster(java_tools: None, tmp_path: Path, folder: Path) -> Iterator[TieredCluster]:
     """Node 1 runs Odradek, nodes 2 and 3 Apache Kafka."""
     made = TieredCluster(tmp_path, [COMBINED] * 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +24,6 @@ from compat_tests.recipes import eventually
 from . import tiered
 
 COUNT = 6000
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def broker(tmp_path: Path, folder: Path) -> Iterator[OdradekProcess]:
-    with OdradekProcess(tmp_path / "node", tiered.properties(folder)) as started:
-        yield started
 
 
 def offset_of(broker: OdradekProcess, timestamp: int, topic: str = tiered.TOPIC) -> int:
@@ -261,8 +249,8 @@ def test_offsets_of_clients_of_the_admin_api(broker: OdradekProcess) -> None:
     assert found.result(30).offset == 0
 
 
-def test_copies_and_reads_obey_their_quotas(tmp_path: Path, folder: Path) -> None:
-    properties = tiered.properties(folder) | {
+def test_copies_and_reads_obey_their_quotas(tmp_path: Path, properties: dict[str, str]) -> None:
+    properties |= {
         "remote.log.manager.copy.max.bytes.per.second": "1000000",
         "remote.log.manager.fetch.max.bytes.per.second": "1000000",
         "remote.log.manager.copy.quota.window.num": "2",

@@ -19,11 +19,6 @@ COUNT = 6000
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
 def cluster(tmp_path: Path, folder: Path) -> Iterator[MixedCluster]:
     made = MixedCluster(tmp_path, [COMBINED] * 3)
     for node in made.nodes.values():

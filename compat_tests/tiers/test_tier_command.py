@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from compat_tests.tiers.tiered import (
     local_bases,
     make_topic,
     produce,
-    properties,
     remote_segments,
     values_of,
 )
@@ -31,8 +29,8 @@ RECORDS = 5000
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "store"
+def store(folder: Path) -> Path:
+    return folder
 
 
 @pytest.fixture
@@ -43,14 +41,13 @@ def config(tmp_path: Path, store: Path) -> Path:
 
 
 @pytest.fixture
-def broker(tmp_path: Path, store: Path) -> Iterator[OdradekProcess]:
-    """A topic of which all closed segments are in the store, and none on the disk."""
-    with OdradekProcess(tmp_path / "broker", properties(store)) as running:
-        make_topic(running.bootstrap)
-        produce(running.bootstrap, values_of(RECORDS))
-        await_remote(store, 4)
-        await_local_start(running.data_dir, int(remote_segments(store)[3].name[:20]))
-        yield running
+def broker(broker: OdradekProcess, store: Path) -> OdradekProcess:
+    """A broker with a topic of which all closed segments are in the store, and none on the disk."""
+    make_topic(broker.bootstrap)
+    produce(broker.bootstrap, values_of(RECORDS))
+    await_remote(store, 4)
+    await_local_start(broker.data_dir, int(remote_segments(store)[3].name[:20]))
+    return broker
 
 
 def tier(broker: OdradekProcess, *words: str) -> tuple[int, Any]:

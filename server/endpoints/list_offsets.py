@@ -143,11 +143,14 @@ def _search_remote(
 ) -> None:
     """Searches the remote store for all partitions at once, up to `remote.list.offsets.request.timeout.ms`."""
     pending = dict(enumerate(remote))
+    port = services.partitions.hosted.remote
+    assert port is not None, "only tiered topics are searched in the store"
 
     def end() -> None:
         timer.cancel()
-        for answer, _ in pending.values():
+        for answer, search in pending.values():
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            port.search_expired(search.hosted.topic)
         pending.clear()
         if lookups:
             _answer_later(services, call, response, lookups)
@@ -172,9 +175,7 @@ def _search_remote(
     most_ms = services.config.get("remote.list.offsets.request.timeout.ms")
     wait_ms = min(most_ms, call.request.timeout_ms or most_ms)
     timer = asyncio.get_running_loop().call_later(wait_ms / 1000, end)
-    port = services.partitions.hosted.remote
     for number, (_, search) in enumerate(remote):
-        assert port is not None, "only tiered topics are searched in the store"
         port.find_by_timestamp(search.hosted, search.timestamp, partial(searched, number))
 
 

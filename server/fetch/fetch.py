@@ -456,10 +456,13 @@ class Fetch(ParkedFetch):
                 return Found(wanted, hosted, elsewhere(hosted, nearer, isolated=self._isolated), None)
         if not error:
             try:
-                return self._read(hosted, wanted, left, whole_first)
+                try:
+                    return self._read(hosted, wanted, wanted.fetch_offset, left, whole_first)
+                except OffsetOutOfRange:
+                    if not is_remote(hosted, wanted.fetch_offset):
+                        raise
+                return self._look_at_remote(hosted, wanted, left, whole_first)
             except OffsetOutOfRange:
-                if is_remote(hosted, wanted.fetch_offset):
-                    return self._look_at_remote(hosted, wanted, left, whole_first)
                 error = _OFFSET_OUT_OF_RANGE
             except SegmentSuspected as suspected:
                 if self._inspections < MOST_INSPECTIONS:
@@ -502,13 +505,16 @@ class Fetch(ParkedFetch):
                     AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted or ()
                 ]
             return one._replace(records=remote_fetch.RemoteSlice(found.data))
-        if found.next_offset > wanted.fetch_offset:  # compaction has left nothing between the two
-            after = hosted.log.read(found.next_offset, min(left, wanted.max_bytes), hosted.last_stable_offset)
-            return one._replace(records=after if after.size else None)
+        if found.next_offset > wanted.fetch_offset and not is_remote(hosted, found.next_offset):
+            # Compaction has left nothing between the two.
+            return self._read(hosted, wanted, found.next_offset, left, whole_first)
         return one
 
-    def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
-        log, offset = hosted.log, wanted.fetch_offset
+    def _read(
+        self, hosted: HostedPartition, wanted: FetchedPartition, offset: int, left: int, whole_first: bool
+    ) -> Found:
+        """Reads the local log from `offset` on: the fetch offset, or the next one that has a record."""
+        log = hosted.log
         diverging = NO_EPOCH
         if wanted.last_fetched_epoch >= 0:
             diverging = diverging_epoch(log, wanted)

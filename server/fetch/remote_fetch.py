@@ -44,14 +44,15 @@ class RemoteReads:
         self, hosted: HostedPartition, wanted: FetchedPartition, max_bytes: int, *, isolated: bool
     ) -> RemoteRecords | None:
         """Returns the result of a partition; None while it is being read."""
-        key = wanted.key
+        key, offset = wanted.key, wanted.fetch_offset
         if key not in self._results:
-            self._results[key] = None
+            finished = self._port.take_finished(hosted, offset, max_bytes, isolated=isolated)
+            self._results[key] = finished
+            if finished is not None:
+                return finished
             self.is_pending = True
             done = partial(self._done, key)
-            self._withdrawals[key] = self._port.read(
-                hosted, wanted.fetch_offset, max_bytes, isolated=isolated, done=done
-            )
+            self._withdrawals[key] = self._port.read(hosted, offset, max_bytes, isolated=isolated, done=done)
         return self._results[key]
 
     def wait(self) -> None:
@@ -70,6 +71,8 @@ class RemoteReads:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._withdrawals:
+            self._port.fetch_expired()
         for withdraw in self._withdrawals.values():
             withdraw()
         self._withdrawals.clear()

@@ -1,17 +1,20 @@
-"""Metrics of tiered storage, under Kafka's names (KIP-405, KIP-930, KIP-956). Imported where it is enabled."""
+"""Metrics of tiered storage, under Kafka's names (KIP-405, KIP-930, KIP-956, KIP-963, KIP-1018). Imported where it is
+enabled.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 if TYPE_CHECKING:
     from ..remote.subsystem import RemoteSubsystem
 
 _TOPICS = "kafka_server_brokertopicmetrics"
+_MANAGER = "kafka_log_remote_remotelogmanager"
 _COUNTERS = {
     "remotecopybytes": ("copy_bytes", "Bytes that were copied to the remote store."),
     "remotecopyrequests": ("copy_requests", "Copies of segments to the remote store."),
@@ -30,7 +33,10 @@ _COUNTERS = {
 _GAUGES = {
     "remotecopylagbytes": "Bytes of closed segments that are not in the remote store.",
     "remotecopylagsegments": "Closed segments that are not in the remote store.",
+    "remotedeletelagbytes": "Bytes of segments that retention condemns and the remote store still has.",
+    "remotedeletelagsegments": "Segments that retention condemns and the remote store still has.",
     "remotelogsizebytes": "Bytes of copied segments.",
+    "remotelogsizecomputationtime": "Time that the last computation of the size for retention took, in milliseconds.",
     "remotelogmetadatacount": "Segments in the metadata of the remote store.",
 }
 
@@ -44,6 +50,7 @@ def remote(subsystem: RemoteSubsystem) -> Iterator[Metric]:
         yield family
     yield from _gauges(subsystem)
     yield from _pools(subsystem)
+    yield from _waits(subsystem)
     throttled = {"copy": work.counters.copy_throttled_ms, "fetch": work.counters.fetch_throttled_ms}
     for name, waited_ms in throttled.items():
         words = f"Time that the quota of remote {name} has added, in milliseconds."
@@ -56,13 +63,16 @@ def remote(subsystem: RemoteSubsystem) -> Iterator[Metric]:
 
 
 def _gauges(subsystem: RemoteSubsystem) -> Iterator[Metric]:
-    sums: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
+    sums: dict[str, defaultdict[str, float]] = {name: defaultdict(float) for name in _GAUGES}
     for one in subsystem.logs.values():
         if one.leads:
             topic, cache = one.hosted.topic, one.cache
             sums["remotecopylagbytes"][topic] += one.copy_lag_bytes
             sums["remotecopylagsegments"][topic] += one.copy_lag_segments
+            sums["remotedeletelagbytes"][topic] += one.delete_lag_bytes
+            sums["remotedeletelagsegments"][topic] += one.delete_lag_segments
             sums["remotelogsizebytes"][topic] += one.size_bytes()
+            sums["remotelogsizecomputationtime"][topic] += one.size_computation_ms
             sums["remotelogmetadatacount"][topic] += 0 if cache is None else len(cache)
     for name, words in _GAUGES.items():
         family = GaugeMetricFamily(f"{_TOPICS}_{name}", words, labels=("topic",))
@@ -73,15 +83,30 @@ def _gauges(subsystem: RemoteSubsystem) -> Iterator[Metric]:
 
 def _pools(subsystem: RemoteSubsystem) -> Iterator[Metric]:
     readers = subsystem.work.readers
-    words = "Reads of the remote store that wait for a thread."
-    yield GaugeMetricFamily(
-        "org_apache_kafka_storage_internals_log_remotestoragethreadpool_remotelogreadertaskqueuesize",
-        words,
-        value=readers.queued,
-    )
-    words = "Share of the threads that read the remote store without work."
-    yield GaugeMetricFamily(
-        "org_apache_kafka_storage_internals_log_remotestoragethreadpool_remotelogreaderavgidlepercent",
-        words,
-        value=1 - readers.active / max(1, readers.size),
-    )
+    # The second group is the deprecated one (KIP-1100).
+    for group in ("kafka_log_remote", "org_apache_kafka_storage_internals_log"):
+        words = "Reads of the remote store that wait for a thread."
+        name = f"{group}_remotestoragethreadpool_remotelogreader"
+        yield GaugeMetricFamily(f"{name}taskqueuesize", words, value=readers.queued)
+        words = "Share of the threads that read the remote store without work."
+        idle = 1 - readers.active / max(1, readers.size)
+        yield GaugeMetricFamily(f"{name}avgidlepercent", words, value=idle)
+    work = subsystem.work
+    tasks = (work.copiers, work.expirers, work.followers)
+    idle = 1 - sum(pool.active for pool in tasks) / max(1, sum(pool.size for pool in tasks))
+    words = "Share of the threads that copy, delete and start followers without work."
+    yield GaugeMetricFamily(f"{_MANAGER}_remotelogmanagertasksavgidlepercent", words, value=idle)
+
+
+def _waits(subsystem: RemoteSubsystem) -> Iterator[Metric]:
+    counters = subsystem.work.counters
+    words = "Reads of the remote store, and the time that they took, in milliseconds."
+    name = f"{_MANAGER}_remotelogreaderfetchrateandtimems"
+    yield SummaryMetricFamily(name, words, count_value=counters.reads, sum_value=counters.read_ms)
+    words = "Fetches that were answered before their reads of the remote store had ended."
+    yield CounterMetricFamily("kafka_server_delayedremotefetchmetrics_expires", words, value=counters.expired_fetches)
+    words = "Partitions of ListOffsets that were answered before the remote store was searched."
+    family = CounterMetricFamily("kafka_server_delayedremotelistoffsetsmetrics_expires", words, labels=("topic",))
+    for topic, found in counters.topics.items():
+        family.add_metric([topic], found.expired_searches)
+    yield family

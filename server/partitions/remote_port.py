@@ -36,9 +36,20 @@ class RemotePort(Protocol):
     ) -> Callable[[], object]:
         """Reads from an offset before the local log start, at least one batch. Returns what withdraws the callback."""
 
+    def take_finished(
+        self, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        """Returns, once, the result of such a read that ended after its callback was withdrawn."""
+
     @property
     def fetch_max_wait_ms(self) -> int:
         """How long a Fetch waits for its remote reads."""
+
+    def fetch_expired(self) -> None:
+        """Counts a Fetch that is answered before its remote reads have ended."""
+
+    def search_expired(self, topic: str) -> None:
+        """Counts a partition of a ListOffsets that is answered before the store was searched."""
 
     def highest_remote_offset(self, hosted: HostedPartition) -> int | None:
         """Returns the last offset in the store, -1 for none; None while that is not known."""

@@ -32,7 +32,7 @@ from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...tiers.cache import Applied
 from ...tiers.events import encode_event
-from ...tiers.metadata_topic import METADATA_TOPIC, Followed, MetadataPartition, metadata_partition
+from ...tiers.metadata_topic import METADATA_TOPIC, Deletion, Followed, MetadataPartition, metadata_partition
 from ...tiers.segment_metadata import RemoteLogMetadata, TopicIdPartition
 from ...tiers.snapshot import CorruptSnapshot, read_snapshot, write_snapshot
 from ..partitions.hosted_partition import ALL_IN_SYNC
@@ -107,6 +107,8 @@ class _Part:
         self.saved_at = 0
         self.next_snapshot_s = 0.0
         self.next_try_s = 0.0
+        #: The end of the metadata partition, when it was last asked for.
+        self.end_offset = 0
 
     def apply_wanted(self) -> None:
         """Follows what is wanted, and nothing else. The ends are found out again for what is new."""
@@ -151,6 +153,8 @@ class MetadataLog:
         self._published: dict[bytes, asyncio.Future[Applied]] = {}
         #: The event of each source: set when there may be something to read.
         self._alarms: dict[int, asyncio.Event] = {}
+        #: Those who wait for a partition to be ready: all of them look again once something was read.
+        self._waiting: list[asyncio.Future[None]] = []
         self._is_creating = False
         self._is_stopped = False
 
@@ -181,6 +185,34 @@ class MetadataLog:
         found = part.state.followed.get(partition)
         return found if found is not None and found.is_ready else None
 
+    async def ready(self, partition: TopicIdPartition) -> Followed:
+        """Waits until a followed partition is ready, and returns its state."""
+        while (found := self.followed(partition)) is None:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        return found
+
+    def _look_again(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    def deletions(self) -> list[tuple[TopicIdPartition, Deletion, bool]]:
+        """Returns the deletions of partitions that have begun and not ended, and whether this broker leads their metadata
+        partition.
+        """
+        topic = self._metadata.image.topic(METADATA_TOPIC)
+        if topic is None or topic.id != self._topic_id:
+            return []
+        return [
+            (partition, deletion, topic.partitions[part.number].leader == self._config.node_id)
+            for part in self._parts.values()
+            if part.is_loaded and not part.needs_ends and part.state.deletions_offset >= part.end_offset
+            for partition, deletion in part.state.deletions.items()
+        ]
+
     def is_doubtful(self, partition: TopicIdPartition) -> bool:
         part = self._part_of(partition)
         return part is None or part.state.is_doubtful
@@ -194,12 +226,15 @@ class MetadataLog:
         return len(topic.partitions) if topic is not None else 0
 
     def refresh_sources(self) -> None:
-        """Has a task for each broker that leads a metadata partition that is followed. Called after each image, too."""
+        """Has a task for each broker that leads a metadata partition that is followed. This broker also reads all metadata
+        partitions that it leads: they may have deletions to resume. Called after each image, too.
+        """
         topic = self._metadata.image.topic(METADATA_TOPIC)
-        if self._is_stopped or not self._wanted:
+        if self._is_stopped:
             return
         if topic is None:
-            self._create_topic()
+            if self._wanted:
+                self._create_topic()
             return
         if topic.id != self._topic_id:
             self._topic_id, self._parts = topic.id, {}
@@ -212,6 +247,9 @@ class MetadataLog:
                 part.wanted[wanted] = None
                 if part.is_loaded and not part.lock.locked():
                     part.apply_wanted()
+        for number in range(len(topic.partitions)):
+            if topic.partitions[number].leader == self._config.node_id and number not in self._parts:
+                self._parts[number] = _Part(number)
         for number in self._parts:
             leader = topic.partitions[number].leader
             if leader >= 0 and leader not in self._tasks:
@@ -275,7 +313,8 @@ class MetadataLog:
                 self._background.succeeded(TASK)
                 if is_idle:
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(alarm.wait(), IDLE_S)
+                        async with asyncio.timeout(IDLE_S):
+                            await alarm.wait()
 
     async def _prepared(self, broker: int) -> list[_Part]:
         topic = self._metadata.image.topic(METADATA_TOPIC)
@@ -286,7 +325,8 @@ class MetadataLog:
         for part in led:
             if not part.is_loaded:
                 await self._load(part, topic.id)
-        return [part for part in led if part.state.followed and part.next_try_s <= now_s]
+        is_here = broker == self._config.node_id
+        return [part for part in led if (is_here or part.state.followed) and part.next_try_s <= now_s]
 
     async def _load(self, part: _Part, topic_id: bytes) -> None:
         try:
@@ -321,7 +361,8 @@ class MetadataLog:
                 except OffsetOutOfRange:
                     part.needs_ends = True
                     continue
-                await self._consume(part, offset, data)
+                if part.state.fetch_offset == offset:  # else a new one is to be read from the start
+                    await self._consume(part, offset, data)
                 has_read = True
         return has_read
 
@@ -386,8 +427,9 @@ class MetadataLog:
         return await answered
 
     def _begin(self, part: _Part, start: int, end: int) -> None:
-        part.needs_ends = False
+        part.needs_ends, part.end_offset = False, end
         part.state.begin_at(start, end)
+        self._look_again()
 
     async def _consume(self, part: _Part, offset: int, data: bytes) -> None:
         """Applies the records from `offset` on."""
@@ -404,6 +446,7 @@ class MetadataLog:
                     self._apply(part, record)
                 part.state.advance(header.next_offset)
         part.apply_wanted()
+        self._look_again()
 
     def _apply(self, part: _Part, record: Record) -> None:
         before = len(part.state.damaged)

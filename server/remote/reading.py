@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.epochs import epoch_of
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import SegmentSuspected
-from ...tiers.lineage import NO_EPOCH, epoch_of
+from ...tiers.lineage import NO_EPOCH
 from ...tiers.offsets import segments_for_timestamp
 from ...tiers.reading import (
     aborted_transactions,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ...storage.segments.aborted import AbortedTransaction
     from ...storage.segments.segment import TimestampedOffset
     from ...tiers.segment_metadata import RemoteLogSegmentMetadata
+    from ..partitions.hosted_partition import HostedPartition
     from .remote_log import RemoteLog
     from .work import RemoteWork
 
@@ -67,9 +69,6 @@ class RemoteReader:
         """Calls `done` later, once. Returns what withdraws the call."""
         loop, hosted = asyncio.get_running_loop(), remote.hosted
         key = _Key(hosted.topic_id, hosted.index, offset, max_bytes, isolated)
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            return loop.call_soon(done, kept).cancel
         waiting = self._pending.get(key)
         if waiting is None:
             counters = self._work.counters.topic(hosted.topic)
@@ -86,6 +85,12 @@ class RemoteReader:
         waiting.append(done)
         return lambda: waiting.remove(done) if done in waiting else None
 
+    def take_finished(
+        self, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        """Returns, once, the result of a read whose reader had gone when it ended."""
+        return self._kept.pop(_Key(hosted.topic_id, hosted.index, offset, max_bytes, isolated), None)
+
     def _start(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]
         self._tasks.add(task)
@@ -93,6 +98,7 @@ class RemoteReader:
 
     async def _read(self, key: _Key, remote: RemoteLog) -> None:
         counters = self._work.counters.topic(remote.hosted.topic)
+        began_s = asyncio.get_running_loop().time()
         try:
             found = await self._found(key, remote)
         except DamagedRemoteObject as damage:
@@ -105,6 +111,8 @@ class RemoteReader:
         except Exception as failure:
             log.exception("a bug: a remote read of %s failed", remote.hosted.name, exc_info=failure)
             found = RemoteRecords(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._work.counters.reads += 1
+        self._work.counters.read_ms += (asyncio.get_running_loop().time() - began_s) * 1000
         if found.error:
             counters.fetch_errors += 1
         else:

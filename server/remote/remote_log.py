@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...storage.log.log import delete_old_segments
@@ -20,19 +19,20 @@ from ...tiers.copying import (
     CopyPlan,
     NotCopyable,
     copy_segment,
-    delete_segment,
     plan_collection,
     plan_copies,
 )
 from ...tiers.lineage import extended_epochs, highest_remote_offset, remote_start_offset
 from ...tiers.retention import Retention, deletable_local_segments, only_local_bytes, plan_retention
-from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
+from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, TopicIdPartition
 from ...tiers.store import RemoteStorageError
+from .deletion import delete_segments
 from .metadata_log import PublishFailed
 
 if TYPE_CHECKING:
+    from ...tiers.segment_metadata import RemoteLogSegmentMetadata
     from ..partitions.hosted_partition import HostedPartition
-    from .work import RemoteWork
+    from .work import RemoteWork, TopicConfig
 
 log = logging.getLogger("odradek.remote")
 
@@ -80,7 +80,12 @@ class RemoteLog:
         self.not_before_s = 0.0
         #: Bytes and segments that wait for their copy, at the last pass.
         self.copy_lag_bytes = self.copy_lag_segments = 0
+        #: Bytes and segments that retention condemns and the store still has, and the time that the last plan took.
+        self.delete_lag_bytes = self.delete_lag_segments = 0
+        self.size_computation_ms = 0.0
         self._last_reason = ""
+        self._values: TopicValues | None = None
+        self._values_source: TopicConfig | None = None
 
     # ---- the role
 
@@ -94,6 +99,7 @@ class RemoteLog:
         self.leads, self.epoch = leads, role.leader_epoch
         if not leads:
             self.copy_lag_bytes = self.copy_lag_segments = 0
+            self.delete_lag_bytes = self.delete_lag_segments = 0
 
     @property
     def still_leads(self) -> bool:
@@ -108,7 +114,12 @@ class RemoteLog:
 
     @property
     def values(self) -> TopicValues:
-        return TopicValues(self._work.topic_values(self.hosted.topic))
+        """The values of the topic's configuration, read again after a change of it or of the broker's."""
+        source = self._work.topic_config(self.hosted.topic)
+        if self._values is None or source != self._values_source:
+            self._values_source = source
+            self._values = TopicValues(self._work.config.topic_values(source.overrides))
+        return self._values
 
     def highest_remote_offset(self) -> int:
         cache, local = self.cache, self.hosted.log
@@ -276,44 +287,25 @@ class RemoteLog:
         if cache is None or not self.still_leads:
             return
         epochs, now_ms = local.epochs.entries(), work.clock.now_ms()
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         highest = highest_remote_offset(cache, epochs, local.log_end_offset).offset
         plan = plan_retention(
             cache, epochs, values.total, log_start_offset=local.log_start_offset, log_end_offset=local.log_end_offset,
             only_local_bytes=only_local_bytes(local, highest), now_ms=now_ms, copying=self._copying,
         )  # fmt: skip
+        self.size_computation_ms = (loop.time() - began_s) * 1000
         start = min(plan.log_start_offset, self.hosted.role.high_watermark)
         if start > local.log_start_offset:
             self.hosted.advance_log_start_offset(start)
         interrupted = plan_collection(cache, [], self._copying, now_ms, COPY_GRACE_MS)
-        await self.delete([*plan.deletions, *interrupted], lambda: self.still_leads)
+        condemned = [*plan.deletions, *interrupted]
+        self.delete_lag_segments, self.delete_lag_bytes = len(condemned), sum(one.size_bytes for one in condemned)
+        await delete_segments(work, self.partition, condemned, lambda: self.still_leads, self._deleted)
 
-    async def delete(self, segments: list[RemoteLogSegmentMetadata], may_go_on: Callable[[], bool]) -> None:
-        """Deletes segments from the store, in order."""
-        work = self._work
-        remote = work.counters.topic(self.hosted.topic)
-        for segment in segments:
-            if not may_go_on():
-                return
-            remote.delete_requests += 1
-            try:
-                await work.expirers.run(
-                    delete_segment, segment, work.store, work.publish_from_thread, work.clock.now_ms, work.node_id
-                )
-            except BaseException:
-                remote.delete_errors += 1
-                raise
-            work.indexes.remove([segment.segment_id])
-            log.info("%s: deleted %s", self.hosted.name, segment)
-
-    async def delete_all(self) -> None:
-        """Deletes what the store has of the partition: its topic is deleted, or is not tiered any more."""
-        await self.end()
-        while True:
-            cache = self.cache
-            if cache is not None:
-                await self.delete(cache.segments(), lambda: not self._work.is_stopping)
-                return
-            await asyncio.sleep(0.1)
+    def _deleted(self, segment: RemoteLogSegmentMetadata) -> None:
+        self.delete_lag_segments = max(0, self.delete_lag_segments - 1)
+        self.delete_lag_bytes = max(0, self.delete_lag_bytes - segment.size_bytes)
 
     async def end(self) -> None:
         """Waits for the pass that is under way."""

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metadata.configs import InvalidConfig
 from ...metadata.image import TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
+from ...tiers.metadata_topic import METADATA_TOPIC
+from ...tiers.segment_metadata import TopicIdPartition
 from ...tiers.store import InvalidStore, RemoteStore, make_store
 from ..partitions.remote_port import RemoteRecords
 from ..runtime.subsystem import BackgroundTasks, Lazy, Subsystem
+from .deletion import Deletions
 from .follower import start_follower
 from .metadata_log import MetadataLog
 from .reading import RemoteReader
@@ -76,8 +80,11 @@ class RemoteSubsystem(Subsystem):
         self.reader = RemoteReader(self.work)
         self.logs: dict[tuple[bytes, int], RemoteLog] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        #: Deletions of what the store has of partitions that are gone, and starts of followers.
+        self.deletions = Deletions(self.work)
+        #: The last passes of partitions that have moved away, and starts of followers.
         self._endings: set[asyncio.Task[None]] = set()
+        #: Leadings of partitions, not tiered any more, of which the store has nothing or is being emptied.
+        self._disabled: set[tuple[bytes, int, int]] = set()
         self._starting: dict[tuple[bytes, int], asyncio.Task[None]] = {}
         self._is_due = asyncio.Event()
         partitions.remote = self
@@ -95,6 +102,7 @@ class RemoteSubsystem(Subsystem):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.deletions.stop()
         await self.reader.stop()
         await self.work.events.stop()
         ends = [asyncio.ensure_future(pool.done()) for pool in self.work.pools]
@@ -130,8 +138,10 @@ class RemoteSubsystem(Subsystem):
     async def _follow_partitions(self) -> None:
         interval_s = self._config.get("remote.log.manager.task.interval.ms") / 1000
         while True:
+            # Not `wait_for`: it drops the cancellation of a stop that comes together with an image.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_due.wait(), interval_s)
+                async with asyncio.timeout(interval_s):
+                    await self._is_due.wait()
             self._is_due.clear()
             try:
                 await self._look_at_partitions()
@@ -152,36 +162,58 @@ class RemoteSubsystem(Subsystem):
                     self.work.events.follow(remote.partition)
                 remote.take_role()
                 remote.begin_pass()
+            elif hosted.is_leader and key not in self.logs:
+                self._resume_disabling(hosted)
         for key, remote in list(self.logs.items()):
             hosted = remote.hosted
             if hosted.is_removed or not hosted.log.config.remote_storage:
                 del self.logs[key]
                 self._end(remote)
+        self.deletions.resume()
 
     def _end(self, remote: RemoteLog) -> None:
         """The topic is deleted or not tiered any more: its last leader deletes what the store has. Or it has moved away."""
-        hosted = remote.hosted
-        topic = self._metadata.image.topic_by_id(hosted.topic_id)
-        is_gone = topic is None or (
-            not hosted.is_removed and self.work.topic_values(hosted.topic)["remote.log.delete.on.disable"]
-        )
-        task = asyncio.create_task(self._delete_all(remote, is_deleted=is_gone and remote.leads))
-        self._endings.add(task)
-        task.add_done_callback(self._endings.discard)
+        hosted, partition = remote.hosted, remote.partition
+        is_deleted = self._metadata.image.topic_by_id(hosted.topic_id) is None
+        if remote.leads and is_deleted:
+            self.deletions.begin(partition, is_marked=True, before=remote.end, done=partial(self._unfollow, partition))
+        elif remote.leads and not hosted.is_removed and self._is_emptied(hosted):
+            self._empty(hosted, remote.end)
+        else:
+            task = asyncio.create_task(remote.end())
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
+            task.add_done_callback(lambda _: self._unfollow(partition))
 
-    async def _delete_all(self, remote: RemoteLog, *, is_deleted: bool) -> None:
-        failures = 0
-        await remote.end()
-        while is_deleted:
-            try:
-                await remote.delete_all()
-                break
-            except Exception as failure:
-                failures += 1
-                log.warning("%s: the deletion of its remote part: %s", remote.hosted.name, failure)
-                await asyncio.sleep(self.work.backoff_s(failures))
-        if (remote.hosted.topic_id, remote.hosted.index) not in self.logs:
-            self.work.events.unfollow(remote.partition)
+    def _unfollow(self, partition: TopicIdPartition) -> None:
+        if (partition.topic_id, partition.partition) not in self.logs and not self.work.is_stopping:
+            self.work.events.unfollow(partition)
+
+    # ---- topics that are not tiered any more
+
+    def _is_emptied(self, hosted: HostedPartition) -> bool:
+        config = self._metadata.image.config(TOPIC_RESOURCE, hosted.topic)
+        return config.get("remote.log.delete.on.disable", "").lower() == "true"
+
+    def _resume_disabling(self, hosted: HostedPartition) -> None:
+        """Has a leader empty the store once: a former leader, or this broker before it ended, may not have done so."""
+        key = (hosted.topic_id, hosted.index, hosted.leader_epoch)
+        has_metadata = self._metadata.image.topic(METADATA_TOPIC) is not None
+        if has_metadata and key not in self._disabled and self._is_emptied(hosted):
+            self._empty(hosted)
+
+    def _empty(self, hosted: HostedPartition, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        epoch = hosted.leader_epoch
+        key = (hosted.topic_id, hosted.index)
+        self._disabled = {one for one in self._disabled if one[:2] != key} | {(*key, epoch)}
+        partition = TopicIdPartition(hosted.topic_id, hosted.topic, hosted.index)
+        self.deletions.begin(
+            partition,
+            is_marked=False,
+            before=before or _at_once,
+            may_go_on=lambda: hosted.leader_epoch == epoch and not hosted.log.config.remote_storage,
+            done=partial(self._unfollow, partition),
+        )
 
     async def _run_passes(self) -> None:
         interval_s = self._config.get("remote.log.manager.task.interval.ms") / 1000
@@ -213,10 +245,21 @@ class RemoteSubsystem(Subsystem):
             return soon.cancel
         return self.reader.read(remote, offset, max_bytes, isolated=isolated, done=done)
 
+    def take_finished(
+        self, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
+    ) -> RemoteRecords | None:
+        return self.reader.take_finished(hosted, offset, max_bytes, isolated=isolated)
+
     @property
     def fetch_max_wait_ms(self) -> int:
         most: int = self._config.get("remote.fetch.max.wait.ms")
         return most
+
+    def fetch_expired(self) -> None:
+        self.work.counters.expired_fetches += 1
+
+    def search_expired(self, topic: str) -> None:
+        self.work.counters.topic(topic).expired_searches += 1
 
     def highest_remote_offset(self, hosted: HostedPartition) -> int | None:
         remote = self._remote(hosted)
@@ -246,6 +289,10 @@ class RemoteSubsystem(Subsystem):
 
     async def _start_follower(self, remote: RemoteLog, leader_start: int, done: Callable[[int], None]) -> None:
         done(await start_follower(self.work, remote, leader_start))
+
+
+async def _at_once() -> None:
+    pass
 
 
 def make_remote_store(config: BrokerConfig) -> RemoteStore:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import TOPIC_RESOURCE
 from ...tiers.cache import Applied
@@ -17,6 +18,7 @@ from .quota import RemoteQuota
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...metadata.image import MetadataImage
     from ...tiers.store import RemoteStore
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
@@ -42,6 +44,13 @@ _FETCH_QUOTA = (
     "remote.log.manager.fetch.quota.window.size.seconds",
 )
 _INDEX_BYTES = "remote.log.index.file.cache.total.size.bytes"
+
+
+class TopicConfig(NamedTuple):
+    """What a topic sets, and the number of changes of the broker's configuration. Equal ones give the same values."""
+
+    overrides: Mapping[str, str]
+    changes: int
 
 
 class RemoteWork:
@@ -70,14 +79,19 @@ class RemoteWork:
         )
         self.counters = RemoteCounters()
         self.is_stopping = False
+        self._config_changes = 0
         config.subscribe(self._reconfigured)
 
     @property
     def pools(self) -> tuple[ThreadPool, ...]:
         return self.copiers, self.expirers, self.readers, self.followers
 
-    def topic_values(self, topic: str) -> dict[str, Any]:
-        return self.config.topic_values(self._metadata.image.config(TOPIC_RESOURCE, topic))
+    @property
+    def image(self) -> MetadataImage:
+        return self._metadata.image
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        return TopicConfig(self._metadata.image.config(TOPIC_RESOURCE, topic), self._config_changes)
 
     def publish_from_thread(self, event: RemoteLogMetadata) -> Applied:
         """Writes an event, from a thread. Raises PublishFailed."""
@@ -97,6 +111,7 @@ class RemoteWork:
 
     def _reconfigured(self, changed: frozenset[str]) -> None:
         config = self.config
+        self._config_changes += 1
         self.copy_quota.most_per_second = config.get(_COPY_QUOTA[0])
         self.fetch_quota.most_per_second = config.get(_FETCH_QUOTA[0])
         if _INDEX_BYTES in changed:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +30,7 @@ from ...protocol.records.batch import iter_headers
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...storage.log.log import Log, OffsetOutOfRange
+from ..fetch.fetch import is_remote
 from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
     from ..coordinators.topic_creation import CreateTopics
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.remote_port import RemotePort, RemoteRecords
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
@@ -60,9 +62,18 @@ def read_contents(log: Log, first: int, last: int, high_watermark: int, max_byte
     A transaction marker has both, as in Kafka. Records that are too large when decompressed, or deleted by now, are
     left out. Raises OSError and BatchError.
     """
+    return _contents(_records(log, first, last, high_watermark, max_bytes), last, max_bytes)
+
+
+def contents_in(data: memoryview | bytes, first: int, last: int, max_bytes: int) -> Contents:
+    """Returns the same of batches that the remote store returned. Raises BatchError."""
+    return _contents(_records_in(data, first, last, max_bytes), last, max_bytes)
+
+
+def _contents(records: Iterable[Record], last: int, max_bytes: int) -> Contents:
     found: dict[int, Content] = {}
     size = 0
-    for record in _records(log, first, last, high_watermark, max_bytes):
+    for record in records:
         record_bytes = len(record.key or b"") + len(record.value or b"")
         if record_bytes > max_bytes:
             continue
@@ -82,14 +93,18 @@ def _records(log: Log, first: int, last: int, high_watermark: int, max_bytes: in
         data = read.bytes()
         if not data:
             return
-        for position, header in iter_headers(data):
-            if header.base_offset <= last:
-                try:
-                    records = decode_batch(data, position, header, max_bytes)
-                except CorruptBatch:
-                    continue
-                yield from (record for record in records if first <= record.offset <= last)
+        yield from _records_in(data, first, last, max_bytes)
         first = max(first + 1, read.next_offset)
+
+
+def _records_in(data: memoryview | bytes, first: int, last: int, max_bytes: int) -> Iterator[Record]:
+    for position, header in iter_headers(data):
+        if header.base_offset <= last:
+            try:
+                records = decode_batch(data, position, header, max_bytes)
+            except CorruptBatch:
+                continue
+            yield from (record for record in records if first <= record.offset <= last)
 
 
 # Sends dead-letter records to one broker: one Produce request in flight, with everything added meanwhile in the next.
@@ -271,6 +286,7 @@ class DeadLetters:
         peers: Lazy[Peers],
         create_topics: CreateTopics,
         disk: ThreadPool,
+        remote: RemotePort | None = None,
     ) -> None:
         self._config = config
         self._metadata = metadata
@@ -280,6 +296,7 @@ class DeadLetters:
         self._create_topics = create_topics
         #: Reads the original records.
         self._disk = disk
+        self._remote = remote
         self._outboxes: dict[Endpoint, Outbox] = {}
         #: Topics that are being created, and the dead-letter records that wait for them.
         self._creating: dict[str, list[Delivery]] = {}
@@ -334,7 +351,21 @@ class DeadLetters:
             return
         last, source = delivery.dead_letter.last, delivery.source
         most = self._max_message_bytes(group.get(TOPIC_NAME, ""))
+        if self._remote is not None and is_remote(source, delivery.next_offset):
+            found = partial(self._store_read, delivery, most)
+            self._remote.read(source, delivery.next_offset, MOST_READ_BYTES, isolated=False, done=found)
+            return
         read = partial(read_contents, source.log, delivery.next_offset, last, source.high_watermark, most)
+        self._disk.run_then(read, partial(self._looked_up, delivery))
+
+    def _store_read(self, delivery: Delivery, max_bytes: int, found: RemoteRecords) -> None:
+        """Handles the records of the remote store, which has at least the first one of those that are left."""
+        if found.error or not len(found.data):
+            words = ErrorCode(found.error).name if found.error else "the remote store returned none"
+            self._looked_up(delivery, RuntimeError(words))
+            return
+        last = min(delivery.dead_letter.last, found.next_offset - 1)
+        read = partial(contents_in, found.data, delivery.next_offset, last, max_bytes)
         self._disk.run_then(read, partial(self._looked_up, delivery))
 
     def _looked_up(self, delivery: Delivery, found: Contents | BaseException) -> None:

@@ -6,7 +6,7 @@ enough, or the wait time is over, the share partitions acquire from it what they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,22 +14,26 @@ from ...coordinator.share_partition.acquiring import Acquired, AcquireRequest, a
 from ...coordinator.share_partition.partition import SharePartition
 from ...coordinator.share_state.state import ShareKey
 from ...metadata.image import TopicIdPartition
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_fetch import AcquiredRecords, PartitionData
-from ...protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
+from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers, read_header
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batch_walk import Pread
 from ...storage.segments.segment import LogSlice
+from ..fetch.fetch import is_remote
+from ..fetch.remote_fetch import RemoteSlice
 from ..partitions.parked_fetch import NotInPageCache, ParkedFetch, sendable, warm
 from .share_partitions import LedSharePartition
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_fetch import ShareFetchRequest
-    from ...storage.log.log import Log
+    from ...storage.segments.aborted import AbortedTransaction
     from ..network.call import Call
     from ..partitions.parked_fetch import FetchWaits
     from ..runtime.clock import Clock
+    from .remote_share_fetch import RemoteReads
     from .share_partitions import ShareConfigs, SharePartitions
 
 
@@ -42,11 +46,11 @@ READ_AHEAD_BYTES = 16 * 1024
 
 
 class Batch(NamedTuple):
-    """A record batch in the file of a log segment."""
+    """A record batch in the file of a log segment, or in the bytes that the remote store returned."""
 
     base_offset: int
     last_offset: int
-    #: Position in the file.
+    #: Position in the file, or in the bytes.
     position: int
     size: int
     header: BatchHeader
@@ -69,26 +73,39 @@ def batches_of(found: LogSlice, pread: Pread = pread_nowait) -> Iterator[Batch]:
         wanted = HEADER_BYTES if 2 * size > READ_AHEAD_BYTES else READ_AHEAD_BYTES
 
 
-def cut(found: LogSlice, batches: list[Batch], first: int, last: int) -> LogSlice:
+def batches_in(data: memoryview | bytes, offset: int, limit: int) -> Iterator[Batch]:
+    """Yields the batches of the remote store that have records from `offset` on, and begin before `limit`."""
+    for position, header in iter_headers(data):
+        if header.base_offset >= limit:
+            return
+        if header.last_offset >= offset:
+            yield Batch(header.base_offset, header.last_offset, position, header.size, header)
+
+
+def cut(found: LogSlice | RemoteSlice, batches: list[Batch], first: int, last: int) -> LogSlice | RemoteSlice:
     """Returns the batches that contain any offset from `first` to `last`."""
     wanted = [b for b in batches if b.last_offset >= first and b.base_offset <= last]
     start, end = wanted[0], wanted[-1]
+    end_position = end.position + end.size
+    if isinstance(found, RemoteSlice):
+        return RemoteSlice(found.data[start.position : end_position])
     return LogSlice(
         found.file,
         start.position,
-        end.position + end.size - start.position,
+        end_position - start.position,
         start.base_offset,
         end.last_offset + 1,
         found.segment_base_offset,
     )
 
 
-def aborted_ranges(log: Log, batches: list[Batch]) -> list[tuple[int, int]]:
+def aborted_ranges(entries: Iterable[AbortedTransaction], batches: list[Batch]) -> list[tuple[int, int]]:
     """Returns the first and last offset of batches of aborted transactions, without their markers, which hold no
-    records.
+    records. `entries`: the aborted transactions of at least these batches.
     """
-    entries = log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1)
-    begins = sorted((entry.first_offset, entry.producer_id) for entry in entries)
+    # A transaction whose marker is before the batches would take in later ones of its producer.
+    first = batches[0].base_offset
+    begins = sorted((entry.first_offset, entry.producer_id) for entry in entries if entry.last_offset >= first)
     aborted: set[int] = set()
     ranges: list[tuple[int, int]] = []
     for batch in batches:
@@ -114,28 +131,45 @@ MOST_READS = 16
 
 
 class Found(NamedTuple):
-    """The batches that were read for a share partition, from `fetch_offset` on."""
+    """The batches that were read for a share partition, from `fetch_offset` on. `aborted`: the aborted transactions that
+    the remote store has for them; the local log is asked for its own.
+    """
 
     led: LedSharePartition
     fetch_offset: int
-    records: LogSlice
+    records: LogSlice | RemoteSlice
     batches: list[Batch]
+    aborted: list[AbortedTransaction] | None = None
+
+
+class RemoteReadFailed(Exception):
+    """The remote store did not return the records."""
+
+    def __init__(self, error_code: int) -> None:
+        super().__init__(error_code)
+        self.error_code = error_code
 
 
 class ShareReader:
-    """The reads of one ShareFetch. `is_isolated`: records of open and aborted transactions are left out."""
+    """The reads of one ShareFetch. `is_isolated`: records of open and aborted transactions are left out. `remote`: its
+    reads of the remote store; None without tiered storage.
+    """
 
-    __slots__ = ("_is_isolated", "_member_id", "wanted")
+    __slots__ = ("_is_isolated", "_member_id", "_remote", "wanted")
 
-    def __init__(self, member_id: str, wanted: AcquireRequest, *, is_isolated: bool) -> None:
+    def __init__(
+        self, member_id: str, wanted: AcquireRequest, *, is_isolated: bool, remote: RemoteReads | None = None
+    ) -> None:
         self._member_id = member_id
         self._is_isolated = is_isolated
+        self._remote = remote
         #: The records that may still be acquired.
         self.wanted = wanted
 
     def read(self, led: LedSharePartition, max_bytes: int, pread: Pread) -> Found | None:
-        """Reads the log from the next offset to acquire, with no more batches than requested. Raises BatchError, and
-        NotInPageCache unless `pread` waits for the disk.
+        """Reads the log from the next offset to acquire, with no more batches than requested. None: there are no records,
+        or the remote store is still being read. Raises BatchError, RemoteReadFailed, and NotInPageCache unless `pread`
+        waits for the disk.
         """
         state_machine, hosted = led.state_machine, led.hosted
         if state_machine is None or not state_machine.can_acquire():
@@ -149,16 +183,60 @@ class ShareReader:
             offset = state_machine.next_fetch_offset()
         if offset >= limit:
             return None
+        if is_remote(hosted, offset):
+            return self._read_remote(led, state_machine, offset, max_bytes, limit, pread)
+        return self._read_local(led, state_machine, offset, offset, max_bytes, limit, pread)
+
+    def _read_local(
+        self,
+        led: LedSharePartition,
+        state_machine: SharePartition,
+        fetch_offset: int,
+        offset: int,
+        max_bytes: int,
+        limit: int,
+        pread: Pread,
+    ) -> Found | None:
+        """Reads from `offset` on. The log has no records between `fetch_offset` and it."""
+        log = led.hosted.log
         try:
             records = log.read(offset, max_bytes, limit, True, pread)
-            batches = self._choose(records, offset, state_machine, pread)
+            found = batches_of(records, pread) if records.size else ()
+            batches = self._choose(found, fetch_offset, state_machine)
         except BlockingIOError:
             raise NotInPageCache(partial(_warm_all, partial(log.read, offset, max_bytes, limit, True))) from None
         except OffsetOutOfRange:
             return None
-        return Found(led, offset, records, batches) if batches else None
+        return Found(led, fetch_offset, records, batches) if batches else None
 
-    def _choose(self, records: LogSlice, offset: int, state_machine: SharePartition, pread: Pread) -> list[Batch]:
+    def _read_remote(
+        self,
+        led: LedSharePartition,
+        state_machine: SharePartition,
+        offset: int,
+        max_bytes: int,
+        limit: int,
+        pread: Pread,
+    ) -> Found | None:
+        """Returns what the store has from an offset before the local log start; None while it is being read."""
+        if self._remote is None:
+            raise RemoteReadFailed(ErrorCode.REPLICA_NOT_AVAILABLE)
+        found = self._remote.result(led, offset, max_bytes, isolated=self._is_isolated)
+        if found is None or found.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # Share consumers have no position to reset: those of a log start that moves meanwhile look again.
+            return None
+        if found.error:
+            raise RemoteReadFailed(found.error)
+        if not len(found.data):
+            # Compaction has left nothing before the local log, or the quota of remote reads is used up.
+            after = found.next_offset
+            if not offset < after < limit:
+                return None
+            return self._read_local(led, state_machine, offset, after, max_bytes, limit, pread)
+        batches = self._choose(batches_in(found.data, offset, limit), offset, state_machine)
+        return Found(led, offset, RemoteSlice(found.data), batches, found.aborted or []) if batches else None
+
+    def _choose(self, found: Iterable[Batch], offset: int, state_machine: SharePartition) -> list[Batch]:
         """Chooses the batches to acquire from. Between records in flight, of which other members hold some, it chooses
         twice the requested number, and everything that was acquired together with the last of it.
         """
@@ -166,7 +244,7 @@ class ShareReader:
         is_again = offset < state_machine.end_offset
         last = state_machine.runs.end_of_range(offset + 2 * most - 1) if is_again else offset + most - 1
         batches: list[Batch] = []
-        for batch in batches_of(records, pread) if records.size else ():
+        for batch in found:
             batches.append(batch)
             if batch.last_offset >= last:
                 break
@@ -193,7 +271,7 @@ class ShareReader:
         if state_machine is None:
             return []
         # May raise, and nothing is acquired then.
-        ranges = aborted_ranges(found.led.hosted.log, found.batches) if self._is_isolated else []
+        ranges = self._aborted_ranges(found) if self._is_isolated else []
         acquired = acquire(state_machine, self._member_id, self.wanted, found.fetch_offset, found.batches, now_ms)
         if acquired:
             for first, last in ranges:
@@ -202,14 +280,24 @@ class ShareReader:
         found.led.apply_output()
         return acquired
 
+    @staticmethod
+    def _aborted_ranges(found: Found) -> list[tuple[int, int]]:
+        batches, entries = found.batches, found.aborted
+        if entries is None:
+            entries = found.led.hosted.log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1)
+        return aborted_ranges(entries, batches)
+
     def _data_of(self, found: Found, acquired: list[Acquired]) -> PartitionData:
         count = sum(one.last - one.first + 1 for one in acquired)
         self.wanted = self.wanted._replace(max_records=self.wanted.max_records - count)
         records = cut(found.records, found.batches, acquired[0].first, acquired[-1].last)
         hosted = found.led.hosted
-        hosted.log.remember(records)
         data = PartitionData(partition_index=found.led.key.partition, records=b"")
-        data.records = sendable(records, may_wait=True)
+        if isinstance(records, RemoteSlice):
+            data.records = records.data
+        else:
+            hosted.log.remember(records)
+            data.records = sendable(records, may_wait=True)
         data.acquired_records = [AcquiredRecords(*one) for one in acquired]
         hosted.counters.bytes_out += records.size
         hosted.counters.fetches += 1
@@ -273,7 +361,7 @@ class ShareFetch(ParkedFetch):
 
     __slots__ = (
         "_call", "_clock", "_done", "_group_id", "_is_over", "_max_bytes", "_min_bytes", "_partitions", "_reader",
-        "_share_partitions", "_tells_all", "_wait_ms", "_waits_for",
+        "_remote", "_share_partitions", "_tells_all", "_wait_ms", "_waits_for",
     )  # fmt: skip
 
     def __init__(
@@ -297,11 +385,13 @@ class ShareFetch(ParkedFetch):
         self._max_bytes = min(request.max_bytes, fetches.max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._wait_ms = request.max_wait_ms
+        self._remote = self._make_remote_reads()
         is_strict = call.version >= 2 and request.share_acquire_mode == RECORD_LIMIT_MODE
         self._reader = ShareReader(
             request.member_id or "",
             AcquireRequest(request.max_records, request.batch_size, is_strict),
             is_isolated=fetches.configs.is_read_committed(self._group_id),
+            remote=self._remote,
         )
         #: The share partitions of the last attempt, and the last change that it saw of each. It also waits for those
         #: that are still loading.
@@ -311,6 +401,14 @@ class ShareFetch(ParkedFetch):
     @property
     def wanted_records(self) -> int:
         return self._reader.wanted.max_records
+
+    def _make_remote_reads(self) -> RemoteReads | None:
+        port = self._share_partitions.remote
+        if port is None:
+            return None
+        from .remote_share_fetch import RemoteReads
+
+        return RemoteReads(port, self._remote_read_ended, self._wait_ms)
 
     # ---- lifecycle
 
@@ -341,7 +439,7 @@ class ShareFetch(ParkedFetch):
             self._warm(cold)
         finally:
             # Other fetches are woken for what this one does not take, whatever became of it.
-            is_waiting = answer is not None and not answer and not self._is_last
+            is_waiting = answer is not None and not answer and not self._is_due()
             for led in before:
                 if not is_waiting or led not in self._waits_for:
                     led.leave(self)
@@ -349,6 +447,14 @@ class ShareFetch(ParkedFetch):
                 self._watch()
         if answer is not None and not is_waiting:
             self._finish(answer)
+
+    def _is_due(self) -> bool:
+        """Returns whether the answer is due, with however little there is. The store gets some more time."""
+        return self._is_last and (self._remote is None or not self._remote.wait_longer())
+
+    def _remote_read_ended(self) -> None:
+        if not self._is_warming:  # else it looks again when the disk is read
+            self.on_state_changed()
 
     def _watch(self) -> None:
         for led, seen in self._waits_for.items():
@@ -360,6 +466,8 @@ class ShareFetch(ParkedFetch):
 
     def _finish(self, answer: Answer) -> None:
         self._is_over = True
+        if self._remote is not None:
+            self._remote.withdraw()
         self._unwatch()
         self._waits.deadlines.remove(self)
         self._done(answer)
@@ -378,6 +486,8 @@ class ShareFetch(ParkedFetch):
                     one = self._reader.read(led, share_bytes, self._pread)
                 except BatchError as damage:
                     self._met_damage(led, damage, answer)
+                except RemoteReadFailed as failure:
+                    self._remote_read_failed(led, failure, answer)
                 if one is not None:
                     found.append(one)
         is_enough = sum(one.records.size for one in found) >= self._min_bytes
@@ -388,13 +498,16 @@ class ShareFetch(ParkedFetch):
                 except BatchError as damage:
                     self._met_damage(one.led, damage, answer)
                     continue
+                except RemoteReadFailed as failure:
+                    self._remote_read_failed(one.led, failure, answer)
+                    continue
                 except NotInPageCache:
                     if not answer:
                         raise
                     continue  # records of other partitions are acquired: they are sent now
                 if data is not None:
                     answer[_partition_of(one.led)] = data
-        if self._tells_all and (answer or self._is_last):
+        if self._tells_all and (answer or self._is_due()):
             for led in self._waits_for:
                 partition = _partition_of(led)
                 if led.state_machine is not None and partition not in answer:
@@ -422,6 +535,12 @@ class ShareFetch(ParkedFetch):
         if not led.hosted.is_healing:
             partition = _partition_of(led)
             answer[partition] = _failed(partition, damage.error_code)
+
+    @staticmethod
+    def _remote_read_failed(led: LedSharePartition, failure: RemoteReadFailed, answer: Answer) -> None:
+        led.hosted.counters.failed_fetches += 1
+        partition = _partition_of(led)
+        answer[partition] = _failed(partition, failure.error_code)
 
 
 def _partition_of(led: LedSharePartition) -> TopicIdPartition:

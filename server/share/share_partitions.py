@@ -35,14 +35,17 @@ from ...protocol.messages import read_share_group_state as reading
 from ...protocol.messages import write_share_group_state as writing
 from ...protocol.records.errors import BatchError
 from ...storage.segments.segment import LargeBatch
+from ..fetch.fetch import is_remote
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
+    from ...storage.segments.segment import TimestampedOffset
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..coordinators.share_state_driver import Persister
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
+    from ..partitions.remote_port import RemotePort
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
@@ -151,18 +154,16 @@ class ShareConfigs:
 
     def begins_at_end(self, group_id: str) -> bool:
         """Returns whether a new group starts at the end of the log: it has no lag in partitions that it has not begun."""
-        return self._of_group(group_id).get("share.auto.offset.reset", _LATEST) == _LATEST
+        return self._reset_strategy(group_id) == _LATEST
 
     def reset_offset(self, group_id: str, hosted: HostedPartition) -> int:
         """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
-        strategy = self._of_group(group_id).get("share.auto.offset.reset", _LATEST)
-        if strategy == "earliest":
+        if self._reset_strategy(group_id) == "earliest":
             return hosted.log_start_offset
-        _, found, duration = strategy.partition("by_duration:")
-        if found:
-            seconds = duration_seconds(duration) or 0
+        timestamp = self.reset_timestamp(group_id)
+        if timestamp is not None:
             try:
-                at = hosted.log.offset_for_timestamp(int(self._clock.now_ms() - seconds * 1000))
+                at = hosted.log.offset_for_timestamp(timestamp)
             except LargeBatch as large:
                 # Starting at the first record is better than waiting for a thread.
                 return large.header.base_offset
@@ -172,6 +173,14 @@ class ShareConfigs:
                 return hosted.log_start_offset
             return hosted.log_end_offset if at is None else at.offset
         return hosted.log_end_offset
+
+    def reset_timestamp(self, group_id: str) -> int | None:
+        """Returns the time from which a new group gets records; None if it starts at an end of the log."""
+        _, found, duration = self._reset_strategy(group_id).partition("by_duration:")
+        return int(self._clock.now_ms() - (duration_seconds(duration) or 0) * 1000) if found else None
+
+    def _reset_strategy(self, group_id: str) -> str:
+        return self._of_group(group_id).get("share.auto.offset.reset", _LATEST)
 
     def _of_group(self, group_id: str) -> Mapping[str, str]:
         return self._metadata.image.config(GROUP_RESOURCE, group_id)
@@ -221,6 +230,7 @@ class LedSharePartition:
         configs: ShareConfigs,
         clock: Clock,
         forget: Callable[[LedSharePartition], None],
+        remote: RemotePort | None,
     ) -> None:
         self.key = key
         self.hosted = hosted
@@ -237,6 +247,7 @@ class LedSharePartition:
         self._configs = configs
         self._clock = clock
         self._forget = forget
+        self._remote = remote
         #: The number of dead-letter records in flight.
         self._pending_dead_letters = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -255,17 +266,36 @@ class LedSharePartition:
         if validation_error is None and not self._is_led():
             validation_error = ValidationError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
         if validation_error is not None:
-            self.validation_error = validation_error
-            self._forget(self)
-            self._waiting.wake_all()
+            self._fail(validation_error)
+        elif found.start_offset != UNINITIALIZED_OFFSET:
+            self._begin(found.start_offset, found)
         else:
-            self._begin(found)
-            self._waiting.changed()
+            self._reset(found)
 
-    def _begin(self, found: read.PartitionResult) -> None:
-        start = found.start_offset
-        if start == UNINITIALIZED_OFFSET:
-            start = self._configs.reset_offset(self.key.group_id, self.hosted)
+    def _fail(self, validation_error: ValidationError) -> None:
+        """Ends with an error that fetches return; the next one after them loads the state anew."""
+        self.validation_error = validation_error
+        self._forget(self)
+        self._waiting.wake_all()
+
+    def _reset(self, found: read.PartitionResult) -> None:
+        """Begins a new group where its configuration says. The remote store may have the first record after a time."""
+        hosted, timestamp = self.hosted, self._configs.reset_timestamp(self.key.group_id)
+        if timestamp is not None and self._remote is not None and is_remote(hosted, hosted.log_start_offset):
+            self._remote.find_by_timestamp(hosted, timestamp, partial(self._store_searched, found))
+        else:
+            self._begin(self._configs.reset_offset(self.key.group_id, hosted), found)
+
+    def _store_searched(self, loaded: read.PartitionResult, error: int, found: TimestampedOffset | None) -> None:
+        if self.validation_error is not None:
+            return
+        if error:
+            self._fail(ValidationError(ErrorCode(error), "The remote store could not be searched."))
+        else:
+            start = self._configs.reset_offset(self.key.group_id, self.hosted) if found is None else found.offset
+            self._begin(start, loaded)
+
+    def _begin(self, start: int, found: read.PartitionResult) -> None:
         self.state_machine = SharePartition(
             start,
             [
@@ -275,6 +305,7 @@ class LedSharePartition:
             self._configs.limits(self.key.group_id),
         )
         self.apply_output()
+        self._waiting.changed()
 
     def refresh(self) -> None:
         """Applies the configuration, which may have changed."""
@@ -459,6 +490,11 @@ class SharePartitions:
     def __len__(self) -> int:
         return len(self._led)
 
+    @property
+    def remote(self) -> RemotePort | None:
+        """The port of tiered storage; None without it."""
+        return self._partitions.remote
+
     def __iter__(self) -> Iterator[LedSharePartition]:
         return iter(list(self._led.values()))
 
@@ -488,6 +524,7 @@ class SharePartitions:
                 self._configs,
                 self._clock,
                 self._forget_if_current,
+                self.remote,
             )
             self._led[key] = led
             led.load()

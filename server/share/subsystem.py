@@ -168,6 +168,7 @@ class ShareSubsystem(Subsystem):
             self._peers,
             self._coordinators.create_topics,
             self._pools.disk,
+            self._hosted.remote,
         )
 
     def _make_states(self) -> ShareStateDriver:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 
 from ..files.open_files import PartitionDirectory, read_if_exists, write_atomically
 
@@ -35,6 +36,12 @@ def _decode(content: bytes) -> list[tuple[int, int]]:
     if int(version) != 0 or int(count) != len(lines):
         raise ValueError(f"{len(lines)} entries, but its header has the count {count}")
     return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
+
+
+def epoch_of(entries: Sequence[tuple[int, int]], offset: int) -> int:
+    """Returns the epoch that wrote the record at `offset`, or UNDEFINED_EPOCH. `entries` as in the file."""
+    number = bisect_right(entries, offset, key=itemgetter(1)) - 1
+    return entries[number][0] if number >= 0 else UNDEFINED_EPOCH
 
 
 class LeaderEpochs:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odradek.storage.log.epochs import epoch_of
 from odradek.tiers.cache import NO_OFFSET, RemoteLogMetadataCache
 from odradek.tiers.events import encode_event
 from odradek.tiers.lineage import (
     NO_EPOCH,
-    epoch_of,
     epochs_in_range,
     extended_epochs,
     highest_remote_offset,

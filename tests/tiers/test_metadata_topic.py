@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.tiers.cache import Applied
 from odradek.tiers.events import encode_event
-from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
+from odradek.tiers.metadata_topic import Deletion, MetadataPartition, metadata_partition
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogMetadata,
@@ -169,6 +169,46 @@ def test_start_from_a_snapshot_ends_like_a_start_from_the_beginning(
     assert all(one.is_ready == (at == len(history)) for one in restored.followed.values())
     read(restored, history)
     assert content_of(restored) == content_of(whole)
+
+
+MARKED, STARTED, FINISHED = RemotePartitionDeleteState
+
+
+def deletion(state: RemotePartitionDeleteState, partition: TopicIdPartition = OTHER) -> RemotePartitionDeleteMetadata:
+    return RemotePartitionDeleteMetadata(partition, 3, 0, state)
+
+
+def test_deletion_that_has_not_ended_is_known_of_a_partition_that_is_not_followed() -> None:
+    metadata = MetadataPartition(0)
+    metadata.begin_at(0, 3)
+    events: list[RemoteLogMetadata] = [segment(1, OTHER), deletion(MARKED), deletion(STARTED)]
+    read(metadata, events)
+    assert metadata.deletions == {OTHER: Deletion(3, STARTED, 2)} and metadata.fetch_offset == 3
+    events.append(finished(segment(1, OTHER)))
+    read(metadata, events)
+    assert metadata.deletions[OTHER].offset == 3, "every event of the partition is progress"
+    # A partition that is followed later has the same events read again.
+    metadata.follow(HISTORY_PARTITION, 4)
+    assert metadata.fetch_offset == 0
+    read(metadata, events)
+    assert metadata.deletions == {OTHER: Deletion(3, STARTED, 3)}
+    read(metadata, [*events, deletion(FINISHED)])
+    assert metadata.deletions == {}
+
+
+def test_events_of_a_second_deletion_after_the_end_begin_none() -> None:
+    metadata = MetadataPartition(0)
+    read(metadata, [deletion(MARKED), deletion(STARTED), deletion(FINISHED), deletion(STARTED), deletion(FINISHED)])
+    assert metadata.deletions == {}
+
+
+def test_deletions_are_in_the_snapshot_and_are_read_again_where_the_topic_was_cut() -> None:
+    metadata = MetadataPartition(5)
+    read(metadata, [segment(1, OTHER), deletion(MARKED)])
+    restored = decode_snapshot(encode_snapshot(TOPIC_ID, metadata), TOPIC_ID, 5)
+    assert restored.deletions == {OTHER: Deletion(3, MARKED, 1)} and restored.fetch_offset == 2
+    restored.begin_at(0, 1)
+    assert restored.deletions == {} and restored.fetch_offset == 0
 
 
 @pytest.fixture

@@ -23,8 +23,11 @@ from odradek.server.fetch.sessions import (
     is_large_fetch,
 )
 from odradek.server.partitions.hosted_partition import Marker
+from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.server.runtime.clock import BUCKET_MS
 from odradek.server.runtime.sliced_work import run_to_completion
+from odradek.storage.files.open_files import pread_nowait
+from odradek.storage.log.config import LogConfig
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected
 
 from tests.server.harness import fetching
@@ -39,7 +42,7 @@ from tests.server.harness.fetching import (
     ask,
     produced,
 )
-from tests.server.harness.hosted import NOW_MS, TOPIC_ID, batch
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, batch
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 # ---- when it is due
@@ -396,6 +399,77 @@ def test_cold_bytes_are_read_by_a_thread_and_then_sent(
         assert harness.sizes() == {0: ONE} and len(harness.disk) == warmings
         await after_ms(100)
         assert len(harness.answers) == 1 and not harness.hosted[0].watchers
+
+    simulated(story)
+
+
+class EmptyRemote:
+    """A store whose segment has no batch at its end: the local log has the next one."""
+
+    fetch_max_wait_ms = 500
+
+    def __init__(self, next_offset: int) -> None:
+        self._next_offset = next_offset
+
+    def take_finished(self, *_: Any, isolated: bool) -> RemoteRecords:
+        return RemoteRecords(0, next_offset=self._next_offset)
+
+
+def tiered(path: Path) -> tuple[Harness, Hosted]:
+    """Returns a partition with records 0 to 2 in the store, of which 2 is compacted away, and 3 and 4 on the disk."""
+    harness = Harness(path)
+    hosted = harness.hosted[0]
+    for _ in range(3):
+        hosted.append(produced(), NOW_MS)
+    hosted.log.roll(NOW_MS)
+    for _ in range(2):
+        hosted.append(produced(), NOW_MS)
+    hosted.log.config = LogConfig(remote_storage=True)
+    hosted.log.remove_first(1, NOW_MS)
+    harness.remote = EmptyRemote(3)  # type: ignore[attr-defined]
+    return harness, hosted
+
+
+def test_records_behind_an_empty_end_in_the_store_are_read_by_a_thread_if_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        harness, hosted = tiered(tmp_path)
+        kind = type(hosted.log)
+        read, reads = kind.read, list[int]()
+
+        def cold_at_first(log: Any, offset: int, *rest: Any) -> Any:
+            reads.append(offset)
+            if offset == 3 and len(reads) == 2:
+                assert rest[-1] is pread_nowait, "the loop would wait for the disk"
+                raise BlockingIOError
+            return read(log, offset, *rest)
+
+        monkeypatch.setattr(kind, "read", cold_at_first)
+        harness.fetch(ask(offset=2), isolation=READ_COMMITTED)
+        assert harness.answers == [] and len(harness.disk) == 1
+        harness.disk[0][1](None)
+        assert harness.sizes() == {0: 2 * ONE}
+
+    simulated(story)
+
+
+def test_suspected_records_behind_an_empty_end_in_the_store_are_inspected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        harness, hosted = tiered(tmp_path)
+        kind = type(hosted.log)
+        read = kind.read
+
+        def suspected(log: Any, offset: int, *rest: Any) -> Any:
+            if offset == 3:
+                raise SegmentSuspected(3, "suspect")
+            return read(log, offset, *rest)
+
+        monkeypatch.setattr(kind, "read", suspected)
+        harness.fetch(ask(offset=2))
+        assert harness.answers == [] and harness.scrubber.calls == [("inspect", 0, 3)]
 
     simulated(story)
 

@@ -89,7 +89,9 @@ async def test_read_whose_reader_has_gone_serves_the_next_request(store_reads: l
     withdraw()
     may_end.set()
     await reader.done()
-    assert bytes((await taken(reader, remote)).data) == b"batch" and len(calls) == 1
+    finished = reader.take_finished(remote.hosted, 0, 1000, isolated=False)
+    assert finished is not None and bytes(finished.data) == b"batch" and len(calls) == 1
+    assert reader.take_finished(remote.hosted, 0, 1000, isolated=False) is None
 
 
 async def test_reads_beyond_the_limit_fail_at_once_and_others_go_on(store_reads: list[Read]) -> None:

@@ -36,6 +36,7 @@ import org.apache.kafka.server.log.remote.storage.RemoteLogSegmentState;
 import org.apache.kafka.server.log.remote.storage.RemotePartitionDeleteMetadata;
 import org.apache.kafka.server.log.remote.storage.RemotePartitionDeleteState;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageManager.IndexType;
+import org.apache.kafka.server.log.remote.storage.RemoteStorageMetrics;
 
 /**
  * Apache's classes of tiered storage behind pipes: tier_oracle.py is the other end.
@@ -78,8 +79,15 @@ public final class TierOracle {
             case "index" -> index(asked);
             case "delete" -> delete(asked);
             case "traverse" -> traverse();
+            case "metrics" -> metrics();
             default -> throw new IllegalArgumentException(asked.toString());
         };
+    }
+
+    private static JsonNode metrics() {
+        ArrayNode found = JSON.createArrayNode();
+        RemoteStorageMetrics.allMetrics().forEach(name -> found.add(name.getMBeanName()));
+        return found;
     }
 
     // Records

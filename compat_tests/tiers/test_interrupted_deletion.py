@@ -1,0 +1,113 @@
+"""A deletion of what the store has of a topic goes on after the end of the broker that began it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from compat_tests.cluster.mixed import MixedCluster
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.recipes import eventually
+from tests.server.harness.cluster_process import COMBINED
+
+from . import stores, tiered
+from .cluster import bootstrap, partition_state
+from .test_one_broker import alter
+
+COUNT = 6000
+
+
+@pytest.fixture
+def properties(folder: Path) -> dict[str, str]:
+    return stores.controlled(folder)
+
+
+def delete_topic(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    (done,) = admin.delete_topics([tiered.TOPIC]).values()
+    done.result(30)
+
+
+def await_first_deletion(folder: Path) -> None:
+    before = len(tiered.remote_segments(folder))
+    assert before > 3
+    eventually(lambda: len(tiered.remote_segments(folder)) < before, what="a segment is deleted", deadline_s=60)
+
+
+def await_empty(folder: Path) -> None:
+    eventually(
+        lambda: not [one for one in folder.rglob("*") if one.is_file()], what="the store is empty", deadline_s=60
+    )
+
+
+def fill(broker: OdradekProcess, folder: Path) -> None:
+    tiered.make_topic(broker.bootstrap)
+    tiered.produce(broker.bootstrap, tiered.values_of(COUNT))
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
+    (folder / stores.SLOW_DELETION).touch()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_deletion_of_a_topic_goes_on_after_the_broker_has_ended(broker: OdradekProcess, folder: Path, how: str) -> None:
+    fill(broker, folder)
+    delete_topic(broker.bootstrap)
+    await_first_deletion(folder)
+    getattr(broker, how)()
+    (folder / stores.SLOW_DELETION).unlink()
+    assert len(tiered.remote_segments(folder)) > 1
+    broker.start()
+    await_empty(folder)
+    broker.stop()
+    broker.start()
+    tiered.make_topic(broker.bootstrap)
+    values = tiered.values_of(COUNT)
+    tiered.produce(broker.bootstrap, values)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
+    assert tiered.consume(broker.bootstrap, COUNT) == tiered.numbered(values)
+
+
+def test_emptying_of_a_disabled_topic_goes_on_after_a_kill(broker: OdradekProcess, folder: Path) -> None:
+    fill(broker, folder)
+    alter(broker, remote_storage_enable="false", remote_log_delete_on_disable="true")
+    await_first_deletion(folder)
+    broker.kill()
+    (folder / stores.SLOW_DELETION).unlink()
+    assert len(tiered.remote_segments(folder)) > 1
+    broker.start()
+    await_empty(folder)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, folder: Path) -> Iterator[MixedCluster]:
+    made = MixedCluster(tmp_path, [COMBINED] * 3)
+    for node in made.nodes.values():
+        node.properties |= tiered.properties(folder, replication=3) | stores.CONTROLLED
+    with made:
+        yield made
+
+
+def test_deletion_is_taken_over_from_a_leader_that_does_not_come_back(cluster: MixedCluster, folder: Path) -> None:
+    tiered.make_topic(bootstrap(cluster), replication=3)
+    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT))
+    leader, _, _ = partition_state(cluster)
+    tiered.await_local_start(cluster.nodes[leader].log_dirs[0], COUNT // 2)
+    (folder / stores.SLOW_DELETION).touch()
+    others = ",".join(node.bootstrap for number, node in cluster.nodes.items() if number != leader)
+
+    def is_deleted() -> bool:
+        try:
+            delete_topic(others)
+        except KafkaException:
+            return False
+        return True
+
+    eventually(is_deleted, what="the topic is deleted", deadline_s=60)
+    await_first_deletion(folder)
+    cluster.nodes[leader].kill()
+    (folder / stores.SLOW_DELETION).unlink()
+    assert len(tiered.remote_segments(folder)) > 1
+    await_empty(folder)

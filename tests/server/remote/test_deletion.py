@@ -1,0 +1,145 @@
+"""Deletions of remote parts: which broker resumes an interrupted one, and what it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.server.remote import deletion
+from odradek.server.remote.counters import RemoteCounters
+from odradek.server.remote.deletion import Deletions
+from odradek.server.runtime.thread_pools import ThreadPool
+from odradek.tiers.metadata_topic import Deletion
+from odradek.tiers.segment_metadata import RemotePartitionDeleteState, TopicIdPartition
+
+MARKED, STARTED, FINISHED = RemotePartitionDeleteState
+PARTITION = TopicIdPartition(b"t" * 16, "orders", 0)
+OWN, OTHER = 1, 2
+
+
+class Events:
+    """The metadata topic: events that were published, and deletions that have not ended."""
+
+    def __init__(self, state: RemotePartitionDeleteState | None, segments: list[Any]) -> None:
+        self.published: list[RemotePartitionDeleteState] = []
+        self.unfollowed: list[TopicIdPartition] = []
+        self.found: list[tuple[TopicIdPartition, Deletion, bool]] = []
+        self._followed = SimpleNamespace(delete_state=state, cache=SimpleNamespace(segments=lambda: segments))
+
+    def follow(self, partition: TopicIdPartition) -> None: ...
+
+    def unfollow(self, partition: TopicIdPartition) -> None:
+        self.unfollowed.append(partition)
+
+    def deletions(self) -> list[tuple[TopicIdPartition, Deletion, bool]]:
+        return self.found
+
+    async def ready(self, partition: TopicIdPartition) -> Any:
+        return self._followed
+
+    async def publish(self, event: Any) -> None:
+        self.published.append(event.state)
+
+
+class Work(SimpleNamespace):
+    """The parts of a broker's tiered storage that a deletion uses. The deleted topic is in no image."""
+
+    def __init__(self, state: RemotePartitionDeleteState | None = None, segments: list[Any] | None = None) -> None:
+        self.topics: dict[bytes, object] = {}
+        self.brokers: dict[int, Any] = {OTHER: SimpleNamespace(fenced=False)}
+        image = SimpleNamespace(topic_by_id=self.topics.get, broker=self.brokers.get)
+        super().__init__(
+            image=image, node_id=OWN, events=Events(state, segments or []), counters=RemoteCounters(), store=None,
+            clock=SimpleNamespace(now_ms=lambda: 0), expirers=ThreadPool("remote-test", 1), backoff_s=lambda failures: 0,
+            indexes=SimpleNamespace(remove=lambda ids: None), publish_from_thread=None,
+        )  # fmt: skip
+
+
+async def ended(deletions: Deletions) -> None:
+    await asyncio.gather(*deletions._tasks.values())
+    await asyncio.sleep(0)
+
+
+async def test_deletion_of_a_topic_is_marked_before_and_finished_after_the_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work, done = Work(segments=[SimpleNamespace(segment_id=b"1"), SimpleNamespace(segment_id=b"2")]), list[Any]()
+    monkeypatch.setattr(
+        deletion, "delete_segment", lambda segment, *_: done.append((segment.segment_id, len(work.events.published)))
+    )
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions.begin(PARTITION, is_marked=True, done=lambda: done.append("end"))
+    assert PARTITION in deletions
+    await ended(deletions)
+    assert work.events.published == [MARKED, STARTED, FINISHED] and PARTITION not in deletions
+    assert done == [(b"1", 2), (b"2", 2), "end"]
+
+
+async def test_failed_deletion_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, calls = Work(segments=[SimpleNamespace(segment_id=b"1")]), list[int]()
+
+    def fails_once(segment: object, *_: object) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("the store fails")
+
+    monkeypatch.setattr(deletion, "delete_segment", fails_once)
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions.begin(PARTITION, is_marked=True)
+    await ended(deletions)
+    assert len(calls) == 2 and work.events.published[-1] is FINISHED
+    assert work.counters.topic("orders").delete_errors == 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "leads", "is_fenced", "resumes"),
+    [
+        (OWN, False, False, True),
+        (OTHER, True, True, True),
+        (OTHER, True, False, False),
+        (OTHER, False, True, False),
+        (9, True, False, True),
+    ],
+)
+async def test_owner_resumes_and_the_leader_of_the_metadata_partition_for_one_that_has_gone(
+    owner: int, leads: bool, is_fenced: bool, resumes: bool
+) -> None:
+    work = Work(STARTED)
+    work.brokers[OTHER].fenced = is_fenced
+    work.events.found = [(PARTITION, Deletion(owner, STARTED, 5), leads)]
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions.resume()
+    assert (PARTITION in deletions) == resumes
+    await ended(deletions)
+    assert work.events.published == ([STARTED, FINISHED] if resumes else [])
+    assert work.events.unfollowed == ([PARTITION] if resumes else [])
+
+
+async def test_deletion_of_a_living_broker_is_taken_over_after_a_time_without_an_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work, deletions = Work(STARTED), None
+    now = [100.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    for offset in (5, 6):
+        work.events.found = [(PARTITION, Deletion(OTHER, STARTED, offset), True)]
+        deletions.resume()
+        now[0] += deletion.TAKE_OVER_S - 1
+        deletions.resume()
+        assert PARTITION not in deletions
+    now[0] += 1
+    deletions.resume()
+    assert PARTITION in deletions
+    await ended(deletions)
+
+
+async def test_marked_topic_that_is_still_there_is_not_touched() -> None:
+    work = Work(MARKED)
+    work.topics[PARTITION.topic_id] = object()
+    work.events.found = [(PARTITION, Deletion(OWN, MARKED, 5), True)]
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions.resume()
+    assert PARTITION not in deletions
