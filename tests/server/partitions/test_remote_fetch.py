@@ -13,8 +13,8 @@ from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.fetch.fetch import is_remote
+from odradek.server.partitions.creation import SettingsByTopic
 from odradek.server.partitions.remote_port import RemoteRecords
-from odradek.server.partitions.topic_settings import SettingsByTopic
 from odradek.storage.segments.aborted import AbortedTransaction
 
 from tests.server.harness.fetching import FOLLOWER, ONE, READ_COMMITTED, Harness, ask, produced
