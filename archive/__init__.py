@@ -10,7 +10,6 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `schemas.py` | types of columns, and their evolution |
 | `store.py` | duties of a store of tables; offsets, partitions, files to merge |
 | `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows |
-| `iceberg_files.py` | data files of Iceberg tables |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `iceberg_maintenance.py` | merging of small files, expiry of snapshots, orphans |
 | `parquet.py` | plain Parquet: the manifest is the commit |

@@ -13,8 +13,8 @@
   `min.insync.replicas` (KIP-966). `appended` and `follower_fetched` return whether it advanced.
 - Follower: takes the high watermark from the leader (`follow`), limited by its own log end offset.
 
-The controller decides on the ISR. The leader sends its changes as proposals (`propose_joining`, `propose_shrinking`,
-see isr.py), one in flight at a time. A partition with one replica never has any.
+The controller decides on the ISR. The leader sends its changes as proposals (`propose_joining`, `propose_shrinking`),
+one in flight at a time. A partition with one replica never has any.
 
 Selection of the replica that a consumer should read from: a follower in its own rack (KIP-392).
 

@@ -4,8 +4,8 @@
 .lock                          held while the directory is in use
 meta.properties                cluster, node and directory id
 .kafka_cleanshutdown           the last shutdown was clean; removed as soon as the directory is used again
-odradek-in-use                 see use_mark.py
-odradek-clean-replicas         see clean_replicas.py
+odradek-in-use                 see directory_lock.py
+odradek-clean-replicas         see checkpoints.py
 *-offset-checkpoint            see checkpoints.py
 <topic>-<partition>            a replica
 <topic>-<partition>.<hex>-future   one that is being copied here from another log directory

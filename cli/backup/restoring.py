@@ -1,6 +1,6 @@
 """Restores a backup to another cluster, by the Kafka protocol.
 
-Offsets are kept: fillers.py fills those that have no record. Where that is too much, or where the user wants no fillers
+Offsets are kept: the restore fills those that have no record. Where that is too much, or where the user wants no fillers
 between records, the records of a partition get the offsets 0, 1, 2 and so on. In both cases the offset of a group is that of
 the first record that it has not read.
 

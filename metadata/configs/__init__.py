@@ -1,8 +1,8 @@
 """Every configuration key of Kafka 4.4: type, default, validation, scope.
 
 The tables are `broker.py` and `resources.py`, one row per key; the last table of `resources.py` has Odradek's own keys.
-`broker_rules.py` and `rules.py` have the rules for several values together, and `broker_values.py` the precedence of a
-broker's layers. All of it is pure: it takes texts and typed values, and returns typed values or raises InvalidConfig.
+`rules.py` has the rules for several values together, and `broker_values.py` the precedence of a broker's
+layers. All of it is pure: it takes texts and typed values, and returns typed values or raises InvalidConfig.
 """
 
 from __future__ import annotations

@@ -5,6 +5,6 @@
 
 `replica.py` is the interface: `handle(message, now)`, `deadline()`, `expire(now)`, `take()`. `log.py` defines
 inputs and outputs, what must be on disk before which output, and the log as the state machine sees it.
-`roles.py` defines the roles and their transitions; `elections.py`, `leading.py`, `following.py` and `voter_changes.py`
-implement them; `voters.py` counts votes.
+`roles.py` defines the roles and their transitions; `core.py` (elections), `leading.py`, `following.py` and
+`voter_changes.py` implement them; `voters.py` counts votes.
 """

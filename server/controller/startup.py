@@ -1,4 +1,6 @@
-"""Starts a single voter as leader: begins an epoch, writes a new leader's records, registers this node.
+"""The start of a node's part in the quorum: its metadata log is opened, and a single voter leads at once.
+
+A start as single voter begins an epoch, writes a new leader's records, registers this node.
 
 All of it is appended before the first flush. So a start waits for the disk once, and the first published image already
 has this broker registered and as leader.

@@ -5,7 +5,7 @@
 - checkpoints of recovery points, log starts and high watermarks;
 - notes of idle replicas, which a start after the end of the process need not read;
 - removal of expired producers;
-- compaction is in `cleaner.py`.
+- compaction (`LogCleaner`).
 
 The loop is never blocked: logs are inspected some at a time, and a thread does the work that waits for the disk.
 

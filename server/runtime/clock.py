@@ -1,4 +1,4 @@
-"""The time of a broker, which a simulation replaces.
+"""The time of a broker, which a simulation replaces, and replies that wait for a time or for others.
 
 Replies that wait: for data in some partitions, for an offset to be committed, or for a deadline.
 

@@ -1,4 +1,6 @@
-"""Memory that a large piece of work has used goes back to the system.
+"""The memory of the process: what goes back to the system, and garbage collection.
+
+Memory that a large piece of work has used goes back to the system.
 
 glibc keeps freed memory for the process: after one request of 100 MB the broker would hold it for the rest of its life.
 `malloc_trim` gives back what is free, in some 5 ms per 100 MB, so it runs on a thread, and seldom. Where there

@@ -203,7 +203,7 @@ def _nothing() -> None:
 # The time budget for one turn of the event loop, and the watch for turns that exceed it.
 #
 # One event loop serves all clients of a broker: while a request holds the loop, all others wait. So one request holds it
-# for TURN_BUDGET_S at most. Longer work runs in slices (`sliced_work.py`, `turns.py`) or on a thread.
+# for TURN_BUDGET_S at most. Longer work runs in slices or on a thread.
 #
 # The watch costs a connection two clock readings per received data, and nothing else until a turn is too long.
 log = logging.getLogger("odradek.turns")

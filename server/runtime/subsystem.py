@@ -1,4 +1,6 @@
-"""A subsystem of a node: one class with parts of its own, which takes its dependencies as arguments.
+"""Subsystems of a node, the failures of their background work, and the modules that they import late.
+
+A subsystem is one class with parts of its own, which takes its dependencies as arguments.
 
 Parts that few brokers need are `Lazy`: a broker without share groups has none of their state, and imports none of it.
 

@@ -19,8 +19,8 @@ idle again. While the folder has that time, no file in it was made, renamed or r
 and time, nothing was written to it. A log of which all this holds is opened from the note alone: a start reads no file in
 its folder.
 
-The notes count after a clean shutdown. Without one they count only in the same boot of the machine (use_mark.py): a machine
-that stops may keep the time of a file and lose its content.
+The notes count after a clean shutdown. Without one they count only in the same boot of the machine (directory_lock.py): a
+machine that stops may keep the time of a file and lose its content.
 
 Each line is the CRC-32C of its rest, which is JSON. The last note of a replica counts. A damaged line, as a crash leaves it,
 is passed over.

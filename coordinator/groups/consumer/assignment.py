@@ -450,7 +450,7 @@ def _overlap(held: Mapping[bytes, Mapping[int, int]], owned: Partitions) -> bool
     return any(not owned.get(topic_id, frozenset()).isdisjoint(epochs) for topic_id, epochs in held.items())
 
 
-# One reconciliation step of a member: reconciliation.py decides it, and this module writes it.
+# One reconciliation step of a member: `reconcile` decides it, `reconcile_member` writes it.
 
 
 def reconcile_member(

@@ -1,7 +1,7 @@
 """One consumer group: the state that its records define.
 
 Besides the group's two epochs (base/assigned_group.py) each member has its own epoch, and advances it at its own pace
-(reconciliation.py).
+(assignment.py).
 
 Empty          no members
 Assigning      the target epoch is lower than the group epoch
@@ -178,7 +178,7 @@ Owned = Mapping[bytes, Mapping[int, int]]
 
 
 class MemberState(IntEnum):
-    """The state of a member, described in reconciliation.py. The numbers are those of the records."""
+    """The state of a member, described in assignment.py. The numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

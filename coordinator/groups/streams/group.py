@@ -183,7 +183,7 @@ def _nothing_said() -> StreamsGroupMemberMetadataValue:
 
 
 class MemberState(IntEnum):
-    """The state of a member, described in reconciliation.py. The numbers are those of the records."""
+    """The state of a member, described in assignment.py. The numbers are those of the records."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -284,7 +284,7 @@ def _epochs(structures: Iterable[StreamsGroupCurrentMemberAssignmentTaskIds], me
     return found
 
 
-# The members that hold each task of a group, by role. Reconciliation waits for them (reconciliation.py).
+# The members that hold each task of a group, by role. Reconciliation waits for them (assignment.py).
 
 
 #: Task -> member id -> process id.
