@@ -32,7 +32,7 @@ from session import spark_session
 from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_here, run_program
 
 #: Several JVMs start in one test; programs.py has the deadlines of its waits.
-TIMEOUT_S = 1_200
+TIMEOUT_S = 2_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

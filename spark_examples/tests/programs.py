@@ -27,7 +27,7 @@ ORDERS = 60_000
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 #: Title of the block of docs/spark.md that test_submit.py pastes.
 SUBMIT = "spark-submit"
-_DEADLINE_S = 360
+_DEADLINE_S = 600
 _LOOK_EVERY_S = 0.1
 
 
