@@ -19,7 +19,7 @@ from pyspark import __version__ as spark_version
 from topics import last_per_key, read_topic
 
 from spark_examples.tests.counting import events, unique_orders
-from spark_examples.tests.programs import QUICK_JVM, SUBMIT
+from spark_examples.tests.programs import QUICK_SPARK, SUBMIT
 from tests.docs.pages import DOCS, ROOT, Block, blocks
 
 #: Five times what it takes beside three other processes on two cores.
@@ -70,7 +70,7 @@ def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_pa
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, **QUICK_JVM, "PYTHONPATH": str(ROOT)},  # of `pyspark_odradek`, see conftest.py
+        env={**os.environ, **QUICK_SPARK, "PYTHONPATH": str(ROOT)},  # of `pyspark_odradek`, see conftest.py
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
