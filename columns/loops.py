@@ -4,7 +4,8 @@ The bytes are untrusted. Every read is behind a comparison with the end of the r
 every write is behind one with the end of its array: numba checks no index itself. Whatever does not parse is a fault of
 its batch; a batch with a fault adds no row.
 
-numba compiles a function at its first call, in some seconds, and keeps the result beside this file or in the user's cache.
+numba compiles a function at its first call, in some seconds, and keeps the result beside this file or in the user's cache,
+for all later processes. Where it can write to neither, each process compiles for itself.
 """
 
 from __future__ import annotations
@@ -64,14 +65,17 @@ _MAGIC = 2
 _LOG_APPEND_TIME = 8
 
 
-def _compiled(function: F) -> F:
-    made: F = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")(function)
+def _compiled(function: F, **options: str) -> F:
+    settings = {"nogil": True, "boundscheck": False, "error_model": "numpy", **options}
+    try:
+        made: F = numba.njit(cache=True, **settings)(function)
+    except RuntimeError:  # numba has no folder to write to: a read-only installation, and a user without a home
+        made = numba.njit(**settings)(function)
     return made
 
 
 def _inlined(function: F) -> F:
-    made: F = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy", inline="always")(function)
-    return made
+    return _compiled(function, inline="always")
 
 
 @_compiled

@@ -29,10 +29,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from session import spark_session
 
-from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_here, run_program
+from spark_examples.tests.programs import ORDERS, QUICK_SPARK, run_here, run_program
 
 #: Several JVMs start in one test; programs.py has the deadlines of its waits.
-TIMEOUT_S = 1_200
+TIMEOUT_S = 2_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,7 +72,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark(warehouse: Path) -> Iterator[SparkSession]:
     """A Spark session for tests that need no separate process."""
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv(*next(iter(QUICK_JVM.items())))
+        for name, value in QUICK_SPARK.items():
+            environment.setenv(name, value)
         # Where Spark finds `pyspark_odradek`; an editable installation is not in the list of modules that it searches.
         environment.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
         session = spark_session("spark-examples-tests", warehouse)

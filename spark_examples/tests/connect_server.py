@@ -14,7 +14,7 @@ import grpc
 from jars import connector_jars, iceberg_jars
 
 from compat_tests.broker_process import free_port
-from spark_examples.tests.programs import EXAMPLES, QUICK_JVM
+from spark_examples.tests.programs import EXAMPLES, QUICK_SPARK
 from tests.docs.pages import ROOT
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -53,7 +53,7 @@ class ConnectServer:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(), cwd=self._folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                start_new_session=True, env={**os.environ, **QUICK_JVM, **python},
+                start_new_session=True, env={**os.environ, **QUICK_SPARK, **python},
             )  # fmt: skip
         try:
             self._wait()

@@ -247,3 +247,35 @@ def test_checks_of_the_kernel_hold_with_numbas_own_bounds_checks(tmp_path: Path)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__)), "-k", chosen]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def rows_and_compilations(topic: Path, **environment: str) -> list[int]:
+    """Scans in a new process. Returns the number of rows, and how often that process took compiled loops and compiled."""
+    program = (
+        "import sys, odradek; from odradek.columns import loops; "
+        "rows = odradek.scan(sys.argv[1]).to_table().num_rows; stats = loops.decode_records.stats; "
+        "print(rows, sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(topic)], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.usefixtures("processes")
+def test_compiled_loops_are_shared_by_processes_and_not_needed(tmp_path: Path) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    made.fill(60)
+    made.close()
+    rows = scan(made.topic_path).to_table().num_rows
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert rows_and_compilations(made.topic_path, **cache) == [rows, 0, 1]
+    assert rows_and_compilations(made.topic_path, **cache) == [rows, 1, 0]
+    # A read-only installation, and a user without a home: numba may write nowhere.
+    (tmp_path / "file").touch()
+    nowhere = {
+        "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
+        "NUMBA_CACHE_DIR": str(tmp_path / "file" / "x"),
+    }
+    assert rows_and_compilations(made.topic_path, **nowhere) == [rows, 0, 1]

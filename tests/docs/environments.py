@@ -59,7 +59,9 @@ def environment(*requirements: str) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
     own, *others = requirements
     named = [own.replace(".", "odradek", 1), *others]
-    command = [*pip, "install", "--quiet", "--find-links", str(built_wheel().parent), *named]
+    # Python compiles what the blocks import; pip would compile all modules of all packages, for half of its time.
+    options = ["--quiet", "--no-compile", "--find-links", str(built_wheel().parent)]
+    command = [*pip, "install", *options, *named]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "bin"
