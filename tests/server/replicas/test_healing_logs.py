@@ -195,10 +195,10 @@ def test_repaired_segments_are_durable_before_their_damage_is_forgotten(
         harness.damage(1)
         log = harness.hosted.log
         log.damage.save()
-        file = Path(log.path, FILE_NAME)
-        monkeypatch.setattr(healing, "sync_directory", lambda path: synced.append((path, file.exists())))
+        is_noted = Path(log.path, FILE_NAME).exists
+        monkeypatch.setattr(healing, "sync_directory", lambda path: synced.append((path, is_noted())))
         await harness.take(Reader(harness.source))
-        assert synced == [(log.path, True)] and not file.exists()
+        assert synced == [(log.path, True)] and not is_noted()
 
     simulated(story)
 
