@@ -521,7 +521,7 @@ def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
 def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has caught up at the time of its request, and not of each record that wakes it."""
+    """A follower has caught up at the time of its request, and not of each record that wakes it."""
     noted: list[tuple[int, int]] = []
 
     async def story() -> None:
