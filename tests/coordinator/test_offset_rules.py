@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.base import member_commits
+from odradek.coordinator.groups.classic import kind as classic
+from odradek.coordinator.groups.classic.group import State
 from odradek.coordinator.groups.consumer import kind as consumer
 from odradek.coordinator.groups.share import kind as share
 from odradek.protocol.errors import ErrorCode
@@ -143,3 +145,38 @@ def test_share_groups_have_no_offsets() -> None:
         assert checked(None, None) == ErrorCode.GROUP_ID_NOT_FOUND
     expired: Any = share.RULES.is_expired
     assert expired(None) is False
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "state", "topics", "may_expire"),
+    [
+        (None, State.EMPTY, None, True),
+        (None, State.STABLE, None, True),
+        ("consumer", State.EMPTY, None, True),
+        ("consumer", State.STABLE, {"other"}, True),
+        ("consumer", State.STABLE, {"t"}, False),
+        ("consumer", State.STABLE, None, False),
+        ("consumer", State.PREPARING_REBALANCE, {"other"}, False),
+        ("connect", State.STABLE, {"other"}, False),
+        ("connect", State.EMPTY, None, True),
+    ],
+)
+def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
+    protocol_type: str | None, state: State, topics: set[str] | None, may_expire: bool
+) -> None:
+    group: Any = SimpleNamespace(
+        protocol_type=protocol_type, state=state, subscribed_topics=topics, state_timestamp_ms=-1,
+        is_subscribed_to=lambda topic: topic in (topics or ()),
+    )  # fmt: skip
+    shard: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
+
+    def is_expired(committed_ms: int, expires_ms: int = -1) -> bool:
+        committed: Any = SimpleNamespace(commit_timestamp_ms=committed_ms, expire_timestamp_ms=expires_ms)
+        return classic.is_expired(shard, group, "t", committed, NOW_MS)
+
+    assert is_expired(NOW_MS - RETENTION_MS) == may_expire
+    assert not is_expired(NOW_MS - RETENTION_MS + 1)
+    assert is_expired(NOW_MS, NOW_MS) == may_expire and not is_expired(0, NOW_MS + 1)
+    group.state_timestamp_ms = NOW_MS - RETENTION_MS + 1
+    counts_since_empty = protocol_type is not None and state is State.EMPTY
+    assert is_expired(0) == (may_expire and not counts_since_empty)
