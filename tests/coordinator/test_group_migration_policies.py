@@ -5,6 +5,7 @@ The responses are those of Apache Kafka 4.3.1 (compat_tests/differential/test_mi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from odradek.protocol.messages.txn_offset_commit import (
 from tests.coordinator.harness.group_migration import Harness, T
 
 BOTH_ASSIGNED, NEITHER = [0, 1], b"\0\1" + bytes(4) + b"\xff\xff\xff\xff"
+FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 JOINABLE = ("upgrade", "downgrade", "bidirectional")
 
 
@@ -261,3 +263,14 @@ def test_consumer_member_joins_nonempty_classic_group_if_policy_permits(policy: 
     answer = harness.beat(0)
     assert answer.error_code == 0, "an empty classic group can be replaced"
     assert [one.partitions for one in answer.assignment.topic_partitions] == [BOTH_ASSIGNED]
+
+
+@pytest.mark.parametrize(("size", "member_id", "error"), [(1, "new", FULL), (2, "new", 0), (1, "", 0), (2, "", 0)])
+def test_full_classic_group_is_upgraded_by_its_own_members_only(size: int, member_id: str, error: int) -> None:
+    harness = Harness("bidirectional")
+    old = harness.classic()
+    harness.shard.state.config = replace(harness.config, consumer_max_size=size)
+    assert harness.beat(0, member_id=member_id or old).error_code == error
+    assert harness.kind == ("classic" if error else "consumer")
+    if error:
+        assert heartbeat(harness, old, 1) == ErrorCode.NONE, "the members are not affected"

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.base import state
+from odradek.coordinator.groups.base import state as base
+from odradek.coordinator.groups.classic import kind as classic
+from odradek.coordinator.groups.classic.group import State
 from odradek.coordinator.groups.consumer import kind as consumer
 from odradek.coordinator.groups.share import kind as share
 from odradek.protocol.errors import ErrorCode
@@ -53,7 +55,7 @@ def test_commit_needs_a_member_whose_epoch_is_not_behind(
     group: Any = Group(has_members=has_members, is_classic=is_classic)
     request = OffsetCommitRequest(group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch)
     state: Any = None
-    assert state.validate_commit(state, group, request, version, NOW_MS) == error
+    assert base.validate_commit(state, group, request, version, NOW_MS) == error
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_fetch_of_a_member_needs_its_epoch_and_one_of_a_tool_has_none(
 ) -> None:
     group: Any = Group(is_classic=is_classic)
     asked = OffsetFetchRequestGroup(group_id="g", member_id=member_id, member_epoch=epoch)
-    assert state.validate_fetch(group, asked) == error
+    assert base.validate_fetch(group, asked) == error
 
 
 @pytest.mark.parametrize(
@@ -129,12 +131,12 @@ def test_offsets_of_topics_without_a_subscription_expire_after_their_retention(
     group: Any = Group()
     state: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
     committed: Any = SimpleNamespace(commit_timestamp_ms=NOW_MS - age_ms)
-    assert state.is_expired(state, group, topic, committed, NOW_MS) == is_expired
+    assert base.is_expired(state, group, topic, committed, NOW_MS) == is_expired
 
 
 def test_offsets_may_be_deleted_of_any_topic_without_a_subscription() -> None:
     group: Any = Group()
-    assert state.validate_delete(group) == ErrorCode.NONE
+    assert base.validate_delete(group) == ErrorCode.NONE
 
 
 def test_share_groups_have_no_offsets() -> None:
@@ -143,3 +145,38 @@ def test_share_groups_have_no_offsets() -> None:
         assert checked(None, None) == ErrorCode.GROUP_ID_NOT_FOUND
     expired: Any = share.RULES.is_expired
     assert expired(None) is False
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "state", "topics", "may_expire"),
+    [
+        (None, State.EMPTY, None, True),
+        (None, State.STABLE, None, True),
+        ("consumer", State.EMPTY, None, True),
+        ("consumer", State.STABLE, {"other"}, True),
+        ("consumer", State.STABLE, {"t"}, False),
+        ("consumer", State.STABLE, None, False),
+        ("consumer", State.PREPARING_REBALANCE, {"other"}, False),
+        ("connect", State.STABLE, {"other"}, False),
+        ("connect", State.EMPTY, None, True),
+    ],
+)
+def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
+    protocol_type: str | None, state: State, topics: set[str] | None, may_expire: bool
+) -> None:
+    group: Any = SimpleNamespace(
+        protocol_type=protocol_type, state=state, subscribed_topics=topics, state_timestamp_ms=-1,
+        is_subscribed_to=lambda topic: topic in (topics or ()),
+    )  # fmt: skip
+    shard: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
+
+    def is_expired(committed_ms: int, expires_ms: int = -1) -> bool:
+        committed: Any = SimpleNamespace(commit_timestamp_ms=committed_ms, expire_timestamp_ms=expires_ms)
+        return classic.is_expired(shard, group, "t", committed, NOW_MS)
+
+    assert is_expired(NOW_MS - RETENTION_MS) == may_expire
+    assert not is_expired(NOW_MS - RETENTION_MS + 1)
+    assert is_expired(NOW_MS, NOW_MS) == may_expire and not is_expired(0, NOW_MS + 1)
+    group.state_timestamp_ms = NOW_MS - RETENTION_MS + 1
+    counts_since_empty = protocol_type is not None and state is State.EMPTY
+    assert is_expired(0) == (may_expire and not counts_since_empty)

@@ -272,3 +272,22 @@ def test_log_with_records_by_the_checkpoint_is_looked_at_whatever_was_noted(tmp_
     directory = LogDirectory.open(stopped(tmp_path, logbook))
     log = open_log(directory, noted=CleanReplica(bytes(16), 0, False))
     assert logbook.values(log) == [(0, b"a")]
+
+
+def test_checkpoints_of_replicas_that_are_gone_are_kept(tmp_path):
+    format_directory(tmp_path)
+    directory = LogDirectory.open(tmp_path)
+    for offsets in (
+        directory.checkpoints.recovery_points,
+        directory.checkpoints.log_start_offsets,
+        directory.checkpoints.high_watermarks,
+    ):
+        offsets.update({("gone", 0): 5, ("there", 1): 7})
+    directory.forget_checkpoint(("there", 2))
+    directory.forget_checkpoints([("gone", 0), ("never", 0)])
+    kept = {("gone", 0): 5}
+    found = directory.checkpoints
+    assert (found.recovery_points, found.log_start_offsets, found.high_watermarks) == (kept, kept, kept)
+    directory.forget_checkpoints()
+    assert directory.checkpoints.high_watermarks == {}
+    directory.close()

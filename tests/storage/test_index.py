@@ -68,3 +68,21 @@ def test_entries_read_before_a_truncation_are_not_those_after_it(tmp_path: Path)
     index.truncate_to(BASE + 55)
     assert (index.last_timestamp, index.last_offset) == (BASE + 54, BASE + 54)
     assert index.floor(BASE + 10) == BASE + 10
+
+
+@pytest.mark.parametrize(
+    ("offset", "position"),
+    [(BASE - 1, 0), (BASE + 3, 0), (BASE + 4, 100), (BASE + 9, 100), (BASE + 10, 200), (BASE + 99, 300)],
+)
+@pytest.mark.parametrize("is_written", [True, False])
+def test_floor_is_the_position_of_the_last_entry_not_above(
+    offset: int, position: int, is_written: bool, tmp_path: Path
+) -> None:
+    (tmp_path / f"{BASE:020}.index").write_bytes(b"")
+    index = OffsetIndex(PartitionDirectory(str(tmp_path)), BASE)
+    for number, relative in enumerate((4, 10, 20), 1):
+        index.append(BASE + relative, number * 100)
+    if is_written:
+        index.write()
+    assert index.floor(offset) == position
+    assert [index.floor_of_position(one) for one in (0, 99, 100, 199, 300, 999)] == [0, 0, 100, 100, 300, 300]

@@ -91,7 +91,7 @@ def test_response_names_the_endpoint_of_the_leader() -> None:
     assert other.find(2) == Endpoint("", "leader", 2)
 
 
-def test_endpoints_of_voters_are_those_that_this_node_knows() -> None:
+def test_voters_without_a_known_endpoint_are_left_out() -> None:
     voters = VoterSet.of(Voter(ReplicaKey(node_id)) for node_id in (0, 1, 2))
     found = endpoints(voters, node_id=0)
     found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
@@ -103,7 +103,7 @@ def test_endpoints_of_voters_are_those_that_this_node_knows() -> None:
 
 
 @pytest.mark.parametrize("leader_id", [-1, 0, 1, 2])
-def test_endpoint_of_the_leader_is_known_with_the_leader(leader_id: int) -> None:
+def test_endpoint_of_the_leader_is_that_of_its_id(leader_id: int) -> None:
     found = endpoints(node_id=0)
     found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
     driver: Any = SimpleNamespace(_member=SimpleNamespace(raft=SimpleNamespace(endpoints=found)), leader_id=leader_id)

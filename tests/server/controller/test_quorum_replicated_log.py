@@ -125,6 +125,18 @@ def test_a_snapshot_that_is_fetched_is_synced_as_it_comes(
     assert (position, synced) == (350, [120, 340])
 
 
+def test_snapshot_that_is_fetched_again_has_nothing_of_the_first_attempt(
+    log: ReplicatedQuorumLog, tmp_path: Path
+) -> None:
+    snapshot = SnapshotId(100, 7)
+    assert log.write_snapshot(snapshot, 0, b"first attempt") == 13
+    assert log.write_snapshot(snapshot, 0, b"se") == 2
+    assert log.write_snapshot(snapshot, 2, b"cond") == 6
+    (partial,) = [one for one in (tmp_path / "log").iterdir() if one.name.startswith(f"{100:020}-")]
+    assert partial.read_bytes() == b"second"
+    assert partial.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_first_snapshot_of_a_directory_has_nothing_before_it(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     path = tmp_path / "log" / f"{0:020d}-{0:010d}.checkpoint"

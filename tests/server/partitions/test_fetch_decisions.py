@@ -592,6 +592,34 @@ def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
     simulated(story)
 
 
+def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower has caught up at the time of its request, and not of each record that wakes it."""
+    noted: list[tuple[int, int]] = []
+
+    async def story() -> None:
+        harness = Harness(tmp_path, followers=(FOLLOWER,))
+        hosted = harness.hosted[0]
+        original = hosted.follower_fetched
+
+        def follower_fetched(replica: int, offset: int, *rest: Any) -> None:
+            noted.append((replica, offset))
+            original(replica, offset, *rest)
+
+        monkeypatch.setattr(type(hosted), "follower_fetched", lambda _, *given: follower_fetched(*given))
+        harness.fetch(ask(), replica=FOLLOWER, min_bytes=10 * ONE)
+        for _ in range(3):
+            hosted.append(produced(), NOW_MS)
+            hosted.wake_readers()
+            await turns()
+        await after_ms(600)
+        assert harness.sizes() == {0: 3 * ONE}
+        assert noted == [(FOLLOWER, 0)]
+
+    simulated(story)
+
+
 def test_each_request_of_a_session_counts_for_its_idle_partitions(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, followers=(FOLLOWER,))

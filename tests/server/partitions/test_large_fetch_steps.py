@@ -121,6 +121,34 @@ def test_fetch_ends_at_its_deadline_with_what_there_is(wait_ms: int, count: int,
     simulated(story)
 
 
+def test_deadline_amid_the_steps_begins_no_second_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_attempts: list[large_fetch.LargeFetch] = []
+    original = large_fetch.LargeFetch._begin
+
+    def begin(self: large_fetch.LargeFetch) -> None:
+        begun_attempts.append(self)
+        original(self)
+
+    monkeypatch.setattr(large_fetch.LargeFetch, "_begin", begin)
+
+    async def story() -> None:
+        harness = Harness(tmp_path, COUNT)
+        harness.fetch(*asked(), min_bytes=10 * ONE, is_large=True)
+        begun_attempts[0].expired()
+        await turns()
+        assert len(harness.answers) == 1, "the attempt in progress answers with what there is"
+        harness.fetch(*asked(), min_bytes=10 * ONE, is_large=True)
+        await turns()
+        assert len(begun_attempts) == 2 and len(harness.answers) == 1
+        append(harness, 3)
+        begun_attempts[1].expired()
+        await turns()
+        assert len(harness.answers) == 2 and harness.sizes()[3] == ONE
+        assert len(begun_attempts) == 3
+
+    simulated(story)
+
+
 def test_error_of_a_partition_is_due_at_once(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)

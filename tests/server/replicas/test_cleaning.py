@@ -18,6 +18,7 @@ from odradek.server.runtime.subsystem import BackgroundTasks
 from odradek.storage import compaction
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
 from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.segments.damage import PoisonedBatch
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -403,5 +404,17 @@ def test_cleaner_that_is_switched_off_does_not_start(tmp_path: Path) -> None:
         assert harness.checkpoint() == {}
         await harness.cleaner.stop()
         await turns()
+
+    simulated(story)
+
+
+def test_poisoned_batches_of_the_cleaned_part_are_replaced_by_what_was_met(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"a", b"end"]])
+        [hosted] = harness.hosted
+        harness.cleaner.note_poisoned(hosted, [PoisonedBatch(offset, offset, "rot") for offset in (0, 1, 7)], 0, 9)
+        assert sorted(harness.cleaner.poisoned[TOPIC, 0]) == [0, 1, 7]
+        assert await harness.cleaner.clean_one()
+        assert sorted(harness.cleaner.poisoned[TOPIC, 0]) == [7], "the part from the start of the log on was cleaned"
 
     simulated(story)

@@ -430,6 +430,19 @@ def test_failing_partition_is_left_out_for_a_pause_that_doubles(tmp_path: Path) 
     simulated(story)
 
 
+def test_start_of_the_leaders_log_is_known_from_its_error(tmp_path: Path) -> None:
+    """A follower of a log whose first part is in a remote store begins there."""
+
+    async def story() -> None:
+        harness = Harness(tmp_path)
+        followed = FollowedPartition(harness.hosted[0], 0)
+        assert followed.leader_start == -1
+        assert followed.take(data(0, error=ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, start=7), 0) == 109
+        assert followed.leader_start == 7
+
+    simulated(story)
+
+
 def test_failing_partition_does_not_delay_the_others(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, 2)

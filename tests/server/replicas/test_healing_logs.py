@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from odradek.protocol.records.batch import iter_headers
+from odradek.server.replicas import healing
 from odradek.server.replicas.healing import Healer, NotThere
 from odradek.server.runtime.counters import DamageCounters
 from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.repair.verification import Job, SegmentVerifier
+from odradek.storage.segments.damage import FILE_NAME
 
 from tests.server.harness.hosted import NOW_MS, Hosted, batch
 from tests.server.harness.virtual_time import loop_clock, simulated, turns
@@ -179,6 +181,24 @@ def test_end_of_a_file_that_was_cut_is_read_again(offset: int, tmp_path: Path) -
         await harness.take(Reader(harness.source))
         assert harness.damaged() == []
         assert harness.is_whole()
+
+    simulated(story)
+
+
+def test_repaired_segments_are_durable_before_their_damage_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+
+    async def story() -> None:
+        harness = Healing(tmp_path)
+        harness.damage(1)
+        log = harness.hosted.log
+        log.damage.save()
+        is_noted = Path(log.path, FILE_NAME).exists
+        monkeypatch.setattr(healing, "sync_directory", lambda path: synced.append((path, is_noted())))
+        await harness.take(Reader(harness.source))
+        assert synced == [(log.path, True)] and not is_noted()
 
     simulated(story)
 

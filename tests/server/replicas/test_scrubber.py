@@ -103,6 +103,27 @@ def test_round_counts_what_it_verifies_and_finds_nothing_in_sound_logs(tmp_path:
     simulated(story)
 
 
+def cut(path: str, left: int | None) -> None:
+    """Cuts the file to so many bytes; with None removes it."""
+    data = Path(path).read_bytes()
+    Path(path).unlink()
+    if left is not None:
+        Path(path).write_bytes(data[:left])
+
+
+@pytest.mark.parametrize("left", [None, 0, 1, ONE - 1])
+def test_segment_is_as_long_as_its_file(left: int | None, tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Scrubbing(tmp_path)
+        segment = harness.hosted[0].log.segments[0]
+        cut(segment.path, left)
+        await harness.scrubber.round()
+        assert segment.size == (left or 0) and harness.damaged() == [(0, 1)]
+        assert len(harness.healed) == 1
+
+    simulated(story)
+
+
 def test_damaged_batch_is_noted_saved_and_healed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         harness = Scrubbing(tmp_path)
