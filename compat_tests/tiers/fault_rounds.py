@@ -41,8 +41,10 @@ NODE_FAULTS = (KILL, STOP, PAUSE, FULL_DISK, NONE)
 LASTS_S = (2.0, 6.0)
 #: The share of steps that hit the leader of a partition: it copies the segments.
 LEADER_SHARE = 0.7
-WHOLE_S = 120
-READ_S = 120
+WHOLE_S = 240
+READ_S = 240
+#: A start on a machine with much other work.
+START_S = 300
 _PROPERTIES = {
     "remote.log.storage.manager.class.name": "python:compat_tests.tiers.faulty_store:FaultyStore",
     "broker.session.timeout.ms": "3000",
@@ -92,6 +94,8 @@ class Round:
             self._cluster = MixedCluster(self._directory, [COMBINED] * len(NODES))
             for node in self._cluster.nodes.values():
                 node.properties |= tiered.properties(self._folder, replication=3) | _PROPERTIES
+                node.start_deadline_s = START_S
+                node.stop_deadline_s = START_S
             with self._cluster:
                 self._run()
         return self.outcome

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from .fault_rounds import execute
-
-pytestmark = pytest.mark.usefixtures("processes")
 
 SEED, STEPS = 3, 2
 

@@ -16,7 +16,6 @@ from tests.server.harness.cluster_process import COMBINED
 
 from . import stores, tiered
 from .cluster import bootstrap, partition_state
-from .test_one_broker import alter
 
 COUNT = 6000
 
@@ -72,7 +71,7 @@ def test_deletion_of_a_topic_goes_on_after_the_broker_has_ended(broker: OdradekP
 
 def test_emptying_of_a_disabled_topic_goes_on_after_a_kill(broker: OdradekProcess, folder: Path) -> None:
     fill(broker, folder)
-    alter(broker, remote_storage_enable="false", remote_log_delete_on_disable="true")
+    tiered.alter(broker.bootstrap, remote_storage_enable="false", remote_log_delete_on_disable="true")
     await_first_deletion(folder)
     broker.kill()
     (folder / stores.SLOW_DELETION).unlink()

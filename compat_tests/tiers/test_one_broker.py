@@ -9,11 +9,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     OffsetSpec,
-    ResourceType,
 )
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -34,17 +30,6 @@ def offset_of(broker: OdradekProcess, timestamp: int, topic: str = tiered.TOPIC)
     (answer,) = found.topics[0].partitions
     assert answer.error_code == 0, answer
     return int(answer.offset)
-
-
-def alter(broker: OdradekProcess, **config: str) -> None:
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in config.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, tiered.TOPIC, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    (done,) = admin.incremental_alter_configs([resource]).values()
-    done.result(30)
 
 
 def test_records_of_removed_segments_are_read_after_restart_and_kill(broker: OdradekProcess, folder: Path) -> None:
@@ -173,7 +158,7 @@ def test_retention_by_size_deletes_from_the_store(broker: OdradekProcess, folder
     tiered.make_topic(broker.bootstrap)
     tiered.produce(broker.bootstrap, tiered.values_of(COUNT))
     tiered.await_local_start(broker.data_dir, COUNT // 2)
-    alter(broker, retention_bytes=str(3 << 20), local_retention_bytes="1")
+    tiered.alter(broker.bootstrap, retention_bytes=str(3 << 20), local_retention_bytes="1")
     start = eventually(lambda: offset_of(broker, -2), what="the log start offset moves", deadline_s=30)
     eventually(
         lambda: sum(one.stat().st_size for one in tiered.remote_segments(folder)) <= 3 << 20,
@@ -205,8 +190,8 @@ def test_disabled_topic_starts_with_its_local_part_and_leaves_the_store(broker: 
     tiered.produce(broker.bootstrap, values)
     tiered.await_local_start(broker.data_dir, COUNT // 2)
     with pytest.raises(KafkaException, match="without deleting remote data"):
-        alter(broker, remote_storage_enable="false")
-    alter(broker, remote_storage_enable="false", remote_log_delete_on_disable="true")
+        tiered.alter(broker.bootstrap, remote_storage_enable="false")
+    tiered.alter(broker.bootstrap, remote_storage_enable="false", remote_log_delete_on_disable="true")
     eventually(lambda: not tiered.remote_segments(folder), what="the store is empty", deadline_s=30)
     start = offset_of(broker, -2)
     assert start == offset_of(broker, -4) >= COUNT // 2
@@ -218,7 +203,7 @@ def test_copying_that_is_disabled_leaves_the_records_readable(broker: OdradekPro
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
     tiered.await_local_start(broker.data_dir, COUNT // 2)
-    alter(broker, remote_log_copy_disable="true", local_retention_bytes="-2")
+    tiered.alter(broker.bootstrap, remote_log_copy_disable="true", local_retention_bytes="-2")
     eventually(lambda: offset_of(broker, -6) == offset_of(broker, -5) + 1, what="copies end", deadline_s=30)
     more = tiered.values_of(COUNT, COUNT)
     tiered.produce(broker.bootstrap, more)

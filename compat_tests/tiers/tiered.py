@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from compat_tests.recipes import eventually
 
@@ -43,6 +43,18 @@ def make_topic(bootstrap: str, *, replication: int = 1, partitions: int = 1, nam
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (made,) = admin.create_topics([NewTopic(name, partitions, replication, config=configs)]).values()
     made.result(30)
+
+
+def alter(bootstrap: str, **config: str) -> None:
+    """Sets configs of the topic."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in config.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (done,) = admin.incremental_alter_configs([resource]).values()
+    done.result(30)
 
 
 def produce(bootstrap: str, values: list[bytes], *, topic: str = TOPIC, partition: int = 0, **config: Any) -> None:

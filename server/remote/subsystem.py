@@ -186,7 +186,8 @@ class RemoteSubsystem(Subsystem):
             task.add_done_callback(lambda _: self._unfollow(partition))
 
     def _unfollow(self, partition: TopicIdPartition) -> None:
-        if (partition.topic_id, partition.partition) not in self.logs and not self.work.is_stopping:
+        is_read = (partition.topic_id, partition.partition) in self.logs or partition in self.deletions
+        if not is_read and not self.work.is_stopping:
             self.work.events.unfollow(partition)
 
     # ---- topics that are not tiered any more

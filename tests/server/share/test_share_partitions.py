@@ -52,9 +52,10 @@ def led_in_epoch(epoch: int) -> Any:
 def share_partitions(persister: SlowPersister) -> SharePartitions:
     """Returns share partitions without a broker: the tests open them with partitions of their own."""
     none: Any = None
+    without_tiers: Any = SimpleNamespace(remote=None)
     lazy_persister: Any = Lazy(lambda: persister)
     configs = ShareConfigs(BrokerConfig(), MetadataCache(), Clock())
-    return SharePartitions(none, none, lazy_persister, none, configs, Clock())
+    return SharePartitions(without_tiers, none, lazy_persister, none, configs, Clock())
 
 
 def test_response_to_dropped_share_partition_leaves_successor_alone(persister: SlowPersister) -> None:
