@@ -33,7 +33,7 @@ from .fault_clients import Feeder, Place, Reader, everything
 
 PARTITIONS = 2
 NODES = (1, 2, 3)
-#: What a node may have on its disk: the feeder's records of a round, and some more.
+#: Size of a node's disk: the feeder's records of a round, and some more.
 DISK_BYTES = 160 << 20
 KILL, STOP, PAUSE, FULL_DISK, NONE = "kill -9", "stop", "pause", "full disk", "no fault"
 NODE_FAULTS = (KILL, STOP, PAUSE, FULL_DISK, NONE)

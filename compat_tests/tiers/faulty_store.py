@@ -1,4 +1,7 @@
-"""A store in a folder that fails, is slow, uploads half of a segment, and lies about sizes, as a file in the folder says."""
+"""A store in a folder that fails, is slow, uploads half of a segment, and lies about sizes, at random.
+
+A file in the folder selects the faults.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def set_faults(folder: Path, *kinds: str) -> None:
 
 
 class FaultyStore(FolderStore):
-    """What it says is written, is written: no broker can survive a store that loses what it has confirmed."""
+    """Never loses what it has confirmed: no broker can survive that."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__(config)

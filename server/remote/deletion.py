@@ -112,7 +112,7 @@ class Deletions:
         """Begins again what this or another broker has begun and not ended."""
         work, left = self._work, dict[TopicIdPartition, tuple[int, float]]()
         for partition, deletion, leads in work.events.deletions():
-            # Marks are of deleted topics. One that this broker still knows is not touched.
+            # Marks are of deleted topics. One that is still in the image is not touched.
             if partition in self._tasks or work.image.topic_by_id(partition.topic_id) is not None:
                 continue
             if self._is_due(partition, deletion, leads, left):

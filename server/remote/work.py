@@ -47,7 +47,7 @@ _INDEX_BYTES = "remote.log.index.file.cache.total.size.bytes"
 
 
 class TopicConfig(NamedTuple):
-    """What a topic sets, and the number of changes of the broker's configuration. Equal ones give the same values."""
+    """Configs of a topic, and the number of changes of the broker's configuration. Equal ones give the same values."""
 
     overrides: Mapping[str, str]
     changes: int

@@ -132,7 +132,7 @@ MOST_READS = 16
 
 class Found(NamedTuple):
     """The batches that were read for a share partition, from `fetch_offset` on. `aborted`: the aborted transactions that
-    the remote store has for them; the local log is asked for its own.
+    the remote store has for them; None: the local log has them.
     """
 
     led: LedSharePartition

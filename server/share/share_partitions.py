@@ -279,7 +279,7 @@ class LedSharePartition:
         self._waiting.wake_all()
 
     def _reset(self, found: read.PartitionResult) -> None:
-        """Begins a new group where its configuration says. The remote store may have the first record after a time."""
+        """Begins a new group at the offset of its configuration. The remote store may have the first record after a time."""
         hosted, timestamp = self.hosted, self._configs.reset_timestamp(self.key.group_id)
         if timestamp is not None and self._remote is not None and is_remote(hosted, hosted.log_start_offset):
             self._remote.find_by_timestamp(hosted, timestamp, partial(self._store_searched, found))

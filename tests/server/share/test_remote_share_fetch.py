@@ -200,7 +200,7 @@ def test_dead_letters_have_copies_of_records_that_only_the_store_has(
     assert ranges[0][0] == 0 and ranges[-1][1] < local_start
     one.acknowledge((0, 4, REJECT))
     found = eventually(lambda: len(found := dead_letter_records(bootstrap, queue)) == 5 and found, what="dead letters")
-    assert [letter.value for letter in found] == values[:5]
+    assert [dead_letter.value for dead_letter in found] == values[:5]
 
 
 # The reads of one fetch.
