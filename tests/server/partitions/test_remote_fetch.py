@@ -36,6 +36,14 @@ class Port:
         self.reads: list[tuple[int, int, int, bool]] = []
         self.done: list[Callable[[RemoteRecords], None]] = []
         self.withdrawn: list[int] = []
+        #: Fetches that were answered before their reads had ended.
+        self.expired = 0
+
+    def take_finished(self, hosted: Any, offset: int, max_bytes: int, *, isolated: bool) -> RemoteRecords | None:
+        return None
+
+    def fetch_expired(self) -> None:
+        self.expired += 1
 
     def read(self, hosted: Any, offset: int, max_bytes: int, *, isolated: bool, done: Any) -> Callable[[], object]:
         self.reads.append((hosted.index, offset, max_bytes, isolated))
