@@ -370,8 +370,8 @@ def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
 # state                   meaning                                             effect of the next heartbeat
 # STABLE                  the member has its part of the target at its epoch  a newer target: `_advance`; a changed
 #                                                                             subscription: `_without_unsubscribed`
-# UNREVOKED_PARTITIONS    the member must revoke `revoking`; its epoch stays  still owned, or omitted: as above without a
-#                                                                             newer target; else `_advance`
+# UNREVOKED_PARTITIONS    the member must revoke `revoking`; its epoch stays  still owned or omitted: as above without
+#                                                                             a newer target; else `_advance`
 # UNRELEASED_PARTITIONS   the member is at the target's epoch, but others     `_advance`
 #                         still hold some of its partitions
 # UNKNOWN                 a later version wrote the state                     the member owns nothing: `_advance`;
