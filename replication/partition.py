@@ -1,7 +1,8 @@
 """The leadership of one partition, as seen by one replica: the leader, the ISR and the high watermark.
 
-- `diverging`, `truncation_offset`: the truncation of a follower's log to agree with its leader's log.
-- `IsrProposal`, `FollowerState`: the leader's view of each follower, and ISR changes for the controller.
+- `diverging`, `truncation_offset`: the truncation of a follower's log to agree with its leader's log (KIP-101,
+  KIP-279, KIP-595).
+- `IsrProposal`, `FollowerState`: the leader's view of each follower, and ISR changes for the controller (KIP-497).
 - `Partition`: the state machine of one replica.
 - `nearest`: the replica that a consumer should read from.
 
@@ -30,8 +31,6 @@ from typing import NamedTuple, Protocol
 from ..protocol.errors import ErrorCode
 
 # ---- truncation of a follower's log
-#
-# Truncation of a follower's log to agree with its leader's log (KIP-101, KIP-279, KIP-595).
 #
 # A follower fetches from its log end offset and sends the epoch of its last record (`last_fetched_epoch`). If the
 # leader's log does not contain that position, the response carries a diverging epoch instead: the largest epoch known
@@ -78,8 +77,6 @@ def truncation_offset(
 
 
 # ---- the ISR
-#
-# The ISR of a partition: the leader's view of each follower, and ISR changes for the controller (KIP-497).
 #
 # A follower is *caught up* at a time if it fetches from the leader's log end offset of that time. A follower that was
 # not caught up for `replica.lag.time.max.ms` leaves the ISR. A follower joins the ISR when it has everything below
@@ -425,7 +422,7 @@ def _anybody(replica: int, broker_epoch: int) -> bool:
 
 # ---- the replica to read from
 #
-# Selection of the replica that a consumer should read from: a follower in its own rack (KIP-392).
+# A consumer should read from a follower in its own rack (KIP-392).
 
 
 class Candidate(NamedTuple):

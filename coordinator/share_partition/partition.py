@@ -38,7 +38,7 @@ from .runs import NO_DEADLINE, AcquiredRange, RecordState, Run, Runs
 
 # ---- dead-letter records
 #
-# Dead-letter records: the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
+# Dead-letter records are the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
 #
 #     validation_error(group_id, queue) the reason why the queue cannot be written, or None
 #     pack(origin, letter, first, ...)  the records of the next batch

@@ -149,7 +149,7 @@ def report_opening(opened: Log) -> None:
         log.warning("%s: the list of damaged ranges could not be saved: %s", name, error)
 
 
-# ---- opening and creation
+# ---- opening
 #
 # The opening of replicas' logs.
 
@@ -242,6 +242,9 @@ class ReplicaOpening:
         """Drops what is kept of a topic that was deleted."""
         self._settings.forget(name)
         self._metrics.drop_topic(name)
+
+
+# ---- creation
 
 
 class ReplicaCreation:

@@ -365,8 +365,6 @@ def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
 
 # ---- reconciliation
 #
-# Reconciliation: moves one member from its assignment to its target, so that no partition ever has two owners.
-#
 # state                   meaning                                             effect of the next heartbeat
 # STABLE                  the member has its part of the target at its epoch  a newer target: `_advance`; a changed
 #                                                                             subscription: `_without_unsubscribed`
