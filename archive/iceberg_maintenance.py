@@ -1,9 +1,7 @@
-"""Maintenance of Iceberg tables: merging small files, expiring snapshots, deleting files that no snapshot has.
+"""Files of Iceberg tables: data files of new rows, and maintenance of those that are there.
 
-Every snapshot that is made here has the offsets of its parent, so the newest one always has them. PyIceberg's expiry removes
-snapshots from the metadata only; the files that no other snapshot has are deleted here.
-
-Data files of Iceberg tables: rows by partition, as PyIceberg writes them.
+- `write_tasks`, `FileWriter`: data files, rows by partition, as PyIceberg writes them.
+- `Maintenance`: merging small files, expiring snapshots, deleting files that no snapshot has.
 """
 
 from __future__ import annotations
@@ -33,6 +31,8 @@ from pyiceberg.types import TimestamptzType
 
 from .errors import ArchiveError
 from .store import TARGET_FILE_BYTES, PartitionBy, bounded_tables, groups_to_merge, partitioned
+
+# ---- data files
 
 TRANSFORMS = {
     PartitionBy.hour: HourTransform(), PartitionBy.day: DayTransform(), PartitionBy.month: MonthTransform(),
@@ -122,6 +122,11 @@ def delete_files(io: FileIO, files: Iterable[DataFile]) -> None:
         with suppress(OSError):
             io.delete(one.file_path)
 
+
+# ---- maintenance
+#
+# Every snapshot that is made here has the offsets of its parent, so the newest one always has them. PyIceberg's
+# expiry removes snapshots from the metadata only; the files that no other snapshot has are deleted here.
 
 #: PyIceberg's repetitions of a commit on top of other commits, which are the archiver's to decide.
 RETRIES = "commit.retry.num-retries"

@@ -1,6 +1,7 @@
-"""`odradek bench`: its commands.
+"""`odradek bench`: measurements of a cluster, and the commands that run them.
 
-Runs of `odradek bench`: one measurement each, by confluent-kafka, against one cluster.
+- `Bench`: runs, one measurement each, by confluent-kafka, against one cluster.
+- `produce`, `consume`, `latency`: the commands.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _BATCH = 10_000
 _WAIT_S = 0.05
+
+
+# ---- runs
 
 
 @dataclass(slots=True)
@@ -197,6 +201,8 @@ def _percentiles(name: str, times: list[float]) -> dict[str, float]:
 
     return {f"{name}_p50": at(0.5), f"{name}_p99": at(0.99), f"{name}_max": at(1.0)}
 
+
+# ---- commands
 
 app = new_app("Measure the throughput and latency of a cluster, and compare them with another cluster.")
 

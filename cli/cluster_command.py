@@ -1,16 +1,7 @@
-"""`odradek cluster start|status|stop`: several processes on one machine as one cluster, the way to use its cores, too.
+"""`odradek cluster start|status|stop`: several processes on one machine as one cluster, and a way to use its cores.
 
-The security of a cluster on one machine: `odradek cluster start --security scram`.
-
-```
-security.json                  the choice, and the users with their passwords; the next start finds it
-tls/authority.key              the authority that signs; each start issues the certificates anew
-tls/authority.pem
-tls/node-1.pem                 key and certificate of a node
-clients/authority.pem          the authority that clients trust
-clients/admin.properties       the settings of a client that is the user `admin`, for Kafka's tools and `--command-config`
-clients/admin.crt, .key, .pem  its certificate, where clients have one
-```
+- `ClusterSecurity`: the security of such a cluster, `odradek cluster start --security scram`.
+- `run_start`, `run_status`, `run_stop`, `run_restart`: the commands.
 """
 
 from __future__ import annotations
@@ -42,6 +33,19 @@ if TYPE_CHECKING:
     from .cluster_plan import Node, Plan
     from .cluster_processes import ClusterProcesses
 
+
+# ---- security
+#
+# ```
+# security.json                  the choice, and the users with their passwords; the next start finds it
+# tls/authority.key              the authority that signs; each start issues the certificates anew
+# tls/authority.pem
+# tls/node-1.pem                 key and certificate of a node
+# clients/authority.pem          the authority that clients trust
+# clients/admin.properties       the settings of a client that is the user `admin`, for Kafka's tools and
+#                                `--command-config`
+# clients/admin.crt, .key, .pem  its certificate, where clients have one
+# ```
 
 FILE = "security.json"
 NAMES = ("tls", "mtls", "scram", "plain")
@@ -147,6 +151,8 @@ def _read(directory: Path) -> tuple[str, dict[str, str]] | None:
         raise ValueError(f"{path} is not what `odradek cluster start` wrote: {error}") from None
     return name, users
 
+
+# ---- commands
 
 DEFAULT_DATA_DIR = "odradek-cluster"
 DEFAULT_BROKERS = 3

@@ -1,6 +1,6 @@
-"""`odradek cluster describe|quorum|features|log-dirs`: their commands.
+"""`odradek cluster describe|quorum|features|log-dirs|elect-leaders|set-feature`: commands for a running cluster.
 
-`odradek cluster elect-leaders|set-feature`: leaders and feature levels of a running cluster are changed.
+The first four show its state. `elect_leaders` and `set_feature` change leaders and feature levels.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..protocol.messages.elect_leaders import ElectLeadersResponse
     from .client.admin import LogDirectory, Partition, QuorumPartition, QuorumReplica
 
+
+# ---- state
 
 describe_app = new_app("Show brokers, controller and the state of replicas.")
 quorum_app = new_app("Show the metadata quorum.")
@@ -185,6 +187,8 @@ def _rows(broker: int, directory: LogDirectory, *, by_replica: bool) -> list[dic
         }
     ]
 
+
+# ---- changes
 
 elect_leaders_app = new_app("Elect the preferred leaders of partitions.")
 set_feature_app = new_app("Upgrade and downgrade features.")

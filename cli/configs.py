@@ -1,8 +1,8 @@
-"""`odradek config`: its commands.
+"""`odradek config`: its commands, and configs of all brokers of a cluster.
 
-Configs of all brokers of a cluster: those of `config get|set broker default`, `--entity-default` of Kafka's tools.
-
-kafka-python takes brokers' configs by their ids only, so the requests are odradek.protocol's.
+- `cluster_defaults`, `alter_cluster_defaults`: the configs of `config get|set broker default`, `--entity-default` of
+  Kafka's tools. kafka-python takes brokers' configs by their ids only, so the requests are odradek.protocol's.
+- `get`, `set_configs`, `diff`: the commands.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
     from .client.admin import AdminClient, ConfigValue
 
+
+# ---- configs of all brokers
 
 #: The name that stands for all brokers; a broker's own is a number.
 DEFAULT = "default"
@@ -73,6 +75,8 @@ def alter_cluster_defaults(admin: AdminClient, changes: Mapping[str, tuple[str, 
     (result,) = response.responses
     check("configs of all brokers", result.error_code, result.error_message)
 
+
+# ---- commands
 
 app = new_app("Show and change configs of topics, brokers, groups and client metrics.")
 

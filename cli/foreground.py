@@ -1,13 +1,9 @@
 """A broker in the foreground, from its start to its stop by a signal.
 
-Loads what the first requests of clients would load, once a broker serves.
-
-An object that is made while a large request is at work, and stays, stands amid the objects of that request. When they are
-gone it keeps an arena of the interpreter's memory, 1 MB, from going back to the system. So what every broker needs
-sooner or later is made while its memory is small: the route of the first request of every client, the modules for
-large requests, and the thread that loads all this.
-
-`odradek start --console PORT`: the console beside a broker, as a process of its own: viewers cost the broker no time.
+- `preload`: loads what the first requests of clients would load, once a broker serves.
+- `console_beside`: `odradek start --console PORT`, the console beside a broker, as a process of its own: viewers cost
+  the broker no time.
+- `run_until_stopped`: runs the broker. `StopWatchdog` ends the process when its stop hangs.
 """
 
 from __future__ import annotations
@@ -36,6 +32,13 @@ if TYPE_CHECKING:
     from ..server.config.broker_config import BrokerConfig
     from ..server.config.listeners import Listeners
 
+
+# ---- preloading
+#
+# An object that is made while a large request is at work, and stays, stands amid the objects of that request. When
+# they are gone it keeps an arena of the interpreter's memory, 1 MB, from going back to the system. So what every
+# broker needs sooner or later is made while its memory is small: the route of the first request of every client, the
+# modules for large requests, and the thread that loads all this.
 
 _MODULES = (
     "server.fetch.large_fetch",
@@ -84,6 +87,8 @@ def _load() -> None:
     decode(RequestHeader, 2, encode(RequestHeader(client_id="preloading"), 2))
 
 
+# ---- the console beside a broker
+
 _EXTRA = "odradek[console]"
 _STOP_S = 10
 
@@ -119,6 +124,8 @@ def console_beside(addresses: Sequence[str], port: int | None) -> Iterator[None]
             process.wait(_STOP_S)
         process.kill()
 
+
+# ---- the broker
 
 #: A stop that takes longer is ended: a broker of 10,000 partitions closes them within seconds. The next start recovers.
 MOST_STOP_S = 120.0

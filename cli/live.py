@@ -1,6 +1,7 @@
-"""`odradek top`: its command.
+"""`odradek top`: its figures and its command.
 
-The figures of `odradek top`: records a second by topic, lag of groups, state of replicas, slow requests.
+- `Sampler`: records a second by topic, lag of groups, state of replicas, slow requests.
+- `top`: the command.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from .client.admin import AdminClient, Topic
 
+
+# ---- figures
 
 Sample = dict[str, Any]
 #: Limit of a /metrics page.
@@ -130,6 +133,8 @@ def request_times(text: str) -> dict[str, tuple[float, float]]:
             sums.setdefault(matched[2], [0.0, 0.0])[matched[1] == "count"] = float(matched[3])
     return {name: (kept[0], kept[1]) for name, kept in sums.items()}
 
+
+# ---- command
 
 app = new_app("Show live metrics of a cluster.")
 

@@ -1,6 +1,8 @@
-"""The log of `odradek start`, on standard error: levels by logger, lines as text or JSON, a limit on lines that repeat.
+"""The log of `odradek start` on standard error: levels by logger, lines as text or JSON, a limit on repeated lines.
 
-Levels of the log by logger: what `--log-level` takes.
+- `LOGGERS`, `logger_level`: levels of the log by logger, the values of `--log-level`.
+- `OneLineFormatter`, `JsonFormatter`: the lines.
+- `LimitedHandler`: the limit. `log_to_standard_error` sets up all this.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import NamedTuple, TextIO
 
 from . import options
 from .options import did_you_mean, shown
+
+# ---- levels
 
 FORMATS = ("text", "json")
 _ROOT = "root"
@@ -90,6 +94,10 @@ def level_text(chosen: LoggerLevel) -> str:
 
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+# ---- lines
+
 #: Characters of a message; the longest of our own name a few paths and topics.
 MOST_MESSAGE_CHARACTERS = 4096
 #: A line that repeats is written so often in a period, and then counted: a fault that never ends must not fill the disk.

@@ -1,10 +1,7 @@
-"""The result of a command in the form that `--output` names.
+"""The output of a command: its result in the form that `--output` names, and a progress bar.
 
-- table: for people. All tables of the result, with titles.
-- json: one array of objects; jsonl: an object a line. Names and values as documented, sizes in bytes, times in ms.
-- csv: the main table with a line of names. plain: the main table's cells between tabs, without names.
-
-A progress bar on standard error, when that is a terminal.
+- `Table`, `Output`: the result.
+- `Progress`: a progress bar on standard error, when that is a terminal.
 """
 
 from __future__ import annotations
@@ -23,6 +20,12 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
     from rich.table import Table as RichTable
 
+
+# ---- results
+#
+# - table: for people. All tables of the result, with titles.
+# - json: one array of objects; jsonl: an object a line. Names and values as documented, sizes in bytes, times in ms.
+# - csv: the main table with a line of names. plain: the main table's cells between tabs, without names.
 
 FORMATS = ("table", "json", "jsonl", "csv", "plain")
 
@@ -132,6 +135,9 @@ def _printable(text: str) -> str:
 
 #: Fewer steps need no bar.
 _FEWEST = 2
+
+
+# ---- progress
 
 
 class Progress:

@@ -1,10 +1,8 @@
 """`odradek reassign`: moves replicas between brokers, by a plan in the form of kafka-reassign-partitions.sh.
 
-A plan that balances replicas, bytes and leaders over brokers, and spreads the replicas of a partition over racks.
-
-The plan begins with the placement of now and moves one replica at a time, so it moves little. First go replicas on brokers
-that may have none and replicas that share a rack, then counts of replicas, then bytes, then leaders, which only changes
-the order of the replicas.
+- `Balance`: a plan that balances replicas, bytes and leaders over brokers, and spreads the replicas of a partition
+  over racks.
+- `plan`, `run`, `status`, `cancel`: the commands.
 """
 
 from __future__ import annotations
@@ -29,6 +27,12 @@ if TYPE_CHECKING:
     from ..protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
     from .client.admin import AdminClient, Topic
 
+
+# ---- balance
+#
+# The plan begins with the placement of now and moves one replica at a time, so it moves little. First go replicas on
+# brokers that may have none and replicas that share a rack, then counts of replicas, then bytes, then leaders, which
+# only changes the order of the replicas.
 
 Place = tuple[str, int]
 Placement = dict[Place, list[int]]
@@ -186,6 +190,8 @@ class Balance:
                     waiting.append(following)
         return []
 
+
+# ---- commands
 
 app = new_app("Move replicas: plan, run, status, cancel.")
 

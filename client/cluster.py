@@ -1,9 +1,8 @@
 """Requests to a cluster, each of which waits for its response: for commands, pages and tests, from any thread.
 
-The connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of its own. Node and
-coordinator are looked up for each request that names one, so no old place is kept.
-
-Requests that may go to a second broker while the first has not answered.
+- `only_reads`: requests that may go to a second broker while the first has not answered.
+- `Cluster`: the connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of
+  its own. Node and coordinator are looked up for each request that names one, so no old place is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from ..protocol.schema import Message
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
 from .peers import LoginOf, Peers, TlsOf
 
+# ---- requests that a second broker may answer
+
 #: A request that any broker serves, and that only reads, goes to the next one after this time.
 ANY_S = 2.0
 _READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")
@@ -32,6 +33,8 @@ def only_reads(request: object) -> bool:
     """Whether a request, of odradek.protocol or kafka-python, changes nothing."""
     return type(request).__name__.startswith(_READS)
 
+
+# ---- the cluster
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1

@@ -1,8 +1,8 @@
-"""The client's part of SASL: PLAIN, SCRAM and OAUTHBEARER. Kerberos is in `kerberos.py`.
+"""The client's part of SASL: the exchanges PLAIN, SCRAM and OAUTHBEARER, and the login on a connection.
 
-The login of this process on a connection that it has opened: SaslHandshake, then SaslAuthenticate until it is done.
-
-A session with an end (KIP-368) is renewed before it: the owner of the connection is called in time.
+- `SaslClient`: one exchange of a mechanism. Kerberos is in `kerberos.py`.
+- `Login`: how this process logs in on a listener.
+- `PeerLogin`: the login of this process on a connection that it has opened.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ _NONCE_BYTES = 24
 _GS2_HEADER = b"n,,"
 #: Salted passwords that are kept: one for each user that this node logs in as, while its credential is the same.
 _KEPT_PASSWORDS = 8
+
+
+# ---- exchanges
 
 
 class AuthenticationFailed(Exception):
@@ -190,6 +193,8 @@ class OAuthClient:
 PASSWORD_MECHANISMS = ("PLAIN", *BY_NAME)
 
 
+# ---- the login on a connection
+
 #: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
 RENEWED_AFTER = 0.85
 #: SaslHandshake: tokens follow in SaslAuthenticate.
@@ -203,6 +208,9 @@ SendSasl = Callable[[Message, ResponseCallback, int | None], None]
 class PeerLogin:
     """The login of one connection. `done` is called after each success, `failed` with words for the log, `renew` when the
     session is to be renewed.
+
+    A login is SaslHandshake, then SaslAuthenticate until it is done. A session with an end (KIP-368) is renewed
+    before it: the owner of the connection is called in time.
     """
 
     def __init__(

@@ -1,7 +1,9 @@
-"""Replays records into a delta and applies it to the image, in time and memory that grow with the changes, not the
-cluster.
+"""Replays records into a delta and applies it to the image.
 
-Metadata that this node cannot serve: a node that meets it ends before it opens a log.
+- `TopicsDelta`, `ClusterDelta`: changes of topics and of registrations.
+- `MetadataDelta`: all changes since an image. Time and memory grow with the changes, not the cluster.
+- `unsupported`, `unknown_feature`: metadata that this node cannot serve. A node that meets it ends before it opens a
+  log.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ from .image import (
     TopicsImage,
 )
 
+# ---- topics and partitions
+#
 # Changes that records make to topics and partitions.
 
 
@@ -245,6 +249,8 @@ def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) ->
     return _shared(tuple(directories))
 
 
+# ---- registrations
+#
 # Changes that records make to the registrations of brokers and controllers.
 
 
@@ -337,6 +343,9 @@ def _updated(old: Map[int, V], changes: dict[int, V | None]) -> Map[int, V]:
         else:
             new.pop(key, None)
     return new.finish()
+
+
+# ---- the whole delta
 
 
 class MetadataDelta:
@@ -504,6 +513,8 @@ _REPLAY: dict[type[Message], Callable[[MetadataDelta, Any], None]] = {
     records.AbortTransactionRecord: _nothing,
 }
 
+
+# ---- unsupported metadata
 
 TIERED_TOPIC_KEY = "remote.storage.enable"
 

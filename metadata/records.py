@@ -1,11 +1,10 @@
-"""The framing of metadata records: encoding a message as a record value of `__cluster_metadata`, and decoding it.
+"""Metadata records: their framing in `__cluster_metadata`, their transactions, and images as records.
 
-A value is three unsigned varints (frame version, record key, record version) and the message.
-
-An image as a sequence of records: the content of a metadata snapshot.
-
-The order of record types is Kafka's: `metadata.version` first, since it may decide how the rest is read. Within a type
-the records are sorted, so one image always produces the same bytes.
+- `encode_record`, `decode_record`: a message as a record value, which is three unsigned varints (frame version,
+  record key, record version) and the message.
+- `MetadataTransactions`: holds back the records of a transaction until it ends.
+- `image_records`: an image as a sequence of records, the content of a metadata snapshot.
+- `replacing_records`: the records that lead from one image to another.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ from .image import (
     PartitionImage,
     TopicImage,
 )
+
+# ---- framing
 
 _FRAME_VERSION = 1
 
@@ -101,6 +102,8 @@ def decode_record(value: Buffer) -> Message:
     return message
 
 
+# ---- transactions
+#
 # Transactions of metadata records (KIP-868): records between Begin and End take effect together, or not at all after
 # Abort.
 
@@ -129,6 +132,12 @@ class MetadataTransactions:
             return (record,)
         self._held.append(record)
         return ()
+
+
+# ---- images
+#
+# The order of record types is Kafka's: `metadata.version` first, since it may decide how the rest is read. Within a
+# type the records are sorted, so one image always produces the same bytes.
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
@@ -252,6 +261,8 @@ def _key(item: tuple[ConfigResource, object]) -> ConfigResource:
     return item[0]
 
 
+# ---- from one image to another
+#
 # The records that lead from one image to another, independently built one.
 #
 # A node that is far behind fetches a snapshot, which contains what exists but not what was removed. The other parts

@@ -1,22 +1,9 @@
-"""Compiles construct codecs into a straight-line decoder.
+"""Compiles construct codecs into straight-line decoders and encoders.
 
-The result is `decode(buf, pos) -> (message, position after it)`. A run of fixed-size fields, with the count or length
-that follows it, becomes one `unpack_from` directly into the message's attributes. Positions are local variables;
-nested structures and arrays are inlined. Rare cases (varints of several bytes, tagged fields) are calls.
-
-Invalid bytes raise Fault, struct.error or IndexError, and `codec.py` gets the reason from the interpreted codec.
-Strings and arrays are not checked against the end of the buffer one by one. `pos` only grows, so a string that is too
-long moves `pos` beyond the end; then the next read fails, or the final check does. A slice that was cut short
-meanwhile is discarded.
-
-The same source produces a second function, a generator that yields after each element of an array. A request with a
-million elements is decoded a slice at a time. It never copies the whole buffer, which takes long for large ones.
-
-Compiles construct codecs into a straight-line encoder.
-
-The result is `encode(message, write)`, which calls `write` with the pieces of the message in order. All pieces are
-`bytes`, except that fields of type `bytes` or `records` are passed on uncopied. A run of fixed-size fields, with the
-count or length that follows it, becomes one `pack`. Rare cases (strings over 126 bytes, tagged fields) are calls.
+- `lower_decoder`: makes `decode(buf, pos) -> (message, position after it)`; `lower_stepwise_decoder` makes a
+  generator of the same source.
+- `lower_encoder`: makes `encode(message, write)`, which calls `write` with the pieces of the message in order;
+  `lower_stepwise_encoder` and `lower_joined_encoder` make variants of it.
 """
 
 from __future__ import annotations
@@ -32,6 +19,20 @@ from . import primitives as p
 from .schema import is_shared
 from .source import Source, literal
 from .varint import Fault, check_text, encode_count, long_count, varint, write_tags
+
+# ---- decoders
+#
+# A run of fixed-size fields, with the count or length that follows it, becomes one `unpack_from` directly into the
+# message's attributes. Positions are local variables; nested structures and arrays are inlined. Rare cases (varints
+# of several bytes, tagged fields) are calls.
+#
+# Invalid bytes raise Fault, struct.error or IndexError, and `codec.py` gets the reason from the interpreted codec.
+# Strings and arrays are not checked against the end of the buffer one by one. `pos` only grows, so a string that is
+# too long moves `pos` beyond the end; then the next read fails, or the final check does. A slice that was cut short
+# meanwhile is discarded.
+#
+# The same source produces a second function, a generator that yields after each element of an array. A request with a
+# million elements is decoded a slice at a time. It never copies the whole buffer, which takes long for large ones.
 
 #: Layouts of number arrays up to this length are precomputed.
 READY_NUMBERS = 16
@@ -331,6 +332,13 @@ def lower_stepwise_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
         decoder.source("if pos > len(buf): raise Fault")
     decoder.source(f"return {made}, pos")
     return decoder.source.compile(f"<decode {name} in steps>")
+
+
+# ---- encoders
+#
+# All pieces that `write` gets are `bytes`, except that fields of type `bytes` or `records` are passed on uncopied. A
+# run of fixed-size fields, with the count or length that follows it, becomes one `pack`. Rare cases (strings over 126
+# bytes, tagged fields) are calls.
 
 
 class Encoded:

@@ -1,11 +1,12 @@
-"""The primitive types of the protocol as construct classes: the reference for the lowered code.
+"""The codecs of the protocol by construct, types and whole messages: the reference for the lowered code.
 
 Every class reads untrusted bytes. A count or a length is compared with the remaining bytes before anything is
 allocated for it. Errors are construct's, with its path to the invalid field.
 
-Fixed-size numbers are construct's own `FormatField`; a UUID is `construct.Bytes(16)`.
-
-Builds the construct codecs of one version from a table.
+- `UnsignedVarint` to `Nullable`: the primitive types. Fixed-size numbers are construct's own `FormatField`; a UUID is
+  `construct.Bytes(16)`.
+- `Member`, `Structure`: a message or a nested structure, in one version.
+- `construct_tree`: builds the codec of one version of a message from its table.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from .schema import ArrayOf, Field, Message, Scalar, WireType
 if TYPE_CHECKING:
     from .varint import Buffer
 
+
+# ---- primitive types
 
 #: Larger arrays are rejected before a byte of the array is read, as in Kafka 4.4.
 MAX_ARRAY_ELEMENTS = 1_000_000
@@ -237,6 +240,9 @@ class Nullable(Construct):  # type: ignore[misc]
         return 0 if self.tagged else -1
 
 
+# ---- structures
+
+
 class Member(NamedTuple):
     """A field that the version contains; `default` is its value if it is tagged and not sent."""
 
@@ -333,6 +339,8 @@ _FIXED: dict[str, Construct] = {
     "uuid": Uuid,
 }
 
+
+# ---- codecs of one version
 
 F = TypeVar("F", bound=Callable[..., Any])
 

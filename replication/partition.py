@@ -1,5 +1,11 @@
 """The leadership of one partition, as seen by one replica: the leader, the ISR and the high watermark.
 
+- `diverging`, `truncation_offset`: the truncation of a follower's log to agree with its leader's log (KIP-101,
+  KIP-279, KIP-595).
+- `IsrProposal`, `FollowerState`: the leader's view of each follower, and ISR changes for the controller (KIP-497).
+- `Partition`: the state machine of one replica.
+- `nearest`: the replica that a consumer should read from.
+
 ```
              apply(partition names this broker leader)
    follower  -------------------------------------------->  leader
@@ -15,32 +21,6 @@
 
 The controller decides on the ISR. The leader sends its changes as proposals (`propose_joining`, `propose_shrinking`),
 one in flight at a time. A partition with one replica never has any.
-
-Selection of the replica that a consumer should read from: a follower in its own rack (KIP-392).
-
-Truncation of a follower's log to agree with its leader's log (KIP-101, KIP-279, KIP-595).
-
-A follower fetches from its log end offset and sends the epoch of its last record (`last_fetched_epoch`). If the
-leader's log does not contain that position, the response carries a diverging epoch instead: the largest epoch known to
-the leader that is not above the follower's, and its end offset. The logs may differ from there on (`diverging`). The
-follower truncates its log accordingly (`truncation_offset`) and fetches again. Each round removes at least one epoch,
-so after a few rounds the logs agree and the follower appends what it fetches.
-
-The ISR of a partition: the leader's view of each follower, and ISR changes for the controller (KIP-497).
-
-A follower is *caught up* at a time if it fetches from the leader's log end offset of that time. A follower that was
-not caught up for `replica.lag.time.max.ms` leaves the ISR. A follower joins the ISR when it has everything below the
-high watermark and the start of the leader's epoch. It must also be unfenced, with the broker epoch that the metadata
-holds (KIP-841, KIP-903).
-
-```
-            propose(...)                accepted / newer metadata
- committed  ------------->  proposed  --------------------------->  committed
-            <-------------  withdrawn: the controller rejected it
-```
-
-While a proposal is in flight the controller may have applied it already. So the high watermark is computed from the
-*maximal* ISR, the union of both sets. `min.insync.replicas` is checked against the committed ISR.
 """
 
 from __future__ import annotations
@@ -49,6 +29,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from ..protocol.errors import ErrorCode
+
+# ---- truncation of a follower's log
+#
+# A follower fetches from its log end offset and sends the epoch of its last record (`last_fetched_epoch`). If the
+# leader's log does not contain that position, the response carries a diverging epoch instead: the largest epoch known
+# to the leader that is not above the follower's, and its end offset. The logs may differ from there on (`diverging`).
+# The follower truncates its log accordingly (`truncation_offset`) and fetches again. Each round removes at least one
+# epoch, so after a few rounds the logs agree and the follower appends what it fetches.
 
 UNDEFINED = -1
 
@@ -87,6 +75,22 @@ def truncation_offset(
         return min(own_end, log_end_offset)
     return min(own_end, end_offset, log_end_offset)
 
+
+# ---- the ISR
+#
+# A follower is *caught up* at a time if it fetches from the leader's log end offset of that time. A follower that was
+# not caught up for `replica.lag.time.max.ms` leaves the ISR. A follower joins the ISR when it has everything below
+# the high watermark and the start of the leader's epoch. It must also be unfenced, with the broker epoch that the
+# metadata holds (KIP-841, KIP-903).
+#
+# ```
+#             propose(...)                accepted / newer metadata
+#  committed  ------------->  proposed  --------------------------->  committed
+#             <-------------  withdrawn: the controller rejected it
+# ```
+#
+# While a proposal is in flight the controller may have applied it already. So the high watermark is computed from the
+# *maximal* ISR, the union of both sets. `min.insync.replicas` is checked against the committed ISR.
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
@@ -174,6 +178,9 @@ _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _FENCED_LEADER_EPOCH = int(ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+# ---- the replica
 
 #: No leader, or the leader is unknown.
 NO_LEADER = -1
@@ -411,6 +418,11 @@ class Partition:
 
 def _anybody(replica: int, broker_epoch: int) -> bool:
     return True
+
+
+# ---- the replica to read from
+#
+# A consumer should read from a follower in its own rack (KIP-392).
 
 
 class Candidate(NamedTuple):

@@ -1,13 +1,11 @@
-"""One node, a broker or a controller or both: the composition root, which lists the subsystems. None of them imports it.
+"""A node, a broker or a controller or both: the composition root, which lists the subsystems. None imports it.
 
-The order of a start: addresses are taken (their ports go into the registration) and health is served, log directories
-opened (or formatted) and logs recovered, the controller replays its metadata log and the first image is published, the
-coordinators begin, and only then do the listeners accept, so the first client sees a whole broker.
-
-Log lines about a publication of metadata: changed topics, partitions, configuration, brokers, and leaders here.
-
-One line for each thing up to `MOST_LINES` of a kind, then one with the number of the others: a publication may bring ten
-thousand partitions. For the first image, which has all earlier state, there is a summary only.
+- `log_changes`: writes the log lines about a publication of metadata.
+- `Publisher`: makes the subsystems follow a new image, in a fixed order.
+- `BrokerServer`: the node. The order of a start: addresses are taken (their ports go into the registration) and
+  health is served, log directories opened (or formatted) and logs recovered, the controller replays its metadata log
+  and the first image is published, the coordinators begin, and only then do the listeners accept, so the first client
+  sees a whole broker.
 """
 
 from __future__ import annotations
@@ -52,6 +50,13 @@ if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig
     from .services import CommonServices
 
+
+# ---- log lines about changes
+#
+# The lines name changed topics, partitions, configuration, brokers, and leaders here.
+#
+# One line for each thing up to `MOST_LINES` of a kind, then one with the number of the others: a publication may
+# bring ten thousand partitions. For the first image, which has all earlier state, there is a summary only.
 
 changes_log = logging.getLogger("odradek.metadata")
 
@@ -165,6 +170,8 @@ def _broker(broker_id: int, before: BrokerImage | None, now: BrokerImage | None)
     if now.in_controlled_shutdown and not (before is not None and before.in_controlled_shutdown):
         yield f"broker {broker_id} is in controlled shutdown"
 
+
+# ---- the node
 
 log = logging.getLogger("odradek.broker")
 publisher_log = logging.getLogger("odradek.publisher")

@@ -1,9 +1,13 @@
 """Compacting a log (`cleanup.policy=compact`): which one needs it, the copying, and the exchange of segments.
 
-`look` finds what there is to clean, cheaply. The server takes the dirtiest log that `needs_cleaning`. A thread or,
-because the job is all CPU, another process runs the `job`: it is plain data, and reads and writes files only.
-`finish`, in the thread of the log, swaps the result in, unless the log was cut meanwhile. Nothing at or above the
-last stable offset, and nothing of the active segment, is touched.
+- `OffsetMap`: the newest offset of each key; `Cleaner` and `CleanedTransactions` decide which records of a batch
+  stay.
+- `look` finds what there is to clean, cheaply. The server takes the dirtiest log that `needs_cleaning`.
+- `CleaningJob`: a thread or, because the job is all CPU, another process runs the `job`: it is plain data, and reads
+  and writes files only.
+- `finish`, in the thread of the log, swaps the result in, unless the log was cut meanwhile.
+
+Nothing at or above the last stable offset, and nothing of the active segment, is touched.
 """
 
 from __future__ import annotations
@@ -49,6 +53,8 @@ from .segments.index import MAX_RELATIVE_OFFSET
 from .segments.recovery import batches_of, scan, write_indexes
 from .segments.segment import Segment
 
+# ---- offsets of keys
+#
 # The newest offset of each key in the part of a log that has not been compacted.
 
 
@@ -90,13 +96,14 @@ def _short(key: bytes) -> bytes:
     return key if len(key) <= _LONGEST_KEY else blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
+# ---- one batch
+#
 # Compaction of one batch: computes the batch that replaces it, or none. Pure.
 #
 # - A record stays when no later one has its key. Records of aborted transactions go at once.
 # - A tombstone (no value) stays for `delete.retention.ms` from the first cleaning that meets it, so that a reader
-#   that
-#   starts at the beginning sees the deletion. Its batch holds the time from which it may go: the delete horizon
-#     (KIP-534).
+#   that starts at the beginning sees the deletion. Its batch holds the time from which it may go: the delete horizon
+#   (KIP-534).
 # - The marker of a transaction goes like a tombstone, once all records of its transaction are gone.
 # - The last batch of each producer stays, without records if need be: it carries the last sequence number and epoch.
 # - The last batch of the cleaned range stays likewise, so that the end of the range is not lost.
@@ -255,6 +262,8 @@ def empty_batch(header: BatchHeader) -> bytes:
     seal(made, 0, HEADER_BYTES)
     return bytes(made)
 
+
+# ---- one log
 
 _WRITE_BYTES = 1 << 20
 

@@ -1,9 +1,11 @@
-"""The table of contents of a backup: `manifests/N.json`, written last, so a backup without one does not exist.
+"""The files of a backup: its table of contents, and the chunks with its records.
 
-The first line has the SHA-256 of the second, which is a JSON object. Each manifest names every chunk of its backup, also
-those that earlier backups wrote: it needs no other manifest.
-
-Chunks: files of record batches with the offsets of their records, as in a Kafka segment, each with its SHA-256.
+- `Manifest`: one backup, `manifests/N.json`, written last, so a backup without one does not exist. `Topic`,
+  `GroupOffsets`, `Settings` and others are its parts.
+- `write_manifest`, `read_manifest`: the first line has the SHA-256 of the second, which is a JSON object. Each
+  manifest names every chunk of its backup, also those that earlier backups wrote: it needs no other manifest.
+- `ChunkWriter`, `records`: chunks, files of record batches with the offsets of their records, as in a Kafka segment,
+  each with its SHA-256.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from ...protocol.records.errors import BatchError
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ..client.errors import NOT_FOUND, CommandError
 from .stores import Store
+
+# ---- table of contents
 
 #: 2 adds settings, share groups and the metadata of offsets; 1 is read, too.
 FORMAT = 2
@@ -296,6 +300,8 @@ def _settings(data: dict[str, Any]) -> Settings:
 def _name(number: int) -> str:
     return f"{_FOLDER}/{number:010}.json"
 
+
+# ---- chunks
 
 #: Keys and values of a chunk before compression; it is held in memory.
 CHUNK_BYTES = 16 << 20

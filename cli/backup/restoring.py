@@ -1,21 +1,8 @@
 """Restores a backup to another cluster, by the Kafka protocol.
 
-Offsets are kept: the restore fills those that have no record. Where that is too much, or where the user wants no fillers
-between records, the records of a partition get the offsets 0, 1, 2 and so on. In both cases the offset of a group is that of
-the first record that it has not read.
-
-A restore that was killed is completed by the same command. A journal in the store, written before the first topic is
-created, lists the topics of the target that are the restore's own. How far a partition is follows from its end.
-
-Fills offsets that have no record in the backup, so that the records after them keep their offsets.
-
-- Below the log start: batches of empty records, large and well compressed. DeleteRecords deletes them at the end.
-- After the log start: abort markers of a transaction that holds no record (WriteTxnMarkers). A marker takes one offset, and
-  brokers and clients give it to no consumer, whatever its isolation level. Compaction deletes it like any marker.
-
-No request is repeated: the end of the partition tells the next try of a restore how far this one came.
-
-Writes records to one partition in their order, each once.
+- `Fillers`: fills offsets that have no record in the backup, so that the records after them keep their offsets.
+- `Sending`: writes records to one partition in their order, each once.
+- `Restoring`: one restore.
 """
 
 from __future__ import annotations
@@ -62,8 +49,20 @@ _CLUSTER_AUTHORIZATION_FAILED = 31
 _PATIENCE_S, _PAUSE_S = 30.0, 0.1
 
 
+# ---- fillers
+
+
 class Fillers:
-    """Offsets of one partition, which nothing else writes to. Raises CommandError."""
+    """Offsets of one partition, which nothing else writes to. Raises CommandError.
+
+    Fillers are of two kinds:
+    - Below the log start: batches of empty records, large and well compressed. DeleteRecords deletes them at the end.
+    - After the log start: abort markers of a transaction that holds no record (WriteTxnMarkers). A marker takes one
+      offset, and brokers and clients give it to no consumer, whatever its isolation level. Compaction deletes it like
+      any marker.
+
+    No request is repeated: the end of the partition tells the next try of a restore how far this one came.
+    """
 
     def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
         (described,) = described_topics(admin, [topic])
@@ -140,6 +139,9 @@ _SETTINGS = {
 _POLL_EVERY = 1000
 
 
+# ---- records
+
+
 class Sending:
     """A producer for one partition. Raises CommandError with the first error of a delivery."""
 
@@ -184,6 +186,15 @@ class Sending:
         if self._failed is not None:
             raise CommandError(f"{self._topic}-{self._partition}: {self._failed.str()}")
 
+
+# ---- the restore
+#
+# Offsets are kept: the restore fills those that have no record. Where that is too much, or where the user wants no
+# fillers between records, the records of a partition get the offsets 0, 1, 2 and so on. In both cases the offset of a
+# group is that of the first record that it has not read.
+#
+# A restore that was killed is completed by the same command. A journal in the store, written before the first topic
+# is created, lists the topics of the target that are the restore's own. How far a partition is follows from its end.
 
 #: Offsets that are filled below the log start: 5,000,000 a second, with 20 bytes for 1000.
 MOST_BELOW_START = 1_000_000_000

@@ -1,8 +1,9 @@
-"""Access rules, quotas, users and dynamic configs of a cluster: read into a backup and restored from it.
+"""Settings of a cluster and topics of a restore: what a backup has beside records and offsets, and its restoration.
 
-No protocol shows secrets: of users the backup has the names, of sensitive configs the keys.
-
-The topics of a restore in the target cluster: created with configs under which old records can be written.
+- `SettingsReader`, `SettingsWriter`: access rules, quotas, users and dynamic configs of a cluster, read into a backup
+  and restored from it. No protocol shows secrets: of users the backup has the names, of sensitive configs the keys.
+- `check_creation`, `create`, `delete_fillers`: the topics of a restore in the target cluster, created with configs
+  under which old records can be written.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ _SET = 0
 #: The API's key, and the version that lists resources of more kinds than client metrics (Apache Kafka 4.1, KIP-1142).
 _LIST_CONFIG_RESOURCES, _WITH_TYPES = 74, 1
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+# ---- settings
 
 
 class SettingsReader:
@@ -247,6 +251,10 @@ class SettingsWriter:
 
 
 _LAST = str((1 << 63) - 1)
+
+
+# ---- topics of the target
+
 #: Nothing is deleted, compacted or refused for its age while records are written; the backup's configs come at the end.
 RESTORE_CONFIGS = {
     "cleanup.policy": "delete",

@@ -1,6 +1,8 @@
-"""Questions that several commands ask the cluster, with errors that name what they are about.
+"""Requests that several commands send to the cluster, with errors that name their subject.
 
-Requests that the client libraries do not know, by the client of `odradek.client` and the codecs of odradek.protocol.
+- `described_topics` to `alter_configs`: requests by kafka-python's admin client.
+- `ask`, `coordinator_of`, `patiently`: requests that the client libraries do not have, by the client of
+  `odradek.client` and the codecs of odradek.protocol.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from ...protocol.schema import Message
     from .admin import AdminClient, ConfigValue, RequestSender, Topic
 
+
+# ---- requests of the admin client
 
 #: `OffsetSpec` of ListOffsets. The last two are of tiered topics: the first offset on the disk, and the last one in the
 #: store (-1: none is).
@@ -139,6 +143,8 @@ def alter_configs(
                 hint = f"; `odradek config get {kind} {name} --all` lists the keys" if status == FAILED else ""
                 raise CommandError(f"{kind} {name}: {(words or error).rstrip('.')}{hint}", status)
 
+
+# ---- requests of odradek.protocol
 
 _PATIENCE_S, _PAUSE_S = 30.0, 0.2
 T = TypeVar("T")

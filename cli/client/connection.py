@@ -1,9 +1,12 @@
 """A command's connection to a cluster: the sources of its properties, and its clients.
 
-The properties of a context are overlaid by `--command-config`, then by `-X`, then by `--bootstrap-server`. The current
-context does not count when `--bootstrap-server` is given: its passwords are for its own cluster.
+The properties of a context are overlaid by `--command-config`, then by `-X`, then by `--bootstrap-server`. The
+current context does not count when `--bootstrap-server` is given: its passwords are for its own cluster.
 
-The producer id of an idempotent producer of confluent-kafka, without the half second that librdkafka waits for it.
+- `Admin`, `Patient`: the admin clients.
+- `Connection`: the properties and clients of one command; `connection_of` makes it of the command's options.
+- `request_producer_id`: gets the producer id of an idempotent producer of confluent-kafka, without the half second
+  that librdkafka waits for it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from ...client.cluster import Cluster
     from .admin import AdminClient
 
+
+# ---- connections
 
 T = TypeVar("T")
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -375,6 +380,8 @@ def _of_context(name: str | None) -> dict[str, str]:
         raise CommandError(f"there is no context {chosen!r}; contexts: {known}", NOT_FOUND)
     return dict(contexts.named[chosen])
 
+
+# ---- producer ids
 
 #: The limit for each of the two responses. An attempt that fails changes nothing: librdkafka asks again by its own timer.
 _TIMEOUT_S = 1.0

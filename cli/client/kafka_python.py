@@ -1,8 +1,9 @@
-"""Kafka's client properties as settings of kafka-python's admin client, and as logins of `odradek.client`.
+"""kafka-python as a client of the commands: settings, logins, and connections to a cluster in which a broker hangs.
 
-kafka-python's connections to brokers, for a cluster in which one hangs: its port accepts connections, nothing responds.
-
-The library waits for it as long as for any other, and may choose it again for each request that any broker serves.
+- `admin_settings`, `login_of`: Kafka's client properties as settings of kafka-python's admin client, and as logins of
+  `odradek.client`.
+- `Manager`: connections for a cluster in which a broker hangs: its port accepts connections, nothing responds. The
+  library waits for it as long as for any other, and may choose it again for each request that any broker serves.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Limit of a token endpoint's response.
 _MOST_TOKEN_BYTES = 1 << 20
+
+
+# ---- settings and logins
 
 
 def admin_settings(properties: Mapping[str, str], security: Security, timeout_s: float) -> dict[str, object]:
@@ -186,6 +190,8 @@ class _TokenProvider:
     def extensions(self) -> dict[str, str]:
         return {}
 
+
+# ---- a broker that hangs
 
 #: A broker's number, or the name of a bootstrap address whose number is unknown.
 NodeId = int | str

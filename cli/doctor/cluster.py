@@ -1,8 +1,8 @@
-"""Checks of a running cluster, through the Kafka protocol.
+"""Checks of `odradek doctor`: of a data directory, of settings, and of a running cluster.
 
-Checks of a data directory, without its broker. Nothing is changed.
-
-Settings with which acknowledged records can be lost.
+- `check_directory`: checks a data directory without its broker. Nothing is changed.
+- `check_properties`, `dangers`: find settings with which acknowledged records can be lost.
+- `check_cluster`: checks a running cluster through the Kafka protocol.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _SUFFIXES = {
     "-delete": "a deleted partition: the broker removes it within file.delete.delay.ms, or at its next start",
     "-future": "a replica that moves from another log directory: the broker continues when it starts",
 }
+
+
+# ---- a data directory
 
 
 def check_directory(directory: Path) -> Iterator[Finding]:
@@ -126,6 +129,9 @@ def _index(path: Path, words: str) -> Finding:
     return Finding(WARNING, "index", str(path), words, "the broker rebuilds it from the segment at its next start")
 
 
+# ---- settings
+
+
 def check_properties(file: Path) -> Iterator[Finding]:
     """Settings of a server.properties with which data can be lost. Raises Misused when it cannot be read."""
     from ..client.properties import read_client_properties
@@ -176,6 +182,9 @@ def _of_several(values: Mapping[str, str | None], *, found_factors: int, subject
 #: A broker that leads so many times its share is unbalanced, in clusters with some partitions.
 _SKEW, _FEWEST_LEADERS = 1.5, 30
 _HANGS_AFTER_MS = 20 * 60_000
+
+
+# ---- a running cluster
 
 Topics = list["Topic"]
 

@@ -1,8 +1,9 @@
-"""Committed offsets of groups, and where a reset puts them.
+"""Offsets of groups: committed ones, start offsets of share groups, and where a reset puts them.
 
-Start offsets of share groups (KIP-932): read, set and deleted.
-
-The client libraries have no API for these, so the requests are odradek.protocol's.
+- `share_offsets`, `alter_share_offsets`, `delete_share_offsets`: start offsets of share groups (KIP-932), read, set
+  and deleted. The client libraries have no API for these, so the requests are odradek.protocol's.
+- `committed_offsets`, `committed`, `stored_offsets`: offsets that a group has.
+- `chosen_places`, `targets`, `commit`: a reset.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 _NON_EMPTY_GROUP = 68
 
+
+# ---- start offsets of share groups
 
 #: Start offset, None for a partition that the group has not begun, and lag, None of brokers before KIP-1226.
 Started = tuple[int | None, int | None]
@@ -114,6 +117,9 @@ def _check(subject: str, result: _Result) -> None:
         if result.error_code == _NON_EMPTY_GROUP:
             error.args = (f"{error}; stop its members first",)
         raise error
+
+
+# ---- committed offsets and resets
 
 
 def committed_offsets(admin: AdminClient, group: str) -> dict[Place, int]:

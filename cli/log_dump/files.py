@@ -1,8 +1,9 @@
 """Files of a data directory as rows: batches and records of segments and snapshots, entries of indexes, checkpoints.
 
-A row is a mapping whose `kind` names it. Files are read in pieces; nothing is changed, and a broker may run meanwhile.
-
-Keys and values of records as JSON's types: those of internal topics by their tables, others as text or base64.
+- `decoder_of`: decodes keys and values of records to JSON's types: those of internal topics by their tables, others
+  as text or base64.
+- `rows_of`: the rows of a file. A row is a mapping whose `kind` names it. Files are read in pieces; nothing is
+  changed, and a broker may run meanwhile.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from ...storage.segments.recovery import batches_of
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject, JsonValue
 
+
+# ---- keys and values
 
 Decode = Callable[[bytes | None, bytes | None, bool], "JsonObject"]
 """Takes key, value, and whether they are of a control batch."""
@@ -150,6 +153,8 @@ _FRAMED = {
     "__share_group_state": _share_state,
 }
 
+
+# ---- rows
 
 Row = dict[str, "JsonValue"]
 

@@ -1,6 +1,8 @@
-"""Findings about a migration: obstacles, differences afterwards, and the order of its steps.
+"""A migration between Apache Kafka and Odradek: the cluster before a step, findings, and the order of the steps.
 
-A running cluster as it is before a step of a migration, read through the Kafka protocol. Nothing is changed.
+- `survey`: a running cluster as it is before a step, read through the Kafka protocol. Nothing is changed.
+- `to_odradek`, `to_apache`, `of_file`: findings, obstacles and differences afterwards.
+- `order`, `look`, `blockers`: the nodes that change one after the other, and the reasons to wait.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from ..client.errors import CommandError
 if TYPE_CHECKING:
     from ..client.admin import AdminClient, QuorumPartition, Topic
 
+
+# ---- the cluster
 
 APACHE, ODRADEK = "Apache Kafka", "Odradek"
 #: The highest stable metadata.version of each release of Apache Kafka.
@@ -126,6 +130,8 @@ def _tiered(admin: AdminClient, topics: list[Topic]) -> list[str]:
         ]
     return sorted(found)
 
+
+# ---- findings
 
 #: A finding of the first kind must be removed before the first step; one of the second is a difference afterwards.
 STOPS, DIFFERS, WORKS = "stops", "differs", "works"
@@ -278,6 +284,9 @@ def _old_formats(directory: Path) -> list[str]:
             if len(head) == _RECORD_HEAD and head[16] < 2:
                 found.append(partition.name)
     return found
+
+
+# ---- steps
 
 
 def order(found: Survey, to: str) -> list[Node]:

@@ -1,6 +1,8 @@
-"""Options of `odradek consume`.
+"""Options of `odradek consume`, and the options for schemas of values that other commands share.
 
-Options that name the schema of values, of the commands that decode them into columns.
+- `TopicsArgument` to `MessageOption`: the options of `odradek consume`.
+- `SchemaRegistry`, `ValueSchemaFile`, `MessageName`: name the schema of values, in the commands that decode values
+  into columns.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import typer
 
 from ..client.completing import complete_topic
 from .decoding import Form
+
+# ---- `odradek consume`
 
 RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "plain", "parquet"])
 
@@ -111,6 +115,8 @@ MessageOption = Annotated[
     str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type (default: the file's first)")
 ]
 
+
+# ---- schemas of values
 
 SchemaRegistry = Annotated[
     str | None, typer.Option("--schema-registry", metavar="URL", help="registry with the schemas of values")

@@ -1,7 +1,7 @@
-"""Consumed records as types. confluent-kafka's own say that topic, partition and offset may be None, as they may for a
-message with an error; `Reader` gives out none of those.
+"""Consumed records: their types, and their decoded keys and values as bytes, as text, and as JSON.
 
-Decoded keys and values as bytes, as text, and as JSON.
+confluent-kafka's own types declare that topic, partition and offset may be None, as they may for a message with an
+error; `Reader` gives out none of those.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
+
+# ---- types
 
 #: A key or a value after decoding: text, bytes, or a structure of JSON, Avro or Protobuf.
 Content = object
@@ -42,6 +44,9 @@ class PolledMessage(ConsumedRecord, Protocol):
     """A record, or the end of a partition, which has a place but no contents."""
 
     def error(self) -> KafkaError | None: ...
+
+
+# ---- keys and values
 
 
 def as_bytes(content: Content) -> bytes:

@@ -1,14 +1,11 @@
-"""The input and output of a coordinator shard.
+"""The input and output of a coordinator shard: requests, replies and records.
 
-A request has a token of the caller. The output has records, and replies with their tokens: at once, later, or after a
-timer. The caller appends the records of an `Output` first. It sends the replies only AFTER the high watermark has
-passed the last record appended so far. This includes replies to reads, so no reply shows state that could still be
-lost.
-
-The framing of records in the coordinators' topics.
-
-A key is two bytes with the record type, followed by its message, always in version 0. A value is two bytes with its
-version, followed by its message. A tombstone has no value.
+- `Record`, `Reply`, `Output`: the output. A request has a token of the caller. The output has records, and replies
+  with their tokens: at once, later, or after a timer. The caller appends the records of an `Output` first. It sends
+  the replies only AFTER the high watermark has passed the last record appended so far. This includes replies to
+  reads, so no reply shows state that could still be lost.
+- `GroupRequest`, `TopicsDeleted`, `MetadataChanged`: the input; `GroupsConfig` is the configuration.
+- `encode_framed`, `decode_key`, `decode_value`: the framing of records in the coordinators' topics.
 """
 
 from __future__ import annotations
@@ -22,6 +19,8 @@ from ...metadata.image import MetadataImage
 from ...protocol.codec import decode, encode
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
+
+# ---- input and output
 
 
 class Record(NamedTuple):
@@ -134,6 +133,12 @@ class GroupsConfig:
 
 _NUMBER = struct.Struct(">h")
 _KEY_VERSION = 0
+
+
+# ---- framing of records
+#
+# A key is two bytes with the record type, followed by its message, always in version 0. A value is two bytes with its
+# version, followed by its message. A tombstone has no value.
 
 
 class UnknownRecord(Exception):

@@ -11,25 +11,16 @@
 
 An acknowledgement takes effect once the persister has written it. Until then the record can neither be acquired nor
 acknowledged again, and it goes back to its member if the write fails. An expired lock takes effect before its write.
-Delivery counts are written with both, so after a crash a record may be redelivered as often as its deliveries were not
-written, and not more often.
+Delivery counts are written with both, so after a crash a record may be redelivered as often as its deliveries were
+not written, and not more often.
 
-With a dead letter queue (KIP-1191) a given-up record is ARCHIVING first. Once that is written, it is sent to the queue
-as a dead letter. It is ARCHIVED when the dead-letter record was written or could not be: a failing queue blocks
+With a dead letter queue (KIP-1191) a given-up record is ARCHIVING first. Once that is written, it is sent to the
+queue as a dead letter. It is ARCHIVED when the dead-letter record was written or could not be: a failing queue blocks
 nothing. A leader that loads ARCHIVING records sends their dead letters again, so none is lost, and some may be in the
 queue twice.
 
-A share partition does not read the log: the caller of `acquire` passes the batches that it read. The partition's leader
-keeps it, and drops it when the leader changes.
-
-Dead-letter records: the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
-
-    validation_error(group_id, queue) the reason why the queue cannot be written, or None
-    pack(origin, letter, first, ...)  the records of the next batch
-
-A dead letter is a range of offsets that were given up for the same reason. Each of its records becomes one record in
-the queue's topic, whose headers give the origin and the reason. Key and value are copied if the group's configuration
-enables it; the record's own headers are never copied. Header names and messages are Kafka's: people search for them.
+A share partition does not read the log: the caller of `acquire` passes the batches that it read. The partition's
+leader keeps it, and drops it when the leader changes.
 """
 
 from __future__ import annotations
@@ -44,6 +35,18 @@ from ...protocol.records.batch import HEADER_BYTES
 from ...protocol.records.record import Header, Record, encoded_size
 from ..share_state.state import StateBatch
 from .runs import NO_DEADLINE, AcquiredRange, RecordState, Run, Runs
+
+# ---- dead-letter records
+#
+# Dead-letter records are the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
+#
+#     validation_error(group_id, queue) the reason why the queue cannot be written, or None
+#     pack(origin, letter, first, ...)  the records of the next batch
+#
+# A dead letter is a range of offsets that were given up for the same reason. Each of its records becomes one record
+# in the queue's topic, whose headers give the origin and the reason. Key and value are copied if the group's
+# configuration enables it; the record's own headers are never copied. Header names and messages are Kafka's: people
+# search for them.
 
 #: Attempts to write a dead-letter record, and to create the topic. The backoff doubles with each attempt.
 MOST_TRIES = 5
@@ -172,6 +175,9 @@ def _headers(origin: Origin, dead_letter: DeadLetter, offset: int) -> list[Heade
         ("__dlq.errors.delivery.count", b"%d" % dead_letter.delivery_count),
         ("__dlq.errors.message", dead_letter.cause.encode()),
     ]
+
+
+# ---- the share partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@
 
 As for groups, a shard is dropped and reloaded if its records cannot be appended or its leadership ends.
 
-The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
-
-A request here is for one share partition. The caller splits requests for several, since each may be in another
-shard.
+- `READ`, `WRITE`, `INITIALIZE`, `SUMMARY`, `DELETE`: the checks of each request.
+- `respond`, `error_response`: the responses.
+- `handle`: the operations Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
+- `PersisterShard`: the shard; `PersisterLoader` loads it from its log.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ from .state import (
     update_record,
 )
 
+# ---- checks
+#
 # Validation of share state requests: each check with its error code and message, in Kafka's order.
 
 
@@ -171,6 +173,8 @@ def validate(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> 
     return None
 
 
+# ---- responses
+#
 # The responses of the persister's requests, which all have the same form: topics and their partitions.
 
 
@@ -258,6 +262,11 @@ def error_response(request: Message, version: int, error: ErrorCode) -> Message:
     """Returns the error response to a request that no shard of this broker can handle."""
     return error_response_to(request, version, error, MESSAGES.get(error, error.name))
 
+
+# ---- operations
+#
+# A request here is for one share partition. The caller splits requests for several, since each may be in another
+# shard.
 
 MESSAGES = {
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
@@ -412,6 +421,9 @@ OPERATIONS: dict[type[Message], Operation] = {
 }
 
 
+# ---- the shard
+
+
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
     """The published metadata. `deleted`: ids of deleted topics, whose state is deleted."""
@@ -498,6 +510,9 @@ class PersisterShard:
 
 
 log = logging.getLogger(__name__)
+
+
+# ---- loading
 
 
 class PersisterLoader:

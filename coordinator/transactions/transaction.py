@@ -1,4 +1,9 @@
-"""A transactional id: its producer id and epoch, and the state of its transaction.
+"""Transactions: the state machine of a transactional id, its records, and the state of the shard that has them.
+
+- `State`, `Transaction`: a transactional id, with its producer id and epoch, and the state of its transaction.
+- `encode_record`, `decode_record`: the records of `__transaction_state`.
+- `TransactionRequest`, `Output`: the input and output of a transaction shard.
+- `TransactionsState`: the state of a shard.
 
 ```
 state            meaning                                                 next state: event
@@ -14,14 +19,12 @@ CompleteAbort    all markers are written; the next one can begin         Ongoing
 Dead             its tombstone is written                                none
 ```
 
-InitProducerId leads from Empty and the two Complete states to Empty, with the next epoch, so that the previous producer
-is fenced (KIP-98). If the transaction is Ongoing, InitProducerId first aborts it with the next epoch, and the client
-must retry (CONCURRENT_TRANSACTIONS). PrepareEpochFence is the moment in between; it is never written and exists here
-only for its name. With transaction version 2 (KIP-890) every end takes a new epoch as well, so that records sent for
-one transaction never become part of the next. When the epochs run out, the end takes the next producer id. It is in
-`next_producer_id` until the markers are written, which still have the old producer id.
-
-The state of a transaction shard. Only `write` and `forget` change it: each records a change and replays it.
+InitProducerId leads from Empty and the two Complete states to Empty, with the next epoch, so that the previous
+producer is fenced (KIP-98). If the transaction is Ongoing, InitProducerId first aborts it with the next epoch, and
+the client must retry (CONCURRENT_TRANSACTIONS). PrepareEpochFence is the moment in between; it is never written and
+exists here only for its name. With transaction version 2 (KIP-890) every end takes a new epoch as well, so that
+records sent for one transaction never become part of the next. When the epochs run out, the end takes the next
+producer id. It is in `next_producer_id` until the markers are written, which still have the old producer id.
 """
 
 from __future__ import annotations
@@ -49,6 +52,8 @@ from ...protocol.schema import Message
 from ...protocol.varint import Buffer
 from ..common.result import Record, Reply, UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
 from ..common.timers import Timers
+
+# ---- the state machine
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -183,6 +188,9 @@ _KIND = 0
 _PREFIX = prefix(_KIND)
 
 
+# ---- records
+
+
 def transaction_record(transactional_id: str, value: TransactionLogValue | None, transaction_version: int) -> Record:
     return Record(TransactionLogKey(transactional_id=transactional_id), value, 1 if transaction_version >= 1 else 0)
 
@@ -199,6 +207,8 @@ def decode_record(key: Buffer, value: Buffer | None) -> Record:
     return decode_value(decode_key(TransactionLogKey, key), TransactionLogValue, value)
 
 
+# ---- input and output
+#
 # The input and output of a transaction shard: as for groups, and markers to be written.
 #
 # A `SendMarkers` is one of the replies. Like them it is sent only AFTER the high watermark has passed the records
@@ -268,6 +278,11 @@ class TransactionsConfig:
     abort_interval_ms: int = 10_000
     remove_expired_interval_ms: int = 60 * 60 * 1_000
     transaction_version: int = 2
+
+
+# ---- the state of a shard
+#
+# Only `write` and `forget` change it: each records a change and replays it.
 
 
 class TransactionsState:

@@ -1,22 +1,9 @@
-"""The definition of a configuration key: a row of the tables.
+"""The definition of a configuration key: the type of its values, their checks, and the row of a table.
 
-The types of configuration values: parsing, formatting, and Kafka's error texts.
-
-| type | in Python | text |
-|---|---|---|
-| BOOLEAN | bool | true, false, in any case |
-| INT, SHORT, LONG | int | a decimal number that fits 32, 16 or 64 bits |
-| DOUBLE | float | a decimal number, NaN or Infinity, shown as Java shows it |
-| STRING, CLASS | str | unchanged; a CLASS names a Java class, which is never loaded |
-| LIST | tuple of str | comma separated; space around a comma is ignored |
-| PASSWORD | Password | never shown |
-
-Space at both ends of a text is ignored. A key without a value has None.
-
-Validators of configuration values beyond their type.
-
-A validator gets the key's name and the typed value, and raises InvalidConfig with Kafka's text. A list validator may
-request the list without duplicates, as Kafka does.
+- `ConfigType`, `parse`, `to_text`: types of values, with Kafka's error texts.
+- `at_least` to `quorum_voters`: validators of values beyond their type.
+- `THREADS` to `TEST_ONLY`: reasons why a key has no effect.
+- `ConfigKey`: one key; `key` and `table` make the tables of them.
 """
 
 from __future__ import annotations
@@ -27,6 +14,19 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from ...protocol.errors import ErrorCode
+
+# ---- types of values
+#
+# | type | in Python | text |
+# |---|---|---|
+# | BOOLEAN | bool | true, false, in any case |
+# | INT, SHORT, LONG | int | a decimal number that fits 32, 16 or 64 bits |
+# | DOUBLE | float | a decimal number, NaN or Infinity, shown as Java shows it |
+# | STRING, CLASS | str | unchanged; a CLASS names a Java class, which is never loaded |
+# | LIST | tuple of str | comma separated; space around a comma is ignored |
+# | PASSWORD | Password | never shown |
+#
+# Space at both ends of a text is ignored. A key without a value has None.
 
 
 class ConfigType(IntEnum):
@@ -149,6 +149,11 @@ def java_double(value: float) -> str:
     sign = "-" if value < 0 else ""
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
 
+
+# ---- validators
+#
+# A validator gets the key's name and the typed value, and raises InvalidConfig with Kafka's text. A list validator
+# may request the list without duplicates, as Kafka does.
 
 _MOST_PORT = 65535
 _MOST_ID = 2**31 - 1
@@ -321,6 +326,8 @@ def _check_port(name: str, address: str) -> None:
         raise InvalidConfig(f"{name}: the port of {address} must be from 0 to {_MOST_PORT}")
 
 
+# ---- reasons
+#
 # Reasons why a key has no effect: the end of the sentence "it has no effect, because ...".
 #
 # A key without a reason takes effect. When a feature is implemented, the reasons of its keys are removed.
@@ -357,6 +364,9 @@ WITH_RECOVERY_POINTS = (
     "log start offsets are written with the recovery points (log.flush.offset.checkpoint.interval.ms)"
 )
 TEST_ONLY = "the key is only for Apache Kafka's own tests"
+
+
+# ---- keys
 
 
 class ResourceType(IntEnum):

@@ -1,6 +1,8 @@
-"""Configs of a topic. `broker` is the broker's key for the default.
+"""The tables of config keys by type of resource: every key of Kafka 4.4, and Odradek's own.
 
-The combined tables: every key of Kafka 4.4, by type of resource.
+The keys of topics, groups, client metrics and Odradek's own are rows in this file. Those of brokers come from the
+modules of each subject. `BROKER`, `TOPIC`, `GROUP`, `CLIENT_METRICS` and `OWN` are the combined tables; `definition`
+finds the table of a type.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ from .key import (
     table,
     throttled_replicas,
 )
+
+# ---- topics
+#
+# Configs of a topic. `broker` is the broker's key for the default.
 
 TOPIC_KEYS = (
     key("cleanup.policy", LIST, ("delete",), list_of("compact", "delete"), broker="log.cleanup.policy"),
@@ -103,6 +109,8 @@ TOPIC_KEYS = (
 )
 
 
+# ---- groups
+#
 # Configs of a group (KIP-848, KIP-932, KIP-1071). `broker` is the broker's key for the default.
 
 
@@ -161,6 +169,8 @@ GROUP_KEYS = (
 )
 
 
+# ---- client metrics
+#
 # Configs of a client metrics subscription (KIP-714).
 
 
@@ -171,6 +181,8 @@ CLIENT_METRICS_KEYS = (
 )
 
 
+# ---- Odradek's own
+#
 # Odradek's own keys, which Apache Kafka does not have.
 #
 # They are set in server.properties beside Kafka's. DescribeConfigs lists them only if they are set. A change requires
@@ -197,6 +209,8 @@ OWN_KEYS = (
     key("odradek.scrub.interval.ms", LONG, 7 * 24 * 3_600_000, at_least(1)),
 )
 
+
+# ---- combined tables
 
 BROKER = table(
     GROUPS_KEYS,

@@ -1,8 +1,12 @@
-"""Rules for the values of one topic together with the broker's defaults.
+"""Rules for several config values together: those of a topic, a group, a client metrics subscription, or a broker.
 
-Rules for several values of a broker together. A rule is a small function that returns an error text, or None.
+A rule about one value is a validator of its key (key.py). Texts of errors are Kafka's.
 
-The texts are Kafka's. Rules about listeners need parsed addresses and are in the server's listeners.
+- `validate_topic_configs`: the values of one topic together with the broker's defaults.
+- `validate_group_configs`: the values of one group, within the broker's bounds.
+- `validate_client_metrics_configs`: a client metrics subscription.
+- `validate_dynamic_names`, `usable_dynamic_configs`: which keys of a broker can change while it runs.
+- `validate_broker_configs`, `validate_broker_change`: several values of a broker together.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from .broker import LISTENER_ONLY
 from .broker_values import LISTENER_PREFIX, BrokerValues, retention_ms, roll_jitter_ms, roll_ms
 from .key import InvalidConfig, Scope, Value, invalid_value
 from .resources import BROKER, CLIENT_METRICS, GROUP, TOPIC
+
+# ---- topics
 
 Values = Mapping[str, Value]
 _FROM_RETENTION = -2  # local.retention.*: the same as retention.*
@@ -148,6 +154,8 @@ _TIERED_RULES = (
 # Rules for the values of one group, within the broker's bounds.
 
 
+# ---- groups
+#
 # The group's key, and the broker's keys for its bounds.
 _RANGES = (
     ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms"),
@@ -230,6 +238,8 @@ def _sessions_exceed_heartbeats(values: Mapping[str, Value], broker: BrokerValue
             raise InvalidConfig(f"{session} must be greater than {heartbeat}")
 
 
+# ---- client metrics
+#
 # Validation of client metrics subscriptions (KIP-714).
 
 
@@ -281,6 +291,8 @@ def _match(pattern: str) -> None:
 # only with a listener prefix, as `listener.name.<listener>.<key>`. An unknown key can be set: it is for a plug-in.
 
 
+# ---- update modes of brokers' keys
+#
 # Keys that stay cluster-wide even with a listener prefix.
 _CLUSTER_WIDE_OF_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
@@ -345,6 +357,11 @@ def usable_dynamic_configs(
             rejected(name, str(why))
     return usable
 
+
+# ---- brokers
+#
+# A rule is a small function that returns an error text, or None. Rules about listeners need parsed addresses and are
+# in the server's listeners.
 
 Rule = Callable[[BrokerValues], str | None]
 _MIB = 1 << 20
@@ -544,6 +561,8 @@ def _group_bounds(values: BrokerValues) -> Iterator[str]:
 # Validation of dynamic configuration changes on a running broker (KIP-226).
 
 
+# ---- changes of a running broker
+#
 # A thread count may change to between half and double of its value, as in Kafka. Here these threads do no work.
 _THREADS = (
     "background.threads",

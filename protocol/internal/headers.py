@@ -1,13 +1,11 @@
-"""The request and response headers.
+"""Structures of the protocol beside the messages: request and response headers, and the principal in an Envelope.
 
-Request header 1 is for versions of a request that are not flexible, 2 for those that are. The client id is never a
-compact string: a broker can read it before it has parsed the version (KIP-482). Response header 1 goes with
-flexible versions, but the ApiVersions response always has header 0 (KIP-511). `Api.request_header_version` and
-`Api.response_header_version` return the versions.
-
-The principal that a broker forwards in Envelope.
-
-It is preceded by its version, an int16. The default principal builder reads and writes it (KIP-590).
+- `RequestHeader`: version 1 is for versions of a request that are not flexible, 2 for those that are. The client id
+  is never a compact string: a broker can read it before it has parsed the version (KIP-482).
+- `ResponseHeader`: version 1 goes with flexible versions, but the ApiVersions response always has header 0 (KIP-511).
+  `Api.request_header_version` and `Api.response_header_version` return the versions.
+- `DefaultPrincipalData`: the principal that a broker forwards in Envelope. It is preceded by its version, an int16.
+  The default principal builder reads and writes it (KIP-590).
 """
 
 from __future__ import annotations
@@ -26,6 +24,9 @@ class RequestHeader(Message):
 @message("0-1", flexible="1+")
 class ResponseHeader(Message):
     correlation_id: int = wire(INT32)
+
+
+# ---- the principal in an Envelope
 
 
 @message("0", flexible="0+")

@@ -1,13 +1,10 @@
 """The controller: decides on changes of the cluster, and replays decided records.
 
-`handle` changes nothing. It returns records and a response. The driver of the controller appends the records to the
-metadata log and replays them here at once, so that the next decision sees them. It sends the response to the client
-after the records are committed and published. When leadership is lost, the controller is discarded.
-
-Records that a controller writes first when it becomes active.
-
-A new cluster gets the features it was formatted with in one transaction (KIP-868), so a crash cannot split them. A
-transaction that the previous controller left open is aborted.
+- `activation_records`: the records that a controller writes first when it becomes active.
+- `Controller.handle` changes nothing. It returns records and a response. The driver of the controller appends the
+  records to the metadata log and replays them here at once, so that the next decision sees them. It sends the
+  response to the client after the records are committed and published. When leadership is lost, the controller is
+  discarded.
 """
 
 from __future__ import annotations
@@ -31,6 +28,11 @@ from .partition_change import min_isr_records
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
 from .security.policies import Policies
 from .state import ANONYMOUS, BrokerSessions, Caller, ControllerState, Elections, MutationQuota, RandomSource
+
+# ---- activation
+#
+# A new cluster gets the features it was formatted with in one transaction (KIP-868), so a crash cannot split them. A
+# transaction that the previous controller left open is aborted.
 
 
 def activation_records(
@@ -58,6 +60,8 @@ def _enables_elr(record: Message) -> bool:
         return False
     return record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0
 
+
+# ---- decisions
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 

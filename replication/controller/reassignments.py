@@ -1,9 +1,8 @@
-"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
+"""Placement and leadership of partitions on request: reassignments and elections.
 
-A reassignment first adds the new replicas to the old ones. When the new ones are in sync, the old ones are removed (a
-rule of `partition_change.py`). A reassignment that only reorders or removes replicas ends at once.
-
-ElectLeaders: election of the preferred leader, or of any replica, on request (KIP-460).
+- `alter_partition_reassignments`, `list_partition_reassignments`: AlterPartitionReassignments and
+  ListPartitionReassignments (KIP-455).
+- `elect_leaders`: ElectLeaders, the election of the preferred leader, or of any replica (KIP-460).
 """
 
 from __future__ import annotations
@@ -40,6 +39,12 @@ from .state import REASSIGNING, ControllerState
 
 #: None: the request names the partition, and it needs no change.
 _Outcome = PartitionChangeRecord | ApiError | None
+
+
+# ---- reassignments
+#
+# A reassignment first adds the new replicas to the old ones. When the new ones are in sync, the old ones are removed
+# (a rule of `partition_change.py`). A reassignment that only reorders or removes replicas ends at once.
 
 
 def alter_partition_reassignments(
@@ -163,6 +168,9 @@ def _listed(
 
 
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+
+
+# ---- elections
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest, version: int) -> ControllerResult:

@@ -1,9 +1,7 @@
-"""State shared by all roles of a replica: the log, the voters, the effects, and the single transition between roles.
+"""The core of a replica of the quorum: the state that all its roles share, and elections.
 
-Elections: votes are requested, granted and counted, after a pre-vote (KIP-595, KIP-996).
-
-A replica votes for one candidate per epoch, whose log has all that its own has. A pre-vote is not binding. A replica
-with a live leader rejects it, so a node that returns from a network partition does not unseat a working leader.
+- `Core`: the log, the voters, the effects, and the single transition between roles.
+- `Elections`: votes are requested, granted and counted, after a pre-vote (KIP-595, KIP-996).
 """
 
 from __future__ import annotations
@@ -21,6 +19,8 @@ from . import wire
 from .log import ControlAt, Effect, ElectionState, Flush, ReplicatedLog, Reply, Send, SnapshotId, WriteState
 from .roles import MAY_FOLLOW, NEVER, Candidate, Follower, Prospective, Resigned, Role, Unattached, must_hold
 from .voters import NO_NODE, Address, ReplicaKey, Tally, VoterHistory, VoterSet
+
+# ---- shared state
 
 #: A voter stands for election almost at once after its start. If a leader exists, the pre-vote is rejected without
 #: disruption.
@@ -276,7 +276,17 @@ class Core:
         return True
 
 
+# ---- elections
+
+
 class Elections:
+    """Requests, grants and counts votes.
+
+    A replica votes for one candidate per epoch, whose log has all that its own has. A pre-vote is not binding. A
+    replica with a live leader rejects it, so a node that returns from a network partition does not unseat a working
+    leader.
+    """
+
     def __init__(self, core: Core, lead: Callable[[int], None]) -> None:
         self._core = core
         #: Called by a candidate that has won.

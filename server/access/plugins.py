@@ -1,6 +1,8 @@
-"""Loads a user's own class, where Kafka loads a Java class: `python:package.module:Name`.
+"""Loads a user's own classes where Kafka loads Java classes, and expands replacement texts as Java does.
 
-The replacement texts of Java's regular expressions: `$1`, and a backslash before a literal character.
+- `load_class`: loads the class of a key whose value is `python:package.module:Name`, where Kafka loads a Java class.
+- `expanded`: expands the replacement text of a regular expression as Java does: `$1`, and a backslash before a
+  literal character.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ def load_class(key: str, text: str, interface: type[Any], properties: Mapping[st
             raise InvalidConfig(f"{key}={text}: configure failed: {failure}") from failure
     return made
 
+
+# ---- replacement texts of Java's regular expressions
 
 _PART = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
 

@@ -1,9 +1,11 @@
 """Reads and checks `listeners`, `advertised.listeners` and related keys as Apache Kafka does.
 
-A listener is `NAME://host:port`; an IPv6 address stands in brackets, an empty host means every interface. Its security
-protocol comes from `listener.security.protocol.map`. Listeners that `controller.listener.names` names carry the quorum.
+A listener is `NAME://host:port`; an IPv6 address stands in brackets, an empty host means every interface. Its
+security protocol comes from `listener.security.protocol.map`. Listeners that `controller.listener.names` names carry
+the quorum.
 
-The address of a listener, and the name by which nodes recognise one another.
+- `ListenerEndpoint`, `Listeners`: the values; `read_listeners` reads and checks them.
+- `Endpoint`: the address of a listener, and the name by which nodes recognise one another.
 """
 
 from __future__ import annotations
@@ -254,6 +256,9 @@ def _check(found: Listeners, bound: Iterable[ListenerEndpoint], roles: tuple[str
             f"advertised.listeners cannot use the nonroutable meta-address {_ANY_HOST}. Use a routable IP address. "
             "(Set advertised.listeners to the name or address by which clients reach this machine.)"
         )
+
+
+# ---- addresses of nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
 """The active controller: decides requests, appends the decisions, and replies when they are published.
 
-A decision is replayed here first and then appended. Its reply waits until the quorum has committed the records and this
-node has published them. Only the quorum's leader has an active controller; one that loses leadership fails its waiting
-requests and discards its state.
+A decision is replayed here first and then appended. Its reply waits until the quorum has committed the records and
+this node has published them. Only the quorum's leader has an active controller; one that loses leadership fails its
+waiting requests and discards its state.
 
-Keeps room for the metadata log on its disk: refuses requests that would use it up, before anything is written.
-
-A node halts when it cannot write its metadata log, as in Apache Kafka. So requests of clients get an error while there is
-still room for vital records: heartbeats, registrations, elections and changes of ISRs.
+`LogRoom` keeps room for the metadata log on its disk: the controller refuses requests that would use it up, before
+anything is written.
 """
 
 from __future__ import annotations
@@ -292,6 +290,8 @@ class ActiveController:
         self._learning.stop()
 
 
+# ---- room for the metadata log
+
 #: With more free bytes no request is looked at: none has so many records.
 PLENTY_BYTES = 256 << 20
 #: A record without its strings and lists, and with the batch's header where each has its own.
@@ -301,7 +301,11 @@ _ITEM_BYTES = 4
 
 
 class LogRoom:
-    """The room on the disk of the directory `path`."""
+    """The room on the disk of the directory `path`.
+
+    A node halts when it cannot write its metadata log, as in Apache Kafka. So requests of clients get an error while
+    there is still room for vital records: heartbeats, registrations, elections and changes of ISRs.
+    """
 
     def __init__(self, path: str, lines: RepeatedLines) -> None:
         self._path = path

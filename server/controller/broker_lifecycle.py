@@ -1,21 +1,21 @@
-"""The registration of this broker with the controllers: from its first request to its controlled shutdown (KIP-631).
+"""The registration of this node with the controllers, as a broker and as a controller.
+
+- `BrokerLifecycle`: the registration of this broker, from its first request to its controlled shutdown (KIP-631).
+  Alone, with the controller in the same process, none of this happens (`startup.py`).
+- `ControllerRegistrar`: registers this controller with the active one: each process once (KIP-919).
 
     registering --- has an epoch ---> starting --- ready, caught up, unfenced ---> running --- leave ---> leaving ---> left
 
-One request at a time is in flight to the active controller: a registration until there is an epoch, heartbeats from then
-on. A new controller gets one at once. So does a controller that waits for this broker to read all metadata before its
-registration, or the new leaders of a broker that shuts down. A request without a response is sent again, after a while,
-to the active controller of that time.
+One request at a time of a broker is in flight to the active controller: a registration until there is an epoch,
+heartbeats from then on. A new controller gets one at once. So does a controller that waits for this broker to read
+all metadata before its registration, or the new leaders of a broker that shuts down. A request without a response is
+sent again, after a while, to the active controller of that time.
 
-A controlled shutdown has two steps. First the leaders move, at once. Then, while clients are connected, the broker sends
-no heartbeat for one heartbeat interval: it stays unfenced and listed, and answers NOT_LEADER_OR_FOLLOWER and
-NOT_COORDINATOR. A client that learns of the move by such a response changes brokers in peace. A client that learns of it
-by the end of its connection may keep a request on the closed one for ever (librdkafka #5511). The next heartbeat fences
-the broker, and it stops.
-
-Alone, with the controller in the same process, none of this happens (`startup.py`).
-
-Registers this controller with the active one: each process once (KIP-919).
+A controlled shutdown has two steps. First the leaders move, at once. Then, while clients are connected, the broker
+sends no heartbeat for one heartbeat interval: it stays unfenced and listed, and answers NOT_LEADER_OR_FOLLOWER and
+NOT_COORDINATOR. A client that learns of the move by such a response changes brokers in peace. A client that learns of
+it by the end of its connection may keep a request on the closed one for ever (librdkafka #5511). The next heartbeat
+fences the broker, and it stops.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .channel import Forwarding
     from .driver import QuorumDriver
 
+
+# ---- the broker
 
 log = logging.getLogger("odradek.lifecycle")
 
@@ -425,6 +427,8 @@ class BrokerLifecycle:
 def _has_leaving_broker(image: MetadataImage, node_id: int) -> bool:
     return any(b.in_controlled_shutdown and not b.fenced and b.id != node_id for b in image.cluster.brokers.values())
 
+
+# ---- the controller
 
 _TIMEOUT_MS = 5_000
 _RETRY_BACKOFF_MS = 200

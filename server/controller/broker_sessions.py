@@ -1,18 +1,20 @@
-"""Broker sessions as the active controller keeps them: by heartbeats, and by connections that are reset or refused.
+"""Sessions of brokers as the active controller keeps them, and its periodic tasks.
 
-When a heartbeat is missing, the controller waits until the session expires: the broker may be slow, paused or cut off.
-But a process that died is detected earlier: its connections are reset, and its listeners refuse connections. So when
-the connection of a broker's heartbeats ends, the controller tries the broker's listeners at once. If every listener
-refuses, the process is gone and the controller fences the broker.
+- `BrokerSessionWatch`: ends sessions by missing heartbeats, and by connections that are reset or refused. It also
+  starts and stops the periodic tasks, since both last as long as this node is the active controller.
+- `PeriodicTasks`: leader balance, unclean elections, and a record that shows an idle log to be alive.
+- `TokenExpiry`: removes expired delegation tokens.
+
+When a heartbeat is missing, the controller waits until the session expires: the broker may be slow, paused or cut
+off. But a process that died is detected earlier: its connections are reset, and its listeners refuse connections. So
+when the connection of a broker's heartbeats ends, the controller tries the broker's listeners at once. If every
+listener refuses, the process is gone and the controller fences the broker.
 
 A broker with a listener that accepts, or does not answer, stays unfenced until its session expires: a stopped process
 still has its sockets, and a network partition refuses nothing. A new active controller, which has no connections yet,
 tries every broker once.
 
 A broker that was fenced wrongly (a firewall may refuse in its name) is unfenced by its next heartbeat.
-
-The periodic tasks of the active controller: leader balance, unclean elections, and a record that shows an idle log to be
-alive.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from ..runtime.metadata_cache import MetadataCache
     from .driver import QuorumDriver
 
+
+# ---- sessions of brokers
 
 log = logging.getLogger("odradek.broker_sessions")
 
@@ -291,6 +295,9 @@ class BrokerSessionWatch:
             self._fence(now)
 
 
+# ---- periodic tasks
+
+
 class PeriodicTasks:
     """Submits the requests of the tasks to the controller of this node, each at its interval, from `start` to `stop`."""
 
@@ -335,6 +342,8 @@ class PeriodicTasks:
         self._timers[kind] = self._clock.call_at(self._clock.now_ms() + interval_ms, due)
 
 
+# ---- expiry of delegation tokens
+#
 # Removes delegation tokens that have expired, on the active controller (delegation.token.expiry.check.interval.ms).
 
 

@@ -1,12 +1,10 @@
 """`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
 
-Appended records are in the page cache only. They count once a flush has written them to the disk, see driver.py.
-
-Snapshots of the metadata log, as files in its directory: `<end offset>-<epoch>.checkpoint` (KIP-630).
-
-A snapshot replaces all records below its end offset; its epoch is that of the last such record. It begins with a
-control batch (header, KRaft version, voters), continues with the records of an image, and ends with another control
-batch (footer). A file is written as `.part`, is renamed when it is complete, and never changes again.
+- `decode_batches`, `encode_records`: records of the metadata log as batches.
+- `list_snapshots`, `read_snapshot`, `write_snapshot_file`: the snapshots, as files in the log's directory.
+- `FlushedEnd`: the end of the log at its last flush, in a file beside the log.
+- `QuorumLog`: the log. Appended records are in the page cache only. They count once a flush has written them to the
+  disk, see driver.py.
 """
 
 from __future__ import annotations
@@ -57,6 +55,8 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
 
 
+# ---- batches
+#
 # Encodes and decodes metadata records and KRaft's control records in record batches.
 
 
@@ -169,6 +169,13 @@ def _encoded(values: Sequence[bytes], base_offset: int, epoch: int, timestamp_ms
     made = [Record(base_offset + delta, timestamp_ms, None, value) for delta, value in enumerate(values)]
     return encode_batch(made, leader_epoch=epoch)
 
+
+# ---- snapshots
+#
+# A snapshot is the file `<end offset>-<epoch>.checkpoint` (KIP-630). It replaces all records below its end offset;
+# its epoch is that of the last such record. It begins with a control batch (header, KRaft version, voters), continues
+# with the records of an image, and ends with another control batch (footer). A file is written as `.part`, is renamed
+# when it is complete, and never changes again.
 
 log = logging.getLogger("odradek.quorum")
 
@@ -366,6 +373,8 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + _PART_SUFFIX)
 
 
+# ---- the end at the last flush
+#
 # Records the end of the metadata log at its last flush, in `odradek-metadata-end` beside the log's directory.
 #
 # A voter has acknowledged everything up to that end to other nodes or clients. A log that ends earlier has lost
@@ -436,6 +445,8 @@ class FlushedEnd:
             os.close(fd)
         self.recorded, self.is_known = end, True
 
+
+# ---- the log
 
 TOPIC = "__cluster_metadata"
 #: The topic id that all clusters share (KIP-516).

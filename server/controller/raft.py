@@ -1,14 +1,9 @@
-"""Drives a replica of the quorum (`replication/quorum/`): carries out its effects in order, and runs its timer and
-flushes.
+"""Drives a replica of the quorum (`replication/quorum/`): its log on the disk, its effects and its requests.
 
-`WriteState` is synced immediately, since no message may be sent before it; several in a row become one write. A
-Send or Reply that depends on this node's log waits for the flush that makes the log durable. One thread flushes;
-records appended during a flush share the next one.
-
-Endpoints of the quorum's nodes, and the requests of the quorum that are sent to them.
-
-Those in the voter set take precedence. After them come `controller.quorum.bootstrap.servers`, which have no ids and stand
-for nodes -2, -3, ..., and the endpoints in other nodes' responses (KIP-853).
+- `ReplicatedQuorumLog`: the metadata log and its snapshots, as the replica reads and writes them.
+- `QuorumRaft`: carries out the effects of the replica in order, and runs its timer and flushes.
+- `QuorumEndpoints`: finds the endpoints of the quorum's nodes.
+- `QuorumSender`: sends the requests of the quorum to them.
 """
 
 from __future__ import annotations
@@ -68,6 +63,8 @@ if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPool
 
 
+# ---- the log of the replica
+#
 # Presents the metadata log and its snapshots to a replica of the quorum: `replication/quorum/log.py` on a disk.
 
 
@@ -274,6 +271,8 @@ def _controls_in(data: bytes, position: int, header: BatchHeader) -> Iterator[Co
             yield ControlAt(record.offset, control)
 
 
+# ---- effects, timer and flushes
+
 log = logging.getLogger("odradek.quorum")
 
 
@@ -300,6 +299,10 @@ class QuorumRaft:
     halts the node (`runtime/halting.py`): a failing disk or a contradictory state. `background` takes failures of flushes.
 
     A message from another node can only fail its own request: see `_handle`.
+
+    `WriteState` is synced immediately, since no message may be sent before it; several in a row become one write. A
+    Send or Reply that depends on this node's log waits for the flush that makes the log durable. One thread flushes;
+    records appended during a flush share the next one.
     """
 
     def __init__(
@@ -593,6 +596,8 @@ def reject_token(token: PeerCall) -> None:
     token.fail()
 
 
+# ---- endpoints and requests
+
 _FIRST_BOOTSTRAP_ID = -2
 _FETCH = "quorum-fetch"
 
@@ -624,6 +629,9 @@ def bootstrap_endpoints(config: BrokerConfig) -> dict[int, Endpoint]:
 class QuorumEndpoints:
     """Finds the endpoint of a node. `voters` returns the current voters. `own`: those of this node's controller
     listeners.
+
+    Nodes in the voter set take precedence. After them come `controller.quorum.bootstrap.servers`, which have no ids
+    and stand for nodes -2, -3, ..., and the endpoints in other nodes' responses (KIP-853).
     """
 
     def __init__(

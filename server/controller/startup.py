@@ -1,29 +1,12 @@
 """The start of a node's part in the quorum: its metadata log is opened, and a single voter leads at once.
 
-A start as single voter begins an epoch, writes a new leader's records, registers this node.
-
-All of it is appended before the first flush. So a start waits for the disk once, and the first published image already
-has this broker registered and as leader.
-
-Opens the metadata log, also a damaged one, and finds out whether this node is its only voter.
-
-A node of a larger quorum puts a damaged log aside and fetches it again. Until it has everything that it had, it stands for
-no election, and votes only for a replica that has it (`acknowledged`, replication/quorum/core.py). A single voter cannot
-fetch it from others: it does not start, and the error names the records that a truncation would lose and the command for it.
-
-Reads and writes `quorum-state`, the vote and epoch of a voter as JSON, in Kafka's two forms (KIP-595, KIP-853).
-
-Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 to kraft.version 0, whose voters stand in
-`controller.quorum.voters` and, as a note, in here.
-
-Odradek keeps a second copy with a checksum in the log directory, `odradek-quorum-state`: a voter that has forgotten its vote
-might vote twice in one epoch. The copy is written first.
-
-A quorum of one voter: records on its disk are committed, since it is the majority.
-
-All appends in one turn of the event loop share one flush, which a thread runs; appends during a flush share the next
-one. No other node is involved, so no Raft state machine is created, which keeps the start fast. When another node
-fetches, the driver switches to one (`joining.py`).
+- `read_quorum_state`, `write_quorum_state`: the file `quorum-state`, the vote and epoch of a voter.
+- `open_log`: opens the metadata log, also a damaged one, and finds out whether this node is its only voter.
+- `take_over`: the start as single voter begins an epoch, writes a new leader's records, and registers this node. All
+  of it is appended before the first flush. So a start waits for the disk once, and the first published image already
+  has this broker registered and as leader.
+- `LoneVoter`: the commits of a quorum of one voter, without a Raft state machine.
+- `leaving`: the decisions of a single broker that stops.
 """
 
 from __future__ import annotations
@@ -84,6 +67,16 @@ if TYPE_CHECKING:
     from ..config.listeners import Endpoint
     from ..runtime.clock import Clock
 
+
+# ---- the file quorum-state
+#
+# Reads and writes `quorum-state`, the vote and epoch of a voter as JSON, in Kafka's two forms (KIP-595, KIP-853).
+#
+# Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 to kraft.version 0, whose voters
+# stand in `controller.quorum.voters` and, as a note, in here.
+#
+# Odradek keeps a second copy with a checksum in the log directory, `odradek-quorum-state`: a voter that has forgotten
+# its vote might vote twice in one epoch. The copy is written first.
 
 log = logging.getLogger("odradek.quorum")
 
@@ -178,6 +171,14 @@ def write_quorum_state(directory: Path, state: QuorumState, kraft_version: int, 
         if path.is_dir():
             set_aside(str(path))
         write_atomically(str(path), written)
+
+
+# ---- opening the metadata log
+#
+# A node of a larger quorum puts a damaged log aside and fetches it again. Until it has everything that it had, it
+# stands for no election, and votes only for a replica that has it (`acknowledged`, replication/quorum/core.py). A
+# single voter cannot fetch it from others: it does not start, and the error names the records that a truncation would
+# lose and the command for it.
 
 
 class InvalidQuorum(InvalidConfig):
@@ -336,6 +337,9 @@ def _topic_id(path: str) -> bytes | None:
         return read_topic_id(path)
     except (CorruptPartitionMetadata, IsADirectoryError):
         return None
+
+
+# ---- the start as single voter
 
 
 class LeadershipStart(NamedTuple):
@@ -501,6 +505,8 @@ class _Start:
         return broker_epoch
 
 
+# ---- commits of a single voter
+
 #: The task's name in logs, metrics and health.
 FLUSH_TASK = "metadata log flush"
 #: After an unexpected failure; clients wait for the flush.
@@ -510,6 +516,12 @@ FLUSH_RETRY_S = 1.0
 class LoneVoter:
     """Commits for a single voter, whose epoch begins at `epoch_start_offset`. `committed(end_offset)` is called for
     everything that is durable, `failed` when the disk fails.
+
+    Records on the voter's disk are committed, since it is the majority.
+
+    All appends in one turn of the event loop share one flush, which a thread runs; appends during a flush share the
+    next one. No other node is involved, so no Raft state machine is created, which keeps the start fast. When another
+    node fetches, the driver switches to one (`joining.py`).
     """
 
     leads = True

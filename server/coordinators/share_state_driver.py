@@ -1,11 +1,8 @@
-"""The persister of share groups on this broker: a shard for each partition of `__share_group_state` that it leads.
+"""The persister of share groups: the shards of `__share_group_state` on this broker, and requests to all of them.
 
-A share partition's state is in the partition that its key hashes to: "group:topic id:partition".
-
-Sends requests to the persister of share groups, on this broker or another.
-
-One request may name many share partitions. Each part goes to the broker that leads the partition's part of
-`__share_group_state`, and the responses are joined into one. Retriable errors are retried for a limited time.
+- `ShareStateDriver`, `PersisterShardDriver`: a shard for each partition of `__share_group_state` that this broker
+  leads. A share partition's state is in the partition that its key hashes to: "group:topic id:partition".
+- `Persister`: sends requests to the persister, on this broker or another.
 """
 
 from __future__ import annotations
@@ -195,6 +192,8 @@ class PersisterShardDriver(ShardDriver[PersisterShard]):
         return GroupRequest(pending, pending.request, version)
 
 
+# ---- requests to the persister
+
 #: As in Kafka's persister: the number of attempts, and the backoff between them, which grows each time.
 MOST_TRIES = 5
 FIRST_BACKOFF_MS = 100
@@ -218,7 +217,11 @@ ASKER = Asker()
 
 
 class Persister:
-    """Sends requests to the coordinators of share-group state and joins their responses."""
+    """Sends requests to the coordinators of share-group state and joins their responses.
+
+    One request may name many share partitions. Each part goes to the broker that leads the partition's part of
+    `__share_group_state`, and the responses are joined into one. Retriable errors are retried for a limited time.
+    """
 
     def __init__(
         self, shards: Lazy[ShareStateDriver], metadata: MetadataCache, leaders: Leaders, peers: Lazy[Peers]

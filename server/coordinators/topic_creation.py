@@ -1,4 +1,8 @@
-"""Creates topics on their first use: the internal ones of coordinators, and others with auto.create.topics.enable."""
+"""Creates topics on their first use: the internal ones of coordinators, and others with auto.create.topics.enable.
+
+- `TopicCreation`: creates one internal topic for its coordinator.
+- `AutoCreation`: creates the topics that clients request metadata of.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +74,8 @@ class TopicCreation:
         for done in waiting:
             done()
 
+
+# ---- topics of clients
 
 auto_creation_log = logging.getLogger("odradek.topics")
 

@@ -1,14 +1,12 @@
 """The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
 
-The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes
-the marker (`TransactionMarkers`). A marker that cannot be written is retried until the shard is dropped. The next
-broker that loads the partition's log finds the decision in it and continues.
-
-Verifies with the coordinator that partitions are in a producer's transaction, before anything is written (KIP-890).
-
-For clients with transaction version 2, a write adds the partition to the transaction. Older clients add partitions
-beforehand, so their partitions are only looked up. When partitions are added while the previous transaction is still
-ending (CONCURRENT_TRANSACTIONS), the broker waits a little, because the client would only retry.
+- `TransactionMarkers`: writes markers into partitions. The leader of a partition writes its marker.
+- `TransactionDriver`: the coordinators' interface for the rest of the broker. The state machine is
+  coordinator/transactions/.
+- `TransactionShardDriver`: one shard, driven as those of groups are. A marker that cannot be written is retried until
+  the shard is dropped. The next broker that loads the partition's log finds the decision in it and continues.
+- `TransactionVerification`: verifies with the coordinator that partitions are in a producer's transaction, before
+  anything is written (KIP-890).
 """
 
 from __future__ import annotations
@@ -69,6 +67,8 @@ if TYPE_CHECKING:
     from .topic_creation import TopicCreation
 
 
+# ---- markers
+#
 # Writes the markers of transactions into partitions.
 #
 # Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
@@ -184,6 +184,8 @@ def of_distinct_producers(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
     if part:
         yield part
 
+
+# ---- coordinators
 
 log = logging.getLogger("odradek.transactions")
 
@@ -412,6 +414,8 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         self._collect_output(shard, now)
 
 
+# ---- verification
+
 ADDING_VERSION = 5
 VERIFICATION_TIMEOUT_MS = 10_000
 VERIFICATION_PURPOSE = "transaction-membership"
@@ -433,7 +437,13 @@ class Membership(NamedTuple):
 
 
 class TransactionVerification:
-    """Sends verifications to the coordinators of transactions, on this broker or another."""
+    """Sends verifications to the coordinators of transactions, on this broker or another.
+
+    For clients with transaction version 2, a write adds the partition to the transaction. Older clients add
+    partitions beforehand, so their partitions are only looked up. When partitions are added while the previous
+    transaction is still ending (CONCURRENT_TRANSACTIONS), the broker waits a little, because the client would only
+    retry.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,11 @@
-"""A request in progress, and its answer.
+"""A request in progress: the route that handles it, its connection, and its answer.
 
-Decides by the lengths of a response's arrays whether it is too large to be encoded in one go.
-
-The functions that decode, handle and encode one version of one API.
+- `is_large`: decides by the lengths of a response's arrays whether it is too large to be encoded in one go.
+- `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the client and its connection, as
+  calls and handlers use them.
+- `Observer`: code that follows a call, such as quotas (`CostMeter`) and times (`Timing`).
+- `Call`: one request, from its frame to its response; `Relay` takes the response of an inner one.
+- `Route`: the functions that decode, handle and encode one version of one API.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from .file_sender import Piece
     from .shared_parts import SharedParts
 
+
+# ---- the size of a response
 
 #: A response with more structures is encoded in slices: some 5 us each, with all that they may hold.
 PLAIN_RESPONSE_ITEMS = 500
@@ -68,6 +73,8 @@ def is_large(response: Message, arrays: Arrays) -> bool:
                 return True
     return False
 
+
+# ---- calls
 
 log = logging.getLogger("odradek.dispatch")
 quota_log = logging.getLogger("odradek.quotas")
@@ -541,6 +548,8 @@ def has_error_code(response: Message, version: int) -> bool:
     """Returns True if a response of that version has a field for an error of the whole request."""
     return any(field.name == "error_code" and version in field.versions for field in response.SCHEMA.fields)
 
+
+# ---- routes
 
 _UNLOADED = ApiEndpoint(authorization=(Nothing("No request is handled by it."),))
 

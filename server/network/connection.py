@@ -1,16 +1,16 @@
 """A client's connection: reads frames and sends the responses in the order in which the requests came.
 
-All connections of a listener receive into one buffer and handle its whole frames at once. Only an incomplete frame gets
-a buffer of its own, which grows with the bytes received, not with the announced size.
+All connections of a listener receive into one buffer and handle its whole frames at once. Only an incomplete frame
+gets a buffer of its own, which grows with the bytes received, not with the announced size.
 
 Requests are handled as they are taken. A request whose response comes later stays in `calls`, and the responses after
-it wait: the done prefix of `calls` is what may be sent. The connection stops reading (TCP's window then slows the peer)
-while
+it wait: the done prefix of `calls` is what may be sent. The connection stops reading (TCP's window then slows the
+peer) while
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
 - something holds the connection (`hold`): for example a parked Fetch, whose response may be large.
 
-A listener as its connections see it.
+`Listening` is the listener as its connections see it.
 """
 
 from __future__ import annotations
@@ -495,6 +495,9 @@ class Connection(asyncio.BufferedProtocol):
     def waits_for_us(self) -> bool:
         """True if the peer waits for a response and reads: such a connection is not idle."""
         return bool(self.calls) and self._peer_reads
+
+
+# ---- the interface of a listener
 
 
 class Listening(Protocol):

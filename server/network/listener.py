@@ -1,12 +1,9 @@
-"""Listening sockets: which clients may connect, through which name, and how long a silent peer stays.
+"""Listening sockets of a node: which clients may connect, through which name, and how long a silent peer stays.
 
-`config/listeners.py` has the format of `listeners`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
-
-The listeners of a node, what their connections share, and the addresses that other nodes and clients get.
-
-A dynamic `listeners` (KIP-226) adds and removes listeners while the broker runs. Added listeners are opened; removed ones
-are closed with their connections. Unchanged listeners keep everything, even their port. Metadata names a new listener
-after the next start, when the broker registers itself again.
+- `Listener`: one listening endpoint and its connections. A wildcard host listens on IPv6 and IPv4; port 0 takes a
+  free port. `config/listeners.py` has the format of `listeners`.
+- `ListenerSet`: all listeners of the node, what their connections share, and the addresses that other nodes and
+  clients get.
 """
 
 from __future__ import annotations
@@ -42,6 +39,8 @@ if TYPE_CHECKING:
     from ..runtime.sliced_work import Turns
     from .tls import Handshaking, TlsConnection
 
+
+# ---- one listener
 
 log = logging.getLogger("odradek.listener")
 
@@ -372,6 +371,8 @@ def _descriptor_class(said: Listeners, kind: ListenerKind, name: str) -> str:
     return BROKERS if name == said.inter_broker_name and len(said.brokers) > 1 else CLIENTS
 
 
+# ---- the listeners of a node
+
 _KEYS = frozenset(("listeners", "listener.security.protocol.map"))
 _ANY_HOST = ("", "0.0.0.0", "::")
 
@@ -381,6 +382,10 @@ class ListenerSet(SharedParts):
 
     `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
     `sasl`: the SASL of a listener with a security protocol.
+
+    A dynamic `listeners` (KIP-226) adds and removes listeners while the broker runs. Added listeners are opened;
+    removed ones are closed with their connections. Unchanged listeners keep everything, even their port. Metadata
+    names a new listener after the next start, when the broker registers itself again.
     """
 
     def __init__(

@@ -1,23 +1,10 @@
 """The parts of a node that all its listeners, and their connections, share.
 
-Limits of the number of connections and of the rate at which they are made: `max.connections`,
-`max.connections.per.ip` with its overrides, `max.connection.creation.rate`, and the first and last also for one
-listener (`listener.name.<name>.`).
-
-The configuration is read for each connection, so a dynamic change applies from the next one on (KIP-402, KIP-612).
-
-The memory for requests that have not come whole, bounded for all connections together.
-
-A connection's own buffer grows to at most four times the received bytes, so an announced size costs nothing. But received
-bytes add up: a thousand connections may each send the half of a request of 100 MB. So buffers are counted
-against `queued.max.request.bytes`. When that is used up,
-
-- requests up to `SMALL_REQUEST_BYTES` are received all the same;
-- of the larger ones, one connection at a time may grow further, the one with the smallest request first. Its turn ends
-  when its request is whole, or makes no progress, or when a much smaller request comes;
-- the others wait: they are not read, and their peers feel TCP's window;
-- requests that have stopped coming are ended, with their connections;
-- reads into the shared buffer become small, so that a connection which cannot be served now keeps little.
+- `ConnectionLimits`: limits of the number of connections and of the rate at which they are made.
+- `SharedParts`: the part of a node that a listener uses.
+- `TransferTurns`: the bytes that connections move in one turn of the event loop.
+- `ReceiveBudget`: the memory for requests that have not come whole, bounded for all connections together.
+- `grown`: buffers that grow while a request arrives.
 """
 
 from __future__ import annotations
@@ -43,6 +30,8 @@ if TYPE_CHECKING:
     from ..runtime.slow_requests import SlowRequests
 
 
+# ---- limits of connections
+
 _UNLIMITED = 2**31 - 1
 #: Between two connections where the rate is 0.
 _AS_GOOD_AS_NEVER_S = 3600.0
@@ -60,7 +49,12 @@ def _exceeded(key: str, there: int, limit: int) -> LimitExceeded:
 
 
 class ConnectionLimits:
-    """The connections of one broker, counted as they come and go."""
+    """The connections of one broker, counted as they come and go.
+
+    The limits are `max.connections`, `max.connections.per.ip` with its overrides and `max.connection.creation.rate`,
+    the first and last also for one listener (`listener.name.<name>.`). The configuration is read for each connection,
+    so a dynamic change applies from the next one on (KIP-402, KIP-612).
+    """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -119,6 +113,9 @@ class ConnectionLimits:
         return due_s - now_s
 
 
+# ---- parts that listeners use
+
+
 class SharedParts:
     """The base of `ListenerSet`: the part that a listener uses."""
 
@@ -160,6 +157,8 @@ class SharedParts:
         raise NotImplementedError
 
 
+# ---- bytes of one turn
+#
 # The bytes that one turn of the loop moves between sockets, buffers and files, for all connections together.
 #
 # To copy a megabyte holds the loop for some 0.3 ms. One consumer that catches up, or one record of 50 MB, gets a whole
@@ -211,6 +210,8 @@ class TransferTurns:
         if waiting and not self._is_scheduled:
             self._schedule()
 
+
+# ---- memory for incomplete requests
 
 log = logging.getLogger("odradek.connection")
 
@@ -265,7 +266,19 @@ class ReceivingListener(Protocol):
 
 
 class ReceiveBudget:
-    """The bytes that connections hold in their own buffers, and the connections that wait for some."""
+    """The bytes that connections hold in their own buffers, and the connections that wait for some.
+
+    A connection's own buffer grows to at most four times the received bytes, so an announced size costs nothing. But
+    received bytes add up: a thousand connections may each send the half of a request of 100 MB. So buffers are
+    counted against `queued.max.request.bytes`. When that is used up,
+
+    - requests up to `SMALL_REQUEST_BYTES` are received all the same;
+    - of the larger ones, one connection at a time may grow further, the one with the smallest request first. Its turn
+      ends when its request is whole, or makes no progress, or when a much smaller request comes;
+    - the others wait: they are not read, and their peers feel TCP's window;
+    - requests that have stopped coming are ended, with their connections;
+    - reads into the shared buffer become small, so that a connection which cannot be served now keeps little.
+    """
 
     """`max_bytes`: queued.max.request.bytes, of which -1 is our own default."""
 
@@ -368,6 +381,8 @@ class ReceiveBudget:
             self._timer = None
 
 
+# ---- buffers of requests
+#
 # Buffers that grow while a frame arrives.
 #
 # A large one is a mapping of memory as long as its frame will be. To grow it takes no copy, and a page costs something only

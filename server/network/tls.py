@@ -1,8 +1,11 @@
-"""A client's connection over TLS: the principal of its certificate, and large answers that are copied, not sent from files.
+"""Connections over TLS: the handshake, the principal of a client's certificate, and answers that hold parts of files.
 
-asyncio calls it as it calls any connection, with what the peer's TLS has encrypted already decrypted.
-
-The principals of connections, where a class of a user's own makes them (`principal.builder.class`).
+- `authenticated` and `not_authenticated` give a connection its principal, or end it. A class of a user's own may make
+  the principals (`principal.builder.class`); `context_of` is its argument.
+- `TlsConnection`: a client's connection. asyncio calls it as it calls any connection, with what the peer's TLS has
+  encrypted already decrypted.
+- `CopiedSender`: large answers over TLS, which are copied, not sent from files.
+- `Handshaking`: the handshakes of a listener, and the clients that fail in them.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from ..access.audit import AuditLog
     from ..config.broker_config import BrokerConfig
     from ..runtime.log_lines import RepeatedLines
+
+
+# ---- principals of connections
 
 
 def context_of(
@@ -72,6 +78,8 @@ def not_authenticated(connection: Connection, mechanism: str, reason: str) -> No
     audit.failed_authentication(connection.client_host, connection.listener_name, mechanism, reason)
     connection.close_for(reason)
 
+
+# ---- connections
 
 #: The mechanism of clients that are authenticated by their certificates, for the audit log.
 TLS = "TLS"
@@ -138,6 +146,8 @@ class TlsConnection(Connection):
         self._sender.send(out)
 
 
+# ---- answers copied from files
+#
 # Answers that hold stretches of log files, sent over TLS: read from the file, encrypted and written a chunk at a time.
 #
 # The socket takes nothing from a file past the encryption (Python's ssl offers no kernel TLS over a transport). A reader
@@ -257,6 +267,8 @@ class CopiedSender:
     def close(self) -> None:
         self._pieces.clear()
 
+
+# ---- handshakes
 
 log = logging.getLogger("odradek.listener")
 

@@ -1,18 +1,10 @@
-"""Metrics of groups: their number by state, and the work of their coordinators on this broker.
+"""Metrics of groups: their number by state, the work of their coordinators on this broker, and their lag.
 
-Kafka counts the work of its operators' plugin for topology descriptions (KIP-1331). Odradek keeps descriptions with
-their group. Returning or deleting a description thus cannot fail and needs no cleanup, so there are no counters for it.
-
-Lag of the groups that this broker coordinates, of every kind: how many records each has not done with.
-
-For classic, consumer and streams groups, the lag of a partition is its high watermark less the committed offset. A group
-whose members subscribe to topics has all partitions of each topic that its members read or that has a commit of it. A
-partition without a commit counts from its first record: where a consumer begins is a setting of the client. For share groups
-it is the high watermark less the start offset and less what is delivered above it (KIP-1226). The leaders of partitions on
-other brokers get a request with each scrape; a partition whose end does not come in time has no sample and is counted.
-
-The number of series is bounded by `odradek.metrics.lag.series`, for partitions and for groups each. The largest lags
-are shown, and what is left out is counted.
+- `groups`: groups of all kinds. Kafka counts the work of its operators' plugin for topology descriptions (KIP-1331).
+  Odradek keeps descriptions with their group. Returning or deleting a description thus cannot fail and needs no
+  cleanup, so there are no counters for it.
+- `share`: share groups, their state and their dead-letter records.
+- `group_lag`: how many records each group has not done with.
 """
 
 from __future__ import annotations
@@ -47,6 +39,8 @@ if TYPE_CHECKING:
     from ..services import Services
     from ..share.share_partitions import SharePartitions
 
+
+# ---- groups
 
 _OF_COORDINATOR = "kafka_server_group_coordinator_metrics_"
 _OF_GROUPS = "kafka_coordinator_group_groupmetadatamanager_num"
@@ -139,6 +133,8 @@ def _unknown(name: str, words: str, value: int) -> Metric:
     return family
 
 
+# ---- share groups
+#
 # Metrics of share groups (KIP-932, KIP-1103), of their state, and of their dead-letter records (KIP-1191).
 #
 # A broker without share groups creates none of this for a scrape.
@@ -222,6 +218,20 @@ def _persister(services: Services) -> Iterator[Metric]:
     family.add_metric(["active"], len(shards) - loading)
     yield family
 
+
+# ---- lag
+#
+# Lag of the groups that this broker coordinates, of every kind.
+#
+# For classic, consumer and streams groups, the lag of a partition is its high watermark less the committed offset. A
+# group whose members subscribe to topics has all partitions of each topic that its members read or that has a commit
+# of it. A partition without a commit counts from its first record: where a consumer begins is a setting of the
+# client. For share groups it is the high watermark less the start offset and less what is delivered above it
+# (KIP-1226). The leaders of partitions on other brokers get a request with each scrape; a partition whose end does
+# not come in time has no sample and is counted.
+#
+# The number of series is bounded by `odradek.metrics.lag.series`, for partitions and for groups each. The largest
+# lags are shown, and what is left out is counted.
 
 LIMIT_KEY = "odradek.metrics.lag.series"
 #: A scrape waits no longer for coordinators and leaders on other brokers.

@@ -1,9 +1,9 @@
-"""The replicas that a start finds on the disk: their owner, and the findings when their logs were opened.
+"""Makes the replicas of this broker: opens those that a start finds on the disk, and creates new ones.
 
-A directory is another topic's only when its `partition.metadata` can be read and has another topic id. A file that cannot be
-read is written again: the cluster's metadata has the id of the topic with a replica of this name here.
-
-The settings of topics as their partitions obey them, and their changes.
+- `is_ours`, `gone_replicas`, `report_opening`: the owners of the directories on the disk, and the findings when their
+  logs were opened.
+- `ReplicaOpening`: opens logs of existing replicas; `ReplicaCreation` creates new ones.
+- `SettingsByTopic`: the settings of topics as their partitions obey them; `Reconfiguration` applies their changes.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPools
     from .partitions import DirectoryReports, Partitions, ReplicaPlacement
 
+
+# ---- replicas found on the disk
+#
+# A directory is another topic's only when its `partition.metadata` can be read and has another topic id. A file that
+# cannot be read is written again: the cluster's metadata has the id of the topic with a replica of this name here.
 
 log = logging.getLogger("odradek.partitions")
 
@@ -144,6 +149,8 @@ def report_opening(opened: Log) -> None:
         log.warning("%s: the list of damaged ranges could not be saved: %s", name, error)
 
 
+# ---- opening
+#
 # The opening of replicas' logs.
 
 
@@ -237,6 +244,9 @@ class ReplicaOpening:
         self._metrics.drop_topic(name)
 
 
+# ---- creation
+
+
 class ReplicaCreation:
     """Creates new replicas."""
 
@@ -302,6 +312,8 @@ class ReplicaCreation:
             return
         self._partitions.pending.add(key, failure, hosted.log if hosted is not None else None, new_path)
 
+
+# ---- settings of topics
 
 #: Topics whose logs have no remote part, whatever their configuration (KIP-405).
 NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata"}

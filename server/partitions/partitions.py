@@ -1,8 +1,12 @@
 """The partitions hosted here, and the log directories that they are in.
 
-A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the others go on.
-
-Log directories of a broker as a whole: those that fail to open are left out while another is there.
+- `open_directories`, `write_checkpoints`: the log directories of a broker as a whole. Those that fail to open are
+  left out while another is there.
+- `DirectoryReports`: reports the directories of replicas to the controller.
+- `cordoned_directories`, `ReplicaPlacement`: the choice of a directory for a new replica.
+- `PendingPartitions`: partitions that wait for room.
+- `Partitions`: the partitions. A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the
+  others go on.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from .remote_port import RemotePort
 
 
+# ---- log directories
+
 directories_log = logging.getLogger("odradek.broker")
 
 
@@ -68,6 +74,8 @@ def write_checkpoints(directory: LogDirectory, logs: Sequence[Log], high_waterma
     write_offsets(directory.path, HIGH_WATERMARKS, high_watermarks)
 
 
+# ---- reports to the controller
+#
 # Reports the log directories of replicas to the controller where the metadata has none or another one (KIP-858).
 
 
@@ -132,6 +140,8 @@ def _check_reported(response: Message) -> None:
         )
 
 
+# ---- cordoned directories
+#
 # Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
 #
 # Existing replicas stay. The controller places no new replicas on a broker whose directories are all cordoned. It
@@ -153,6 +163,8 @@ def cordoned_ids(config: BrokerConfig, directories: Sequence[LogDirectory]) -> l
     return [d.directory_id for d in cordoned_directories(config, directories) if d.directory_id is not None]
 
 
+# ---- placement
+#
 # The choice of a log directory for a new replica.
 
 
@@ -191,6 +203,8 @@ class ReplicaPlacement:
         return self._replicas_in
 
 
+# ---- pending partitions
+#
 # Partitions that belong here and could not be made: the disk has no room for them, or the process no descriptor.
 #
 # The stored data may be whole when there is no room for more: the log directory stays online. Such a partition
@@ -307,6 +321,9 @@ class PendingPartitions:
                 function(image)
         if self._waiting:
             self._plan(0 if has_room else RETRY_S)
+
+
+# ---- partitions
 
 
 def _ignore(key: TopicPartition) -> None:

@@ -1,12 +1,9 @@
-"""Recovery of a follower whose fetch offset is outside of its leader's log.
+"""Fetches the partitions that this broker follows from one of their leaders.
 
-If the follower's log is longer, since the leader was elected uncleanly, it is truncated to the leader's end. If it ends
-before the leader's begins, since the follower was down for longer than the retention, it starts over there.
-
-The throttle of replication at a leader, or at a follower (KIP-73).
-
-It keeps to the rate of the broker's configuration, for the replicas that the topic's configuration lists, while they are not
-in the ISR. Without a rate it costs nothing.
+- `ask_for_ends`: the recovery of a follower whose fetch offset is outside of its leader's log.
+- `FollowedPartition`: one partition, its next fetch, and the responses applied to its log.
+- `ReplicaFetcher`: the fetches of many partitions of one leader.
+- `ReplicationQuota`: the throttle of replication at a leader, or at a follower (KIP-73).
 """
 
 from __future__ import annotations
@@ -51,6 +48,11 @@ if TYPE_CHECKING:
     from ..runtime.metadata_cache import MetadataCache
     from .healing import ReplicaRequests
 
+
+# ---- recovery of the fetch offset
+#
+# If the follower's log is longer, since the leader was elected uncleanly, it is truncated to the leader's end. If it
+# ends before the leader's begins, since the follower was down for longer than the retention, it starts over there.
 
 log = logging.getLogger("odradek.replicas")
 
@@ -116,6 +118,8 @@ def _start_known(clock: Clock, followed: FollowedPartition, leader_start: int) -
         followed.start_over(leader_start, clock.now_ms())
 
 
+# ---- a followed partition
+#
 # A partition that this broker follows: its next fetch, and the application of its leader's responses.
 #
 # Batches are written as they were received, byte for byte, with their leader's offsets and epochs, so replicas are
@@ -276,6 +280,8 @@ def _nobody_asks(followed: FollowedPartition) -> None:
     """Does nothing: the callback of a partition without a fetcher."""
 
 
+# ---- the fetcher
+#
 # A replica fetcher: replicates partitions of one leader, or a part of them, with one Fetch in flight.
 #
 # The fetches are of one session (KIP-227): a request names only the partitions whose state has changed since the
@@ -582,6 +588,8 @@ def _by_topic(items: Iterable[tuple[Key, Item]]) -> Iterable[tuple[bytes, list[I
     return topics.items()
 
 
+# ---- throttle
+
 LEADERS = ("leader.replication.throttled.rate", "leader.replication.throttled.replicas")
 FOLLOWERS = ("follower.replication.throttled.rate", "follower.replication.throttled.replicas")
 #: Topics whose lists are kept as sets; only topics under reassignment have one. A list is parsed when it has changed.
@@ -589,7 +597,11 @@ MAX_REMEMBERED_TOPICS = 10_000
 
 
 class ReplicationQuota:
-    """The quota of one direction. `keys`: LEADERS or FOLLOWERS."""
+    """The quota of one direction. `keys`: LEADERS or FOLLOWERS.
+
+    It keeps to the rate of the broker's configuration, for the replicas that the topic's configuration lists, while
+    they are not in the ISR. Without a rate it costs nothing.
+    """
 
     def __init__(
         self, node_id: int, config: BrokerConfig, clock: Clock, metadata: MetadataCache, keys: tuple[str, str]

@@ -1,5 +1,7 @@
-"""Periodic maintenance of logs, at the configured intervals:
+"""Periodic maintenance of logs, at the configured intervals, and compaction.
 
+`LogMaintenance` never blocks the loop: logs are inspected some at a time, and a thread does the work that waits for
+the disk. Its tasks:
 - retention: old segments are deleted (`log.retention.check.interval.ms`), their files later (`file.delete.delay.ms`);
 - flushing: rolled segments, and logs whose `flush.ms` has passed;
 - checkpoints of recovery points, log starts and high watermarks;
@@ -7,13 +9,7 @@
 - removal of expired producers;
 - compaction (`LogCleaner`).
 
-The loop is never blocked: logs are inspected some at a time, and a thread does the work that waits for the disk.
-
-Runs compaction jobs: small ones on a thread, large ones in a process of their own.
-
-The work is all CPU, and would hold up every request in this process. The process exists only while it works. It is a
-fresh interpreter that imports the storage and nothing of the embedding program: `multiprocessing` would run that
-program's main module again, and fork a process with threads or keep a second one.
+`run_job` runs a compaction job: a small one on a thread, a large one in a process of its own.
 """
 
 from __future__ import annotations
@@ -54,6 +50,8 @@ if TYPE_CHECKING:
     from ..runtime.counters import DamageCounters
     from ..runtime.thread_pools import ThreadPool
 
+
+# ---- periodic tasks
 
 log = logging.getLogger("odradek.maintenance")
 
@@ -254,6 +252,12 @@ def _task_name(work: Callable[..., object]) -> str:
     return work.__name__.replace("_", " ")
 
 
+# ---- compaction jobs
+#
+# The work of a job is all CPU, and would hold up every request in this process. The process exists only while it
+# works. It is a fresh interpreter that imports the storage and nothing of the embedding program: `multiprocessing`
+# would run that program's main module again, and fork a process with threads or keep a second one.
+
 #: Below this, the start of a process (some 0.1 s of CPU) costs more than it saves.
 SMALL_JOB_BYTES = 2 << 20
 #: A batch of some kilobytes may have a million records, and a thread that opens them takes the interpreter's lock.
@@ -303,6 +307,8 @@ async def run_in_process(job: CleaningJob) -> CleaningResult:
     return outcome
 
 
+# ---- compaction in the background
+#
 # Compaction in the background (`log.cleaner.enable`): always the dirtiest log that needs it, until none does.
 
 

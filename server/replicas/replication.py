@@ -1,15 +1,10 @@
 """Replication of a broker's partitions with other brokers; a single node never creates it.
 
-- The broker follows the partitions that others lead: each belongs to one of `num.replica.fetchers` fetchers for its
-  leader. Each fetcher has a second one, for partitions that are added while the first waits for the leader.
-- For the partitions that it leads, the broker requests changes of the ISR. Followers join as they fetch; followers that
-  lag are removed by a check at half of `replica.lag.time.max.ms`.
-
-Requests changes of ISRs from the controller (AlterPartition, KIP-497): one request in flight, with all proposals.
-
-A proposal stands until it is answered or the metadata supersedes it. A proposal that the controller rejects permanently
-is withdrawn; after a transient error it is sent again. If the controller has a newer state of the partition, this broker
-will receive that state with the metadata.
+- `Replication`: the broker follows the partitions that others lead. Each belongs to one of `num.replica.fetchers`
+  fetchers for its leader. Each fetcher has a second one, for partitions that are added while the first waits for the
+  leader. Followers join the ISR of a partition that the broker leads as they fetch; followers that lag are removed by
+  a check at half of `replica.lag.time.max.ms`.
+- `IsrChanges`: requests these changes of ISRs from the controller (AlterPartition, KIP-497).
 """
 
 from __future__ import annotations
@@ -122,6 +117,8 @@ class Replication:
         self._plan_shrinking()
 
 
+# ---- changes of ISRs
+
 log = logging.getLogger("odradek.replicas")
 
 RETRY_MS = 50
@@ -158,7 +155,12 @@ class _Asked(NamedTuple):
 
 
 class IsrChanges:
-    """The proposals of this broker. `broker_epoch` returns the epoch of its registration."""
+    """The proposals of this broker. `broker_epoch` returns the epoch of its registration.
+
+    One request is in flight, with all proposals. A proposal stands until it is answered or the metadata supersedes
+    it. A proposal that the controller rejects permanently is withdrawn; after a transient error it is sent again. If
+    the controller has a newer state of the partition, this broker will receive that state with the metadata.
+    """
 
     def __init__(
         self, node_id: int, broker_epoch: Callable[[], int], clock: Clock, forwarding: Lazy[Forwarding]

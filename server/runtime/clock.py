@@ -1,12 +1,11 @@
-"""The time of a broker, which a simulation replaces, and replies that wait for a time or for others.
+"""The time of a broker, which a simulation replaces, and replies that wait for a time, for data or for others.
 
-Replies that wait: for data in some partitions, for an offset to be committed, or for a deadline.
-
-A waiting reply is an object: a `Parked` is registered with each partition that it waits for, and an append touches only
-the `Parked` of its partition. Deadlines are kept in buckets of a few milliseconds with one event loop timer for all, so
-parking and answering leave the timer alone unless the new deadline is the first.
-
-Scatters requests to several shards and gathers their responses into one.
+- `Clock`: the wall-clock time, and calls at a time of it.
+- `Parked`: a reply that waits for data in some partitions, for an offset to be committed, or for a deadline. It is
+  registered with each partition that it waits for, so an append touches only the `Parked` of its partition.
+- `Deadlines`: the deadlines of all `Parked`.
+- `Wakeups`: the `Parked` that became ready in one turn of the event loop, completed together.
+- `gather`: scatters requests to several shards and gathers their responses into one.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ class Clock:
         return asyncio.get_running_loop().call_later(max(0.0, delay_s), function)
 
 
+# ---- replies that wait
+
 log = logging.getLogger("odradek.waiters")
 
 #: The granularity of deadlines; they never fire early. Kafka's timing wheel ticks each millisecond; its waits are
@@ -78,6 +79,9 @@ class Deadlines:
     A bucket goes with its last reply, and one timer serves all buckets. Most replies are given long before their deadline.
     Buckets that stayed until then would be the youngest objects of a busy broker at any time, spread over all memory that
     a large request leaves behind, and each would keep a megabyte of it.
+
+    Deadlines are kept in buckets of a few milliseconds with one event loop timer for all. So parking and answering
+    leave the timer alone unless the new deadline is the first.
     """
 
     __slots__ = ("_buckets", "_due", "_loop", "_timer")
@@ -167,6 +171,9 @@ def _contained(function: Callable[[], object]) -> None:
         function()
     except Exception:
         log.exception("a bug: a delayed response could not be sent")
+
+
+# ---- scatter and gather
 
 
 def gather(questions: Sequence[Callable[[ResponseCallback], None]], done: Callable[[list[Any]], None]) -> None:

@@ -1,22 +1,19 @@
-"""The memory of the process: what goes back to the system, and garbage collection.
+"""The memory of the process: garbage collection, and free memory that goes back to the system.
 
-Memory that a large piece of work has used goes back to the system.
+`GcPauses` and `LongCollections` are the collector's part: no other module turns the collector on and off, or freezes
+objects. Python's full collection scans all objects in one piece. With a hundred thousand partitions this takes more
+than a tenth of a second, in which no request is served. So nothing is collected during work that makes many objects
+(`GcPauses`), and objects that survive are excluded from later collections by `freeze`, when there are so many that a
+collection takes long (`LongCollections`). Excluded objects are still freed by reference counting. Only those that
+were part of a cycle at that time and are released later are leaked, so objects are excluded rarely.
 
-glibc keeps freed memory for the process: after one request of 100 MB the broker would hold it for the rest of its life.
-`malloc_trim` gives back what is free, in some 5 ms per 100 MB, so it runs on a thread, and seldom. Where there
-is no such function (musl, macOS, Windows) it is left out.
-
-The interpreter keeps memory as well. It holds up to thousands of freed lists, dicts and tuples ready for the next ones, and
-each of them can hold an arena of 1 MB: after a request of a million items that is 100 MB. Only a full collection of garbage
-empties these free lists.
-
-Garbage collection of the process: the only module that turns the collector on and off, or freezes objects.
-
-Python's full collection scans all objects in one piece. With a hundred thousand partitions this takes more than a tenth
-of a second, in which no request is served. So nothing is collected during work that makes many objects (`GcPauses`), and
-objects that survive are excluded from later collections by `gc.freeze`, when there are so many that a collection takes
-long. Excluded objects are still freed by reference counting. Only those that were part of a cycle at that time and are
-released later are leaked, so objects are excluded rarely.
+`MemoryRelease` gives back memory that a large piece of work has used, from two owners:
+- glibc keeps freed memory for the process: after one request of 100 MB the broker would hold it for the rest of its
+  life. `malloc_trim` gives back what is free, in some 5 ms per 100 MB, so it runs on a thread, and seldom. Where
+  there is no such function (musl, macOS, Windows) it is left out.
+- The interpreter keeps up to thousands of freed lists, dicts and tuples ready for the next ones, and each of them can
+  hold an arena of 1 MB: after a request of a million items that is 100 MB. Only a full collection of garbage empties
+  these free lists (`empty_free_lists`).
 """
 
 from __future__ import annotations
@@ -29,6 +26,8 @@ from contextlib import contextmanager
 from functools import cache
 
 from .thread_pools import can_start_threads
+
+# ---- garbage collection
 
 #: Objects that work has left behind, of which the next collection would look at each: 100 ms for 8,000 new topics. Beyond
 #: this they are excluded from collections.
@@ -137,6 +136,8 @@ class LongCollections:
         elif time.thread_time() - self._began_s >= self._long_s:
             gc.freeze()
 
+
+# ---- release of memory
 
 #: Smaller work leaves too little free memory to justify a system call.
 LARGE_BYTES = 8 * 1024 * 1024

@@ -1,6 +1,7 @@
-"""The metadata image that a node answers from, and the functions that are called when it changes.
+"""The metadata image that a node answers from, and the names in it that have a meaning of their own.
 
-The topics in which coordinators store their state. Clients may read them, but not write to them.
+- `MetadataCache`: the image, and the functions that are called when it changes.
+- `INTERNAL_TOPICS`: the topics in which coordinators store their state. Clients may read them, but not write to them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class MetadataCache:
         #: Called with each image, when it is the one that handlers answer from.
         self.on_published: list[Callable[[MetadataImage], None]] = []
 
+
+# ---- internal topics
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"

@@ -1,13 +1,10 @@
 """Runs long work in slices, so that the event loop serves other clients between the slices.
 
-Large requests take turns: together they hold the event loop for one slice at a time.
-
-A piece of work is a generator that yields often. One slice of one piece runs in a turn of the loop, and the next turn
-belongs to the next piece: a hundred large requests delay other clients no longer than one does. A piece that waits for
-an answer yields WAITING, and `resume` continues it.
-
-The garbage collector pauses while there is work. A million live objects trigger full collections, each of which
-holds the loop far longer than a slice. A request's objects are freed when it is answered, without the collector.
+- `run_slice`, `in_slices`, `SlicedWork`: one piece of work, a slice at a time. `run_to_completion` and `without_gc`
+  run work in one go. `in_order` and `SeenValues` do in steps what a large sort or set would do in one.
+- `TurnWatch`: counts the turns of the loop that took longer than their budget.
+- `Turns`: the pieces of work of one broker. Large requests take turns: together they hold the event loop for one
+  slice at a time.
 """
 
 from __future__ import annotations
@@ -28,6 +25,8 @@ from .memory import GC_PAUSES, release_after
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
 
+
+# ---- one piece of work
 
 #: A slice of the loop's time ends after this many steps, too: a simulated clock may stand still.
 STEPS_PER_SLICE = 500
@@ -200,6 +199,8 @@ def _nothing() -> None:
     pass
 
 
+# ---- the budget of a turn
+#
 # The time budget for one turn of the event loop, and the watch for turns that exceed it.
 #
 # One event loop serves all clients of a broker: while a request holds the loop, all others wait. So one request holds it
@@ -269,6 +270,8 @@ class TurnWatch:
         self._logged_at_s[level], self._unlogged[level] = now_s, 0
 
 
+# ---- large requests take turns
+
 #: The collector pauses for this time after the last slice: work that waits for the disk continues within
 #: milliseconds.
 GC_REST_S = 0.2
@@ -335,7 +338,15 @@ class Task:
 
 
 class Turns:
-    """A broker's pieces of work, in the order of their turns."""
+    """A broker's pieces of work, in the order of their turns.
+
+    A piece of work is a generator that yields often. One slice of one piece runs in a turn of the loop, and the next
+    turn belongs to the next piece: a hundred large requests delay other clients no longer than one does. A piece that
+    waits for an answer yields WAITING, and `resume` continues it.
+
+    The garbage collector pauses while there is work. A million live objects trigger full collections, each of which
+    holds the loop far longer than a slice. A request's objects are freed when it is answered, without the collector.
+    """
 
     def __init__(self, watch: TurnWatch) -> None:
         self.watch = watch

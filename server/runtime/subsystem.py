@@ -1,19 +1,11 @@
 """Subsystems of a node, the failures of their background work, and the modules that they import late.
 
-A subsystem is one class with parts of its own, which takes its dependencies as arguments.
-
-Parts that few brokers need are `Lazy`: a broker without share groups has none of their state, and imports none of it.
-
-Failures of a node's background work: each is logged, counted, shown in health, and the work is tried again.
-
-A part calls `failed` when its work ends with an exception that it does not expect, whatever its type, and `succeeded` when
-it works again. The part itself tries again: its next interval does it, or a timer after RETRY_MS.
-
-Modules that are imported when they are first needed, on a thread: many brokers never need them, and the event loop
-would be held for a tenth of a second.
-
-One thread imports at a time, and callbacks run in the order of their requests. So a request that comes after a
-partition's election finds the shard that the election makes.
+- `Subsystem`: one class with parts of its own, which takes its dependencies as arguments. `stop_each` stops several.
+- `Lazy`: a part that few brokers need. A broker without share groups has none of their state, and imports none of it.
+- `BackgroundTasks`: the failures of background work. Each is logged, counted and shown in health, and the work is
+  tried again.
+- `LateImports`: modules that are imported on a thread when they are first needed. Many brokers never need them, and
+  the event loop would be held for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -89,6 +81,8 @@ class Lazy(Generic[T]):
         return self.made
 
 
+# ---- failures of background work
+
 background_log = logging.getLogger("odradek.background")
 
 #: Work without an interval of its own is tried again after this time: a full disk or a bug seldom ends sooner, and a
@@ -99,7 +93,12 @@ _MOST_SHOWN = 300
 
 
 class BackgroundTasks:
-    """The failures of one node's background work, by the name of the task."""
+    """The failures of one node's background work, by the name of the task.
+
+    A part calls `failed` when its work ends with an exception that it does not expect, whatever its type, and
+    `succeeded` when it works again. The part itself tries again: its next interval does it, or a timer after
+    RETRY_MS.
+    """
 
     def __init__(self) -> None:
         #: Failures since the start.
@@ -125,6 +124,8 @@ class BackgroundTasks:
         if self.failing and self.failing.pop(task, None) is not None:
             background_log.warning("%s works again, after %d failures", task, self.failures[task])
 
+
+# ---- late imports
 
 imports_log = logging.getLogger("odradek.late_imports")
 
@@ -152,7 +153,11 @@ def is_loaded(modules: tuple[str, ...]) -> bool:
 
 
 class LateImports:
-    """The imports that one broker waits for. `pool` has the threads."""
+    """The imports that one broker waits for. `pool` has the threads.
+
+    One thread imports at a time, and callbacks run in the order of their requests. So a request that comes after a
+    partition's election finds the shard that the election makes.
+    """
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool

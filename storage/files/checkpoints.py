@@ -1,29 +1,9 @@
-"""The checkpoints of a log directory: one offset for each partition, in a text file that is replaced as a whole.
+"""Notes of a log directory about its replicas: checkpoints of offsets, and the state of clean replicas.
 
-```
-0                    version
-2                    entries
-orders 0 1234        topic, partition, offset
-orders 1 17
-```
-
-These files, which are Kafka's, have no checksum. Odradek keeps one beside each, `<name>.odradek-crc`: the CRC-32C of what
-was last written, and of what was written before, in hexadecimal. A file with neither may be right, since Kafka writes none,
-but its contents are not proven (`UNPROVEN` in log/config.py).
-
-`odradek-clean-replicas`: the replicas of a log directory, as they were when nothing was written to them for a while.
-
-A start that looks into ten thousand folders, and opens their files, takes seconds for it. So a clean shutdown notes each
-replica's topic id, the time of its folder, and its log. A running broker adds notes of replicas that have changed and are
-idle again. While the folder has that time, no file in it was made, renamed or removed. While a segment's file has its size
-and time, nothing was written to it. A log of which all this holds is opened from the note alone: a start reads no file in
-its folder.
-
-The notes count after a clean shutdown. Without one they count only in the same boot of the machine (directory_lock.py): a
-machine that stops may keep the time of a file and lose its content.
-
-Each line is the CRC-32C of its rest, which is JSON. The last note of a replica counts. A damaged line, as a crash leaves it,
-is passed over.
+- `find_offsets`, `write_offsets`: a checkpoint has one offset for each partition, in a text file that is replaced as
+  a whole.
+- `read_clean_replicas`, `write_clean_replicas`: `odradek-clean-replicas`, the replicas of a log directory, as they
+  were when nothing was written to them for a while.
 """
 
 from __future__ import annotations
@@ -35,6 +15,19 @@ from typing import Any, NamedTuple
 
 from ...protocol.checksum import crc32c
 from .open_files import RIGHTS_OF_OTHERS, LogDirectoryFailure, open_fd, read_if_exists, set_aside, write_atomically
+
+# ---- checkpoints
+#
+# ```
+# 0                    version
+# 2                    entries
+# orders 0 1234        topic, partition, offset
+# orders 1 17
+# ```
+#
+# These files, which are Kafka's, have no checksum. Odradek keeps one beside each, `<name>.odradek-crc`: the CRC-32C
+# of what was last written, and of what was written before, in hexadecimal. A file with neither may be right, since
+# Kafka writes none, but its contents are not proven (`UNPROVEN` in log/config.py).
 
 #: Below it, everything is on the disk: recovery starts there.
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -168,6 +161,20 @@ def write_offsets(directory: str, name: str, offsets: Mapping[TopicPartition, in
     except OSError as error:
         raise LogDirectoryFailure(directory, f"writing {name}", error) from error
 
+
+# ---- clean replicas
+#
+# A start that looks into ten thousand folders, and opens their files, takes seconds for it. So a clean shutdown notes
+# each replica's topic id, the time of its folder, and its log. A running broker adds notes of replicas that have
+# changed and are idle again. While the folder has that time, no file in it was made, renamed or removed. While a
+# segment's file has its size and time, nothing was written to it. A log of which all this holds is opened from the
+# note alone: a start reads no file in its folder.
+#
+# The notes count after a clean shutdown. Without one they count only in the same boot of the machine
+# (directory_lock.py): a machine that stops may keep the time of a file and lose its content.
+#
+# Each line is the CRC-32C of its rest, which is JSON. The last note of a replica counts. A damaged line, as a crash
+# leaves it, is passed over.
 
 CLEAN_REPLICAS_FILE = "odradek-clean-replicas"
 _VERSION = 3

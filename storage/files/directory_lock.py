@@ -1,12 +1,8 @@
-"""The lock of a log directory, `.lock`: one process uses the directory at a time.
+"""The use of a log directory: its lock, `.lock`, and the mark of its last use, `odradek-in-use`.
 
-`odradek-in-use`: when and by whom a log directory was last taken into use.
-
-A process that is killed loses nothing that it has written: the kernel keeps it for the next reader. Only a machine that
-stops loses it. So the mark has the boot of the machine (Linux: `boot_id`), the folder itself, since a copy of it may be
-older than its files, and the epoch of the broker. While both are as noted, the files are as the last process left them.
-
-The content is JSON. A mark that is missing or damaged, or a system without a `boot_id`, counts as another boot.
+- `lock_holder`: the process that holds a lock, as the kernel names it.
+- `lock`, `locked`: one process uses the directory at a time.
+- `read_use_mark`, `write_use_mark`: when and by whom the directory was last taken into use.
 """
 
 from __future__ import annotations
@@ -22,6 +18,8 @@ from pathlib import Path
 
 from .open_files import open_fd, read_if_exists, write_atomically
 
+# ---- the holder of a lock
+#
 # The process that holds the POSIX lock on a file, as the kernel tells it: a number in a file may be of a former
 # process.
 
@@ -51,6 +49,8 @@ def lock_holder(file: Path) -> int | None:
     kind, pid = (answer[3], answer[2]) if _IS_BSD else (answer[0], answer[4])
     return pid if kind != fcntl.F_UNLCK and pid > 0 else None
 
+
+# ---- the lock
 
 LOCK_FILE = ".lock"
 #: C's struct flock on 64-bit Linux: type, whence, start, length, process.
@@ -98,6 +98,15 @@ def locked(directory: str) -> Iterator[None]:
     finally:
         os.close(fd)
 
+
+# ---- the mark of the last use
+#
+# A process that is killed loses nothing that it has written: the kernel keeps it for the next reader. Only a machine
+# that stops loses it. So the mark has the boot of the machine (Linux: `boot_id`), the folder itself, since a copy of
+# it may be older than its files, and the epoch of the broker. While both are as noted, the files are as the last
+# process left them.
+#
+# The content is JSON. A mark that is missing or damaged, or a system without a `boot_id`, counts as another boot.
 
 USE_FILE = "odradek-in-use"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

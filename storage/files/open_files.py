@@ -1,16 +1,11 @@
-"""Files of a log directory: their names, few open descriptors for many segments, and writes that survive a crash.
+"""Files of a log directory: names and modes, few open descriptors for many segments, writes that survive a crash.
 
-A process may host ten thousand partitions and have a thousand descriptors. `OpenFiles` keeps the data files in use
-open and closes those that were not used lately. An `OpenFile` closes itself when the last reference goes, so a
-slice that is still being sent keeps the bytes of a segment that was closed, or even deleted, meanwhile.
-
-Reading files that a user, or a request, names: a FIFO or a device must not block the reader.
-
-A place for checks before writes to partitions, empty in operation: the test kit has disks fail and be slow there.
-
-Modes of files and folders: only the owner may read them, whatever the umask is.
-
-The metadata log holds passwords of keystores and keys of SCRAM, topics hold what users put into them.
+- `open_fd`, `open_for_reading`: open files while the process has no descriptor left.
+- `OpenFiles`: the open data files. A process may host ten thousand partitions and have a thousand descriptors.
+- `write_fully` to `unlink_if_exists`: writes, renames and deletions.
+- `open_regular_file`: reads files that a user, or a request, names: a FIFO or a device must not block the reader.
+- `run`: the checks before writes to partitions.
+- `make_folder`, `restrict`: modes. Only the owner may read files and folders, whatever the umask is.
 """
 
 from __future__ import annotations
@@ -24,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
+# ---- shortage of descriptors
+#
 # Opening files while the process has no descriptor left.
 #
 # A process that runs out of descriptors has not lost its disk. So a shortage is not a failure of a log directory:
@@ -101,6 +98,8 @@ def open_for_reading(path: str | os.PathLike[str]) -> BinaryIO:
     """Opens as open(path, "rb") does, with a spare descriptor if there is no other."""
     return open(path, "rb", opener=open_fd)
 
+
+# ---- names, and open data files
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -217,7 +216,12 @@ class Closeable(Protocol):
 
 
 class OpenFiles:
-    """Holds the number of open data files under a limit: second chance, so that a use costs one attribute write."""
+    """Holds the number of open data files under a limit: second chance, so that a use costs one attribute write.
+
+    It keeps the data files in use open and closes those that were not used lately. An `OpenFile` closes itself when
+    the last reference goes, so a slice that is still being sent keeps the bytes of a segment that was closed, or even
+    deleted, meanwhile.
+    """
 
     __slots__ = ("_ring", "limit")
 
@@ -291,6 +295,9 @@ def pread_nowait(fd: int, size: int, position: int) -> bytes | bytearray:
 
 if not hasattr(os, "RWF_NOWAIT"):  # pragma: no cover - not Linux
     pread_nowait = os.pread  # type: ignore[assignment]
+
+
+# ---- writes
 
 
 def write_fully(fd: int, buffer: Buffer, position: int) -> None:
@@ -385,6 +392,9 @@ def base_offset_of(name: str) -> int | None:
     return int(digits) if len(name) > 20 and name[20] == "." and digits.isascii() and digits.isdigit() else None
 
 
+# ---- files that a user names
+
+
 def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
     """Opens a file to be read, without waiting for a writer. Raises OSError, also for what is no regular file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -403,6 +413,10 @@ def read_regular_file(path: str | os.PathLike[str], most_bytes: int = -1) -> byt
         return file.read(most_bytes)
 
 
+# ---- checks before writes
+#
+# A place for checks before writes to partitions, empty in operation: the test kit has disks fail and be slow there.
+
 APPEND = "append"
 FLUSH = "flush"
 #: Gets the partition's folder, and whether it is an append or a flush. May take its time, or raise OSError.
@@ -417,6 +431,10 @@ def run(path: str, doing: str) -> None:
     for check in active:
         check(path, doing)
 
+
+# ---- modes
+#
+# The metadata log holds passwords of keystores and keys of SCRAM, topics hold what users put into them.
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700

@@ -1,14 +1,12 @@
 """A partition's log: segments in a directory, appended at the end, read anywhere, truncated at both ends.
 
-Its batches have their offsets already. The log has no notion of leaders, replicas or clients. One thread calls all methods,
-unless a docstring names another; no method reads a clock. Methods raise LogDirectoryFailure for an OSError.
+Its batches have their offsets already. The log has no notion of leaders, replicas or clients. One thread calls all
+methods, unless a docstring names another; no method reads a clock. Methods raise LogDirectoryFailure for an OSError.
 
-Flushes a range of a log to the disk, from any thread.
-
-Retention: deletes segments that are too old, too many, or below the log's start (`cleanup.policy=delete`, DeleteRecords).
-
-Only whole segments go, oldest first, and none that reaches past the high watermark: the log never starts behind it. The
-active segment may go too, once another has taken its place.
+- `PendingFlush`: flushes a range of a log to the disk, from any thread.
+- `Log`: the log.
+- `delete_old_segments`: retention, which deletes segments that are too old, too many, or below the log's start
+  (`cleanup.policy=delete`, DeleteRecords).
 """
 
 from __future__ import annotations
@@ -41,6 +39,8 @@ from .config import Claim, LogConfig
 from .epochs import FILE_NAME
 from .loading import LogLoader, aborted_entry, follow_batch, has_transient_files
 from .log_segments import UNNOTED, LogSegments
+
+# ---- flushes
 
 
 class PendingFlush:
@@ -92,6 +92,9 @@ def _sync_if_exists(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+# ---- the log
 
 
 class OffsetOutOfRange(Exception):
@@ -494,6 +497,11 @@ class Log(LogSegments):
         except OSError as error:
             raise self._failed("closing", error) from error
 
+
+# ---- retention
+#
+# Only whole segments go, oldest first, and none that reaches past the high watermark: the log never starts behind it.
+# The active segment may go too, once another has taken its place.
 
 Condition = Callable[[Segment], bool]
 

@@ -1,13 +1,11 @@
-"""The state of a shard, and the one way to change it: `write` records a decision and replays it at once.
+"""The groups of a shard: their interface, their records, and the one way to change their state.
 
-Durable state is set in no other way, so a shard that replays its log reaches the same state
-(`ClassicGroup.durable`, what consumer groups are, and the committed offsets).
-
-The interface of groups of any kind, and the records of classic groups and committed offsets.
-
-Offset rules of groups with server-side assignment (KIP-848, KIP-1071).
-
-Commits and fetches are fenced by the member epoch, so that a member that lost a partition cannot commit its offset.
+- `Group`: a group of any kind. `group_record`, `offset_record`: records of classic groups and of committed offsets.
+- `ShardState`: the state of a shard. `write` records a decision and replays it at once. Durable state is set in no
+  other way, so a shard that replays its log reaches the same state (`ClassicGroup.durable`, what consumer groups are,
+  and the committed offsets).
+- `validate_commit`, `validate_fetch`, `validate_delete`: offset rules of groups with server-side assignment (KIP-848,
+  KIP-1071).
 """
 
 from __future__ import annotations
@@ -34,6 +32,8 @@ from ...common.timers import Timers
 from .kind import Kind, Replay
 from .offsets import CommittedOffset, OffsetStore
 
+# ---- groups of any kind
+#
 # The interface of groups of any kind, for code that is independent of the kind: offsets, tools, retention.
 
 
@@ -60,6 +60,8 @@ class Group(Protocol):
         """Cancels all timers: the group is deleted, or replaced by one of another kind."""
 
 
+# ---- records
+#
 # Records of classic groups and of committed offsets, in the versions that Kafka 4.4 writes.
 #
 # GroupMetadataValue 3, OffsetCommitValue 4, or 1 when the client asked for a retention time of its own.
@@ -91,6 +93,9 @@ def offset_record(
 
 def encoded_size(value: GroupMetadataValue) -> int:
     return result.encoded_size(value, GROUP_METADATA_VERSION)
+
+
+# ---- state
 
 
 @dataclass(slots=True)
@@ -248,6 +253,10 @@ class ShardState:
         self.records.append(record)
         self.replay(record, record.producer_id)
 
+
+# ---- commits of members
+#
+# Commits and fetches are fenced by the member epoch, so that a member that lost a partition cannot commit its offset.
 
 #: The first version whose clients support member epochs.
 MEMBER_EPOCH_VERSION = 9

@@ -1,27 +1,10 @@
-"""`uniform` for heterogeneous subscriptions, with the same moves as Kafka's UniformHeterogeneousAssignmentBuilder.
+"""Assignment in consumer groups: the assignors, the target of a group, and the reconciliation of each member with it.
 
-Members keep their partitions. Unassigned partitions go, topic by topic, to the subscribers with the fewest partitions
-over all topics. Then, in rounds over all topics, the members with the most partitions give to those with the fewest.
-Topics with many partitions per subscriber come first.
-
-Reconciliation: moves one member from its assignment to its target, so that no partition ever has two owners.
-
-state                   meaning                                              effect of the next heartbeat
-STABLE                  the member has its part of the target at its epoch   a newer target: `_advance`; a changed
-                                                                             subscription: `_without_unsubscribed`
-UNREVOKED_PARTITIONS    the member must revoke `revoking`; its epoch stays   still owned, or omitted: as above without a
-                                                                             newer target; else `_advance`
-UNRELEASED_PARTITIONS   the member is at the target's epoch, but others      `_advance`
-                        still hold some of its partitions
-UNKNOWN                 a later version wrote the state                      the member owns nothing: `_advance`;
-                                                                             else it is fenced
-
-`_advance`, with the assignment (A) and the target (T):
-    A - T is not empty and owned    UNREVOKED_PARTITIONS: A becomes A & T, the rest must be revoked; same epoch
-    T - A has parts others hold     UNRELEASED_PARTITIONS at the target's epoch, with all of T that is free
-    otherwise                       STABLE at the target's epoch, with T
-A member holds a partition if it is in the member's assignment or in `revoking`. Only free partitions are assigned. Once
-a member is fenced or has left, its partitions are free.
+- `uniform` and `range_`: the server-side assignors. `complete` is the part of `uniform` for heterogeneous
+  subscriptions.
+- `update_epoch`, `update_target`: the epoch of the group and its target assignment.
+- `reconcile`, `reconcile_member`: move one member from its assignment to its target, so that no partition ever has
+  two owners.
 """
 
 from __future__ import annotations
@@ -54,6 +37,14 @@ from .group import (
 if TYPE_CHECKING:
     from ..base.state import ShardState
 
+
+# ---- `uniform` for heterogeneous subscriptions
+#
+# The moves are those of Kafka's UniformHeterogeneousAssignmentBuilder.
+#
+# Members keep their partitions. Unassigned partitions go, topic by topic, to the subscribers with the fewest
+# partitions over all topics. Then, in rounds over all topics, the members with the most partitions give to those with
+# the fewest. Topics with many partitions per subscriber come first.
 
 #: Rounds over all topics. Each roughly halves the imbalance; for most subscriptions the second round moves nothing.
 MAX_ROUNDS = 16
@@ -175,6 +166,8 @@ class _Levels:
         members[place], members[self._high_end] = members[self._high_end], members[place]
 
 
+# ---- assignors
+#
 # The server-side assignors of consumer groups: `uniform` and `range`, as in the coordinator of Kafka 4.4.
 #
 # Both take the members' topics and current target assignments, and assign every partition of every subscribed topic
@@ -293,6 +286,8 @@ def _gathered(members: Mapping[str, Subscriber], owner: Mapping[tuple[bytes, int
     return {m: {t: frozenset(p) for t, p in topics.items()} for m, topics in gathered.items()}
 
 
+# ---- epochs and targets
+#
 # Group epochs and target assignments of consumer groups.
 
 
@@ -366,6 +361,27 @@ def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
         state.timers.set(group.session(member_id), now + session_timeout_ms(state, group.group_id))
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)
+
+
+# ---- reconciliation
+#
+# state                   meaning                                             effect of the next heartbeat
+# STABLE                  the member has its part of the target at its epoch  a newer target: `_advance`; a changed
+#                                                                             subscription: `_without_unsubscribed`
+# UNREVOKED_PARTITIONS    the member must revoke `revoking`; its epoch stays  still owned or omitted: as above without
+#                                                                             a newer target; else `_advance`
+# UNRELEASED_PARTITIONS   the member is at the target's epoch, but others     `_advance`
+#                         still hold some of its partitions
+# UNKNOWN                 a later version wrote the state                     the member owns nothing: `_advance`;
+#                                                                             else it is fenced
+#
+# `_advance`, with the assignment (A) and the target (T):
+#     A - T is not empty and owned    UNREVOKED_PARTITIONS: A becomes A & T, the rest must be revoked; same epoch
+#     T - A has parts others hold     UNRELEASED_PARTITIONS at the target's epoch, with all of T that is free
+#     otherwise                       STABLE at the target's epoch, with T
+#
+# A member holds a partition if it is in the member's assignment or in `revoking`. Only free partitions are assigned.
+# Once a member is fenced or has left, its partitions are free.
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +466,8 @@ def _overlap(held: Mapping[bytes, Mapping[int, int]], owned: Partitions) -> bool
     return any(not owned.get(topic_id, frozenset()).isdisjoint(epochs) for topic_id, epochs in held.items())
 
 
+# ---- one step, decided and written
+#
 # One reconciliation step of a member: `reconcile` decides it, `reconcile_member` writes it.
 
 

@@ -1,26 +1,8 @@
-"""`sticky`: the task assignor of streams groups, as in the coordinator of Kafka 4.4.
+"""Assignment in streams groups: the assignor, the target of a group, and the reconciliation of each member with it.
 
-Tasks stay with their member while the load is fair. Else an active task goes to a member with a copy of its state. Else
-it goes to the process with the fewest tasks per thread, and there to the thread with the fewest. Standby tasks of
-stateful tasks go to other processes than the active task's, by preference where they or the active task were before.
-
-Among equals Kafka takes the first in its hash maps and heaps. Here that is the first by process id and member id.
-
-Reconciliation: moves one member from its tasks to its target tasks.
-
-state               meaning                                                effect of the next heartbeat
-STABLE              the member has its part of the target at its epoch     a newer target: `_advance`; else nothing
-UNREVOKED_TASKS     the member must revoke `revoking`; its epoch stays     still owned, or omitted: nothing;
-                                                                           else `_advance`
-UNRELEASED_TASKS    the member is at the target's epoch, but other         `_advance`
-                    members still hold some of its tasks
-UNKNOWN             a later version wrote the state                        the member owns nothing: `_advance`;
-                                                                           else it is fenced (heartbeat.py)
-
-Only one member at a time has a task as active, and a process has only one copy of its state. So an active task waits
-for its current active owner, and for another member of the same process with a copy. A copy waits for another member of
-the same process with the task in any role. A task that changes its role within the member is handed over without
-waiting: an active task becomes a standby at once, and a copy that will become active is kept until then.
+- `sticky`: the task assignor, as in the coordinator of Kafka 4.4.
+- `update_target`, `remove_from_group`: the target assignment of a group.
+- `reconcile`: moves one member from its tasks to its target tasks.
 """
 
 from __future__ import annotations
@@ -51,6 +33,16 @@ from .topology import ConfiguredSubtopology
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
+
+
+# ---- the assignor
+#
+# Tasks stay with their member while the load is fair. Else an active task goes to a member with a copy of its state.
+# Else it goes to the process with the fewest tasks per thread, and there to the thread with the fewest. Standby tasks
+# of stateful tasks go to other processes than the active task's, by preference where they or the active task were
+# before.
+#
+# Among equals Kafka takes the first in its hash maps and heaps. Here that is the first by process id and member id.
 
 
 class Candidate(NamedTuple):
@@ -261,6 +253,8 @@ def _copies(members: Mapping[str, Candidate]) -> dict[TaskId, list[str]]:
     return {task: [member_id for _, _, member_id in sorted(copies)] for task, copies in found.items()}
 
 
+# ---- targets
+#
 # Target assignments of streams groups, and the removal of members.
 
 
@@ -330,6 +324,23 @@ def restore(state: ShardState, group: StreamsGroup, now: int) -> None:
     for member_id, member in group.members.items():
         if member.state is MemberState.UNREVOKED_TASKS:
             state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)
+
+
+# ---- reconciliation
+#
+# state               meaning                                              effect of the next heartbeat
+# STABLE              the member has its part of the target at its epoch   a newer target: `_advance`; else nothing
+# UNREVOKED_TASKS     the member must revoke `revoking`; its epoch stays   still owned, or omitted: nothing;
+#                                                                          else `_advance`
+# UNRELEASED_TASKS    the member is at the target's epoch, but other       `_advance`
+#                     members still hold some of its tasks
+# UNKNOWN             a later version wrote the state                      the member owns nothing: `_advance`;
+#                                                                          else it is fenced (heartbeat.py)
+#
+# Only one member at a time has a task as active, and a process has only one copy of its state. So an active task
+# waits for its current active owner, and for another member of the same process with a copy. A copy waits for another
+# member of the same process with the task in any role. A task that changes its role within the member is handed over
+# without waiting: an active task becomes a standby at once, and a copy that will become active is kept until then.
 
 
 @dataclass(frozen=True, slots=True)

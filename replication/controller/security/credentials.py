@@ -1,11 +1,9 @@
-"""Delegation tokens: create, renew, expire (KIP-48, KIP-373, KIP-900), and the removal of those that have expired.
+"""Credentials in the metadata: delegation tokens (KIP-48, KIP-373, KIP-900) and SCRAM credentials (KIP-554, KIP-900).
 
-The broker that the client is connected to checks who may request a token.
-
-AlterUserScramCredentials: sets and removes the SCRAM credentials of users (KIP-554, KIP-900).
-
-A user stands in a request once; a user that stands in it twice is changed in nothing. The response names the users
-that were changed first, deletions before upsertions, then the others with their errors.
+- `create_delegation_token`, `renew_delegation_token`, `expire_delegation_token`: the requests for tokens. The broker
+  that the client is connected to checks who may request a token.
+- `remove_expired_tokens`: the removal of tokens that have expired.
+- `alter_user_scram_credentials`: AlterUserScramCredentials sets and removes the SCRAM credentials of users.
 """
 
 from __future__ import annotations
@@ -52,6 +50,10 @@ from ..state import ControllerState, random_uuid
 
 _SECRET_KEY = "delegation.token.secret.key"
 _FOREVER_MS = 2**63 - 1
+
+
+# ---- delegation tokens
+
 #: Expired tokens that are removed at once; the next check removes the next ones.
 MAX_REMOVED = 1000
 _USER = "User"
@@ -220,6 +222,12 @@ _NO_MECHANISM = ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM me
 _TOO_FEW = ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
 _TOO_MANY = ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
 _NOT_THERE = ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+
+
+# ---- SCRAM credentials
+#
+# A user stands in a request once; a user that stands in it twice is changed in nothing. The response names the users
+# that were changed first, deletions before upsertions, then the others with their errors.
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

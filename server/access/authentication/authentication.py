@@ -1,5 +1,9 @@
 """The authentication of one connection: a state machine without sockets, as Kafka's SaslServerAuthenticator.
 
+- `SaslServer`: the server's part of a SASL mechanism, one object for each exchange of tokens.
+- `Authentication`: the state machine. A session ends `connections.max.reauth.ms` after the authentication, or with
+  the credential if that is sooner; from then on every request but a SaslHandshake ends the connection.
+
 ```
 INITIAL        ApiVersions (answered with an error: stays), SaslHandshake
 HANDSHAKE      SaslHandshake: ApiVersions was answered
@@ -11,14 +15,7 @@ FAILED         nothing
 ```
 
 The owner asks `admits` before it takes a request, calls the method of that request, and ends the connection on a
-`Failure`: at once, or, if `is_delayed`, after `connection.failed.authentication.delay.ms` and with its response. A session
-ends `connections.max.reauth.ms` after the authentication, or with the credential if that is sooner; from then on every
-request but a SaslHandshake ends the connection.
-
-The server's part of a SASL mechanism: one object for each exchange of tokens.
-
-A mechanism gets the client's tokens and returns its own, until it is complete or raises. It has no sockets; clock and
-users come in as arguments.
+`Failure`: at once, or, if `is_delayed`, after `connection.failed.authentication.delay.ms` and with its response.
 """
 
 from __future__ import annotations
@@ -29,6 +26,8 @@ from typing import NamedTuple, Protocol
 
 from ....client.sasl import AuthenticationFailed
 from ....protocol.errors import ErrorCode
+
+# ---- mechanisms
 
 #: The key that names the class by which a mechanism checks credentials.
 HANDLER = "sasl.server.callback.handler.class"
@@ -48,7 +47,11 @@ class Identity(NamedTuple):
 
 
 class SaslServer(Protocol):
-    """One exchange."""
+    """One exchange.
+
+    A mechanism gets the client's tokens and returns its own, until it is complete or raises. It has no sockets; clock
+    and users come in as arguments.
+    """
 
     #: None until the exchange is complete.
     identity: Identity | None
@@ -60,6 +63,8 @@ class SaslServer(Protocol):
 #: Begins an exchange.
 Mechanism = Callable[[], SaslServer]
 
+
+# ---- the state machine
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 #: A connection is not authenticated again more often.

@@ -1,13 +1,8 @@
-"""Authorization on a node: the authorizer that its configuration names, and the sessions of its clients.
+"""Authorization on a node: access rules, the authorizer that its configuration names, and sessions of clients.
 
-The access rules of a cluster, indexed for decisions: StandardAuthorizer's semantics.
-
-A rule applies to a resource when its pattern is the resource's name, a prefix of it (PREFIXED), or "*" (LITERAL). A rule
-that denies wins over every rule that allows. Rules of READ, WRITE, DELETE and ALTER that allow also allow DESCRIBE, and
-those of ALTER_CONFIGS allow DESCRIBE_CONFIGS; rules that deny imply nothing.
-
-A rule is found by its type, pattern, principal, host and name. So a decision looks up the name, "*" and the prefixes of
-the name that have a length which the principal's prefixes have; it does not depend on the number of rules.
+- `AccessRules`: the access rules of a cluster, indexed for decisions: StandardAuthorizer's semantics.
+- `StandardAuthorizer`: decides by super users and access rules.
+- `Authorization`: decides for clients, by the authorizer of `authorizer.class.name`, in the sessions of its clients.
 """
 
 from __future__ import annotations
@@ -30,6 +25,16 @@ if TYPE_CHECKING:
     from ....protocol.apis import Api
     from ....protocol.schema import Message
 
+
+# ---- access rules
+#
+# A rule applies to a resource when its pattern is the resource's name, a prefix of it (PREFIXED), or "*" (LITERAL). A
+# rule that denies wins over every rule that allows. Rules of READ, WRITE, DELETE and ALTER that allow also allow
+# DESCRIBE, and those of ALTER_CONFIGS allow DESCRIBE_CONFIGS; rules that deny imply nothing.
+#
+# A rule is found by its type, pattern, principal, host and name. So a decision looks up the name, "*" and the
+# prefixes of the name that have a length which the principal's prefixes have; it does not depend on the number of
+# rules.
 
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _DENY, _ALLOW = int(Permission.DENY), int(Permission.ALLOW)
@@ -243,6 +248,8 @@ def _is_dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> boo
     return any((_PREFIXED, name[:size]) in denied for size in range(1, len(name) + 1))
 
 
+# ---- the standard authorizer
+#
 # The standard authorizer: super users, and the access rules of the metadata log.
 
 
@@ -314,6 +321,8 @@ def shown_rule(rule: AclImage) -> str:
         f"operation={Operation(rule.operation).name}, permissionType={Permission(rule.permission_type).name}]"
     )
 
+
+# ---- authorization of clients
 
 log = logging.getLogger("odradek.authorizer")
 

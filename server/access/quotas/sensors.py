@@ -1,9 +1,10 @@
 """Measures of the clients that have a quota of one kind: found by client, shared like the quota, bounded in number.
 
-Rates as Apache Kafka measures them: sums over windows, a bucket of tokens, and the time that a client is throttled for.
-
-A window is `window_ms` long and `windows` of them count, the current one included (`quota.window.num`,
-`quota.window.size.seconds`). All times are ms, of any clock that goes on.
+- `Rate`, `TokenBucket`: rates as Apache Kafka measures them, sums over windows and a bucket of tokens.
+  `rate_throttle_ms` and `bucket_throttle_ms` compute the time that a client is throttled for.
+- `quota_of`: the quota that a client has, and the clients that share it.
+- `RateSensor`, `BucketSensor`: a measure against a quota; `Meters` are those of one client.
+- `Sensors`: all measures of one kind of quota.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from ....metadata.client_quotas import CLIENT_ID, USER
 from ....metadata.image import QuotaEntity
 from ...runtime.clock import Clock
+
+# ---- rates
+#
+# A window is `window_ms` long and `windows` of them count, the current one included (`quota.window.num`,
+# `quota.window.size.seconds`). All times are ms, of any clock that goes on.
 
 #: A throttle time is an INT32 on the wire.
 LONGEST_THROTTLE_MS = 2**31 - 1
@@ -145,6 +151,8 @@ def _rounded(time_ms: float) -> int:
     return LONGEST_THROTTLE_MS if time_ms >= LONGEST_THROTTLE_MS else math.floor(time_ms + 0.5)
 
 
+# ---- quotas of clients
+#
 # The quota of a client: the most specific one of eight (KIP-55), and the clients that share it.
 #
 # 1. user and client id             5. default user and default client id
@@ -212,6 +220,8 @@ def _has(find: Find, entities: tuple[QuotaEntity, ...]) -> bool:
 def _first(find: Find, entities: tuple[QuotaEntity, ...]) -> float | None:
     return next((bound for entity in entities if (bound := find(entity)) is not None), None)
 
+
+# ---- sensors
 
 #: A measure of a client that was silent for so long is dropped, as in Kafka.
 EXPIRY_MS = 3_600_000

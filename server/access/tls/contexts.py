@@ -1,10 +1,11 @@
-"""Makes `ssl.SSLContext`s of settings and stores.
+"""Handshakes and `ssl.SSLContext`s of TLS, made of settings and stores.
 
-TLS handshakes of a listener in progress: bounded in time, in number and in what they take of the event loop.
-
-A connection costs a descriptor and no TLS object until its first bytes are there. They are looked at, not taken: a peer
-that does not use TLS is seen at once. Then handshakes begin in the order of their first bytes, one in a turn of the
-loop, since the signature of one takes up to a millisecond. Requests of other connections are served in between.
+- `Handshakes`: the handshakes of a listener in progress, bounded in time, in number and in what they take of the
+  event loop.
+- `openssl_names`, `check_tls_1_3`: cipher suites.
+- `server_context`, `client_context`: the contexts; `check_handshake` tries two of them, `client_failure` explains a
+  failed handshake.
+- `WatchedTls`: the TLS of a connection, which finds peers that renegotiate.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from cryptography.x509 import Certificate
 
+
+# ---- handshakes
+#
+# A connection costs a descriptor and no TLS object until its first bytes are there. They are looked at, not taken: a
+# peer that does not use TLS is seen at once. Then handshakes begin in the order of their first bytes, one in a turn
+# of the loop, since the signature of one takes up to a millisecond. Requests of other connections are served in
+# between.
 
 #: From the accept to the end of the handshake. A client on the other side of the earth needs a second.
 TIME_LIMIT_S = 10.0
@@ -170,6 +178,8 @@ def _check_head(head: bytes) -> None:
         raise NoTls("the peer does not use TLS")
 
 
+# ---- cipher suites
+#
 # Cipher suites: their IANA names, which Kafka's configuration has, and the names of OpenSSL.
 
 
@@ -231,6 +241,8 @@ def check_tls_1_3(suites: Iterable[str]) -> None:
             f"ssl.cipher.suites: with TLSv1.3 the list must contain {TLS_1_3[0]} (or no suite of TLSv1.3, for TLSv1.2 only)"
         )
 
+
+# ---- contexts
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -417,6 +429,8 @@ def _words_of(reason: str, settings: TlsSettings) -> str:
     return f"the TLS handshake failed: {reason}"
 
 
+# ---- renegotiation
+#
 # Finds peers that renegotiate TLS 1.2, which no listener allows.
 #
 # OpenSSL answers such a hello with a warning and reads on, without an error (`OP_NO_RENEGOTIATION`). Bytes to send

@@ -1,10 +1,9 @@
-"""The TLS of one listener: its contexts, and the checks before they are replaced while the broker runs (KIP-226).
+"""The TLS of one listener: its contexts, and the names and principals of its clients' certificates.
 
-A new context serves new connections. Those that stand keep theirs.
-
-The name of a certificate's subject as Java prints it: `X500Principal.getName()`, which is RFC 2253.
-
-Kafka's principals are these texts, so a rule that was written for one matches here.
+- `subject_name`: the name of a certificate's subject as Java prints it.
+- `PrincipalMapping`: makes the name of a principal of it.
+- `ListenerTls`: the contexts. A new context serves new connections. Those that stand keep theirs.
+- `check_replacement`: the checks before contexts are replaced while the broker runs (KIP-226).
 """
 
 from __future__ import annotations
@@ -24,6 +23,11 @@ from .settings import TlsSettings, listener_prefix, read_settings
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, Name, NameAttribute, RelativeDistinguishedName
 
+
+# ---- names of subjects
+#
+# The texts are those of `X500Principal.getName()`, which is RFC 2253. Kafka's principals are these texts, so a rule
+# that was written for one matches here.
 
 #: The attribute types that RFC 2253 has a keyword for; Java prints all others as numbers with the value in hexadecimal.
 _KEYWORDS = {
@@ -96,6 +100,8 @@ def _escaped(value: str | bytes) -> str:
     return "".join(f"\\{one}" for one in before) + body + "".join(f"\\{one}" for one in after)
 
 
+# ---- mapping of names to principals
+#
 # `ssl.principal.mapping.rules`: how the name in a client's certificate becomes the name of its principal (KIP-371).
 #
 # A rule is `DEFAULT`, the name as it is, or `RULE:pattern/replacement/` with `L` or `U` at its end for lower or upper
@@ -162,6 +168,8 @@ def _applied(rule: _Rule, name: str) -> str:
     found = rule.pattern.sub(lambda match: expanded(match, rule.replacement), name)
     return {"L": found.lower, "U": found.upper}.get(rule.case, lambda: found)()
 
+
+# ---- contexts
 
 ANONYMOUS = "User:ANONYMOUS"
 

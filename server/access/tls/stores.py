@@ -1,11 +1,10 @@
-"""Reads key and trust stores: PEM (in a file or in the configuration, KIP-651), PKCS12 and JKS.
+"""Reads key and trust stores: PEM (in a file or in the configuration, KIP-651), PKCS12, JKS and JCEKS.
 
-The bytes of a file decide its format: Java reads a PKCS12 file under the type JKS and the other way round, and so does this.
-No text of an error contains a password or a part of a key.
+The bytes of a file decide its format: Java reads a PKCS12 file under the type JKS and the other way round, and so
+does this. No text of an error contains a password or a part of a key.
 
-Reads Java's own key stores: JKS (`sun.security.provider.JavaKeyStore`) and JCEKS (`com.sun.crypto.provider.JceKeyStore`).
-
-Secret keys, which only a JCEKS file can have, are not read: they are serialized Java objects.
+- `read_java_store`, `decrypt_key`: Java's own key stores.
+- `read_key_store`, `read_trust_store`: the stores of a listener, in any format.
 """
 
 from __future__ import annotations
@@ -27,6 +26,11 @@ from .settings import PEM, KeyStore, TrustStore
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
+
+# ---- Java's own key stores
+#
+# JKS is `sun.security.provider.JavaKeyStore`, JCEKS is `com.sun.crypto.provider.JceKeyStore`. Secret keys, which only
+# a JCEKS file can have, are not read: they are serialized Java objects.
 
 JKS: Final = b"\xfe\xed\xfe\xed"
 JCEKS: Final = b"\xce\xce\xce\xce"
@@ -205,6 +209,8 @@ def _der_head(data: bytes, tag: int) -> tuple[bytes, bytes]:
         raise InvalidStore("the key is not in DER")
     return data[begin:end], data[end:]
 
+
+# ---- stores of a listener
 
 #: A store of a thousand certificates has 2 MB; a path that names something else is not read whole.
 MOST_STORE_BYTES = 16 << 20
