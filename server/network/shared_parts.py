@@ -278,9 +278,9 @@ class ReceiveBudget:
     - the others wait: they are not read, and their peers feel TCP's window;
     - requests that have stopped coming are ended, with their connections;
     - reads into the shared buffer become small, so that a connection which cannot be served now keeps little.
-    """
 
-    """`max_bytes`: queued.max.request.bytes, of which -1 is our own default."""
+    `max_bytes`: queued.max.request.bytes, of which -1 is our own default.
+    """
 
     def __init__(self, max_bytes: int, listeners: Iterable[ReceivingListener]) -> None:
         self._listeners = listeners
