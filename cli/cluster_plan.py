@@ -192,7 +192,9 @@ def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False
 
 
 def bind_to_any(held: socket.socket) -> None:
-    """Binds the socket to a free port of this machine."""
+    """Binds the socket to a free port of this machine, which no other socket has while it is open."""
+    # Two sockets with this option have the same port, as long as neither listens.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
     for port in random.SystemRandom().sample(_ANY_PORTS, _MOST_TRIES):
         with contextlib.suppress(OSError):
             held.bind((HOST, port))

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from ..server.runtime.memory import LongCollections
+from ..server.runtime.gc_policy import LongCollections
 from .data_locations import remember
 from .options import FAILED, UsageError, complain, warn
 from .stop_signals import ignore_stop_signals, stop_on_signals

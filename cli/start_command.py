@@ -76,7 +76,7 @@ def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.processes is not None:
         return _run_processes(options)
-    from ..server.runtime.memory import GC_PAUSES
+    from ..server.runtime.gc_policy import GC_PAUSES
 
     with contextlib.ExitStack() as starting:
         # Objects made during a start stay: a collection would only take time.

@@ -1,8 +1,7 @@
 """Requests to a cluster, each of which waits for its response: for commands, pages and tests, from any thread.
 
-- `only_reads`: requests that may go to a second broker while the first has not answered.
-- `Cluster`: the connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of
-  its own. Node and coordinator are looked up for each request that names one, so no old place is kept.
+The connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of its own. Node and
+coordinator are looked up for each request that names one, so no old place is kept.
 """
 
 from __future__ import annotations
@@ -19,22 +18,9 @@ from ..protocol.messages.api_versions import ApiVersionsRequest
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest
 from ..protocol.schema import Message
+from .any_broker import ANY_S, only_reads
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
 from .peers import LoginOf, Peers, TlsOf
-
-# ---- requests that a second broker may answer
-
-#: A request that any broker serves, and that only reads, goes to the next one after this time.
-ANY_S = 2.0
-_READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")
-
-
-def only_reads(request: object) -> bool:
-    """Whether a request, of odradek.protocol or kafka-python, changes nothing."""
-    return type(request).__name__.startswith(_READS)
-
-
-# ---- the cluster
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1

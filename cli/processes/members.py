@@ -207,7 +207,6 @@ def _folders(roots: Sequence[str], node_id: int) -> str:
 def free_port() -> int:
     """Returns a port of 127.0.0.1 that is free now."""
     with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bind_to_any(held)
         port: int = held.getsockname()[1]
         return port

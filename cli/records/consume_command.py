@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
-from ...server.runtime.memory import GC_PAUSES
+from ...server.runtime.gc_policy import GC_PAUSES
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...client.shown_text import shown
 from ...protocol.apis import APIS
-from .memory import GC_PAUSES, release_after
+from .gc_policy import GC_PAUSES
+from .memory import release_after
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison

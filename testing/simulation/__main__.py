@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 
-from ...server.runtime.memory import freeze
+from ...server.runtime.gc_policy import freeze
 from .cluster import Ran, Run
 
 #: Python's own hash seed, which decides the iteration order of some collections.

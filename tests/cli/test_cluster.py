@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.cli.cluster_plan import Node, Plan, read_plan, write_plan
+from odradek.cli import cluster_plan
+from odradek.cli.cluster_plan import Node, Plan, grown, read_plan, write_plan
 from odradek.protocol.messages.metadata import MetadataRequest
 
 from compat_tests.wire import WireClient
@@ -52,6 +53,16 @@ def test_sigterm_stops_every_node_and_a_start_finds_what_there_was(directory: Pa
     assert after == before and cluster_id and cluster_id[1] in (directory / "cluster.json").read_text()
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 0
+
+
+def test_ports_of_a_plan_differ_also_where_one_is_chosen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        only = free.getsockname()[1]
+    monkeypatch.setattr(cluster_plan, "_ANY_PORTS", range(only, only + 1))
+    monkeypatch.setattr(cluster_plan, "_MOST_TRIES", 1)
+    (node,) = grown(None, 1, None, has_internal=True).nodes
+    assert node.port == only and len({node.port, node.controller_port, node.internal_port}) == 3
 
 
 def test_a_port_that_is_taken_before_its_node_listens_is_replaced(directory: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ....protocol.records.batch import iter_headers
 from ....protocol.records.record import decode_batch
-from ....server.runtime.memory import GC_PAUSES
+from ....server.runtime.gc_policy import GC_PAUSES
 from ..world import Simulation
 from .faults import Faults
 from .invariants import ACKNOWLEDGED, NO_BUG, PROGRESS, Broken

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.server.runtime.memory import GC_PAUSES, GcPauses, LongCollections
+from odradek.server.runtime.gc_policy import GC_PAUSES, GcPauses, LongCollections
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, Turns, TurnWatch, Work, without_gc
 
 from tests.server.harness.remote_broker import until
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "testing", "cli", "console")
-OWNER = Path("server/runtime/memory.py")
+OWNER = Path("server/runtime/gc_policy.py")
 #: Functions of `gc` that one part of a program can undo to another.
 CONTROLS = {"enable", "disable", "freeze", "unfreeze", "set_threshold"}
 

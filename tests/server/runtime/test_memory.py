@@ -13,14 +13,8 @@ from pathlib import Path
 
 import pytest
 from odradek.server.runtime import memory
-from odradek.server.runtime.memory import (
-    FLUSHES,
-    FLUSHES_CPU_S,
-    FROZEN_BY_OTHERS,
-    LARGE_BYTES,
-    MemoryRelease,
-    empty_free_lists,
-)
+from odradek.server.runtime.gc_policy import FROZEN_BY_OTHERS, empty_free_lists
+from odradek.server.runtime.memory import FLUSHES, FLUSHES_CPU_S, LARGE_BYTES, MemoryRelease
 
 DEADLINE_S = 60
 
