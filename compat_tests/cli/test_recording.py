@@ -47,12 +47,22 @@ def check_picture(picture: str) -> None:
     assert set(re.findall(r"https?://[^\"]*", picture)) == {"http://www.w3.org/2000/svg"}
 
 
+def expected_steps(recording: Recording) -> list[tuple[int, str]]:
+    """Returns status and line of each step. On a machine whose disk is almost full, doctor says so."""
+    steps = [(0, line) for _, line in STEPS]
+    doctor = [command for command, _ in STEPS].index("odradek doctor")
+    if "of the disk is free" in recording.outputs[doctor]:
+        steps[doctor] = (1, "")
+    return steps
+
+
 def test_commands_of_the_page_succeed_and_print_its_lines(recording: Recording) -> None:
     assert recording.commands == commands_of_the_page()
-    assert recording.statuses == [0] * len(STEPS)
+    steps = expected_steps(recording)
+    assert recording.statuses == [status for status, _ in steps], recording.outputs[-5:]
     lacking = [
         (command, line)
-        for (command, line), output in zip(STEPS, recording.outputs, strict=True)
+        for (command, _), (_, line), output in zip(STEPS, steps, recording.outputs, strict=True)
         if line and line not in output.splitlines()
     ]
     assert lacking == []
