@@ -48,7 +48,7 @@ def check_picture(picture: str) -> None:
 
 
 def expected_steps(recording: Recording) -> list[tuple[int, str]]:
-    """Returns status and line of each step. On a machine whose disk is almost full, doctor says so."""
+    """Returns status and line of each step. Doctor reports a disk that is almost full."""
     steps = [(0, line) for _, line in STEPS]
     doctor = [command for command, _ in STEPS].index("odradek doctor")
     if "of the disk is free" in recording.outputs[doctor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from ...coordinator.groups.share import kind as share_kind
 from ...coordinator.groups.streams import kind
 from ...metadata.features import STREAMS_VERSION
 from ...protocol.errors import ErrorCode
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..runtime.metadata_cache import MetadataCache
 
-#: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (kind,)
+#: Imported with this file, on a thread: the event loop imports none of it later. A shard takes all kinds of groups that it
+#: does not know at once (`KINDS.load_all`).
+PRELOADED = (kind, share_kind)
 MISSING_INTERNAL_TOPICS = 3
 #: The number of creation errors that a heartbeat response contains.
 REPORTED_ERRORS = 3

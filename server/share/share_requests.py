@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...coordinator.groups.share import kind
 from ...coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH
+from ...coordinator.groups.streams import kind as streams_kind
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from ..runtime.metadata_cache import MetadataCache
     from .subsystem import ShareSubsystem
 
-#: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (kind, share_groups)
+#: Imported with this file, on a thread: the event loop imports none of it later. A shard takes all kinds of groups that it
+#: does not know at once (`KINDS.load_all`).
+PRELOADED = (kind, streams_kind, share_groups)
 #: The topics of a member.
 READ_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
 
