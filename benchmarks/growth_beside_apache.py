@@ -4,7 +4,8 @@
 
 Sizes double up to the given limits, and both brokers take each size in turn, as a single node with its defaults. The
 table names the size from which a curve bends: from there on, the cost of one more is over 1.5 times the least that was
-measured before. `--write` draws one curve for each row (`growth-beside-apache.svg`).
+measured before. `--write` keeps the values in `growth-beside-apache.json`, which also keeps rows of earlier runs, and writes
+a picture with a curve for each row (`.svg`) and the table of them (`.md`).
 
 - `partitions`: CPU of creating one, CPU of Metadata of all topics, and the time of a stop, of a clean start and of a start
   after kill -9 until every partition has a leader.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import tempfile
 import threading
@@ -66,6 +68,9 @@ PACE_S = 0.002
 MEGABYTE = 10**6
 #: The factor by which the cost of one more is over the least cost where a curve bends.
 BEND = 1.5
+#: Of the files that `--write` makes, and the columns of their picture.
+NAME = "growth-beside-apache"
+COLUMNS = 3
 #: Partitions of all the Fetch requests of one size.
 FETCHED_PARTITIONS = 50_000
 _CREATE, _METADATA, _PRODUCE, _FETCH = 7, 12, 9, 17
@@ -107,7 +112,7 @@ def main() -> None:
                     points += measure(broker, MEASURES[name], size)
     print(table(measured))
     if options.write:
-        draw(measured, options.write / "growth-beside-apache.svg")
+        write(measured, options.write)
 
 
 def arguments() -> argparse.Namespace:
@@ -388,12 +393,30 @@ def bend(curve: list[Point]) -> int | None:
     return None
 
 
-def table(measured: dict[str, list[Point]]) -> str:
-    lines = ["| row | broker | values | bends at |", "|---|---|---|---|"]
+def write(measured: dict[str, list[Point]], folder: Path) -> None:
+    """Writes values, picture and table; rows that were not measured now are those of the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    values = folder / f"{NAME}.json"
+    earlier = json.loads(values.read_text(encoding="utf-8")) if values.exists() else {}
     for broker, points in measured.items():
-        for (row, unit), curve in curves(points).items():
-            values = ", ".join(f"{point.size}: {point.value:.3g}" for point in curve)
-            lines.append(f"| {row} | {broker} | {values} {unit} | {bend(curve) or '-'} |")
+        rows = {point.row for point in points}
+        kept = [Point(*point) for point in earlier.get(broker, []) if point[0] not in rows]
+        measured[broker] = kept + points
+    values.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    draw(measured, folder / f"{NAME}.svg")
+    words = "`python -m benchmarks.growth_beside_apache --write DIR` writes the values, this table and the picture."
+    page = ["# Growth beside Apache Kafka", words, f"![curves]({NAME}.svg)", table(measured)]
+    (folder / f"{NAME}.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def table(measured: dict[str, list[Point]]) -> str:
+    """Returns Markdown with both brokers' values of a row, one below the other."""
+    found = {broker: curves(points) for broker, points in measured.items()}
+    lines = ["| row | broker | size: value | bends at |", "|---|---|---|---|"]
+    for row, unit in dict.fromkeys(key for one in found.values() for key in one):
+        for broker, curve in ((broker, one[row, unit]) for broker, one in found.items() if (row, unit) in one):
+            values = ", ".join(f"{point.size:,}: {point.value:,.4g}" for point in curve)
+            lines.append(f"| {row}, {unit} | {broker} | {values} | {bend(curve) or '-'} |")
     return "\n".join(lines)
 
 
@@ -403,14 +426,21 @@ def draw(measured: dict[str, list[Point]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = sorted({key for points in measured.values() for key in curves(points)})
-    figure, axes = plt.subplots(len(rows), 1, figsize=(7, 2.6 * len(rows)), squeeze=False)
-    for axis, (row, unit) in zip(axes[:, 0], rows, strict=True):
+    rows = list(dict.fromkeys(key for points in measured.values() for key in curves(points)))
+    figure, axes = plt.subplots(-(-len(rows) // COLUMNS), COLUMNS, figsize=(5 * COLUMNS, len(rows)), squeeze=False)
+    for axis in axes.flat[len(rows) :]:
+        axis.remove()
+    for axis, (row, unit) in zip(axes.flat, rows, strict=False):
         for broker, points in measured.items():
             curve = curves(points).get((row, unit), [])
-            axis.plot([point.size for point in curve], [point.value for point in curve], marker="o", label=broker)
-        axis.set(title=row, ylabel=unit, xscale="log", ylim=(0, None))
-        axis.legend()
+            (line,) = axis.plot([one.size for one in curve], [one.value for one in curve], marker=".", label=broker)
+            bends_at = bend(curve)
+            if bends_at is not None:
+                value = next(one.value for one in curve if one.size == bends_at)
+                axis.plot([bends_at], [value], marker="o", markersize=9, fillstyle="none", color=line.get_color())
+        axis.set(ylabel=unit, xscale="log", ylim=(0, None))
+        axis.set_title(row, fontsize="medium")
+        axis.legend(fontsize="small")
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)

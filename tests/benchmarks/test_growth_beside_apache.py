@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.brokers import APACHE_NAME, ODRADEK_NAME
-from benchmarks.growth_beside_apache import Point, bend, doubled, draw, table
+from benchmarks.growth_beside_apache import Point, bend, doubled, table, write
 
 
 def curve(*values: float, is_total: bool = True) -> list[Point]:
@@ -37,11 +37,19 @@ def test_curve_bends_where_one_more_costs_half_as_much_again(points: list[Point]
     assert bend(points) == size
 
 
+def test_table_has_a_line_for_each_broker() -> None:
+    lines = table({ODRADEK_NAME: curve(1, 2, 5.5, 12), APACHE_NAME: curve(2, 4, 8)}).splitlines()
+    assert lines[2] == f"| row, s | {ODRADEK_NAME} | 10: 1, 20: 2, 40: 5.5, 80: 12 | 20 |"
+    assert lines[3] == f"| row, s | {APACHE_NAME} | 10: 2, 20: 4, 40: 8 | - |"
+
+
 @pytest.mark.usefixtures("processes")
-def test_table_and_picture_have_a_curve_for_each_broker(tmp_path: Path) -> None:
-    measured = {ODRADEK_NAME: curve(1, 2, 5), APACHE_NAME: curve(2, 4, 8)}
-    lines = table(measured).splitlines()
-    assert lines[2] == f"| row | {ODRADEK_NAME} | 10: 1, 20: 2, 40: 5 s | - |"
-    assert lines[3] == f"| row | {APACHE_NAME} | 10: 2, 20: 4, 40: 8 s | - |"
-    draw(measured, tmp_path / "curves.svg")
-    assert "<svg" in (tmp_path / "curves.svg").read_text()
+def test_rows_of_earlier_runs_are_kept_and_measured_ones_replaced(tmp_path: Path) -> None:
+    other = [Point("other row", "ms", 1, 2.5, False)]
+    write({ODRADEK_NAME: curve(1, 2) + other, APACHE_NAME: curve(3, 6) + other}, tmp_path)
+    write({ODRADEK_NAME: curve(1, 3), APACHE_NAME: curve(4, 8)}, tmp_path)
+    page = (tmp_path / "growth-beside-apache.md").read_text()
+    lines = [f"| other row, ms | {broker} | 1: 2.5 | - |" for broker in (ODRADEK_NAME, APACHE_NAME)]
+    lines += [f"| row, s | {ODRADEK_NAME} | 10: 1, 20: 3 | 10 |", f"| row, s | {APACHE_NAME} | 10: 4, 20: 8 | - |"]
+    assert page.splitlines()[-4:] == lines
+    assert (tmp_path / "growth-beside-apache.svg").read_text().count("<svg") == 1

@@ -1,9 +1,9 @@
 """`python -m tests.pythons [--all] [--versions 3.12 3.14t] [TEST ...]`: runs tests on the other Pythons of this machine.
 
-Each CPython of 3.11 and later gets an environment of its own in `.tools/pythons`. Without arguments, a part of the tests
-that takes some minutes runs there. Tests that need Java, and checks of sources and pages, are left out. A version that
-this package's classifiers name and this machine lacks is printed. The program fails when a test fails, when an environment
-cannot be made, and when a version of `--versions` is absent.
+Each CPython of 3.11 and later gets an environment of its own in `.tools/pythons`. Without arguments, all tests of the tier
+`pure` run there, and a part of those with brokers. Tests that need Java, and checks of sources and pages, are left out. A
+version that this package's classifiers name and this machine lacks is printed. The program fails when a test fails, when
+an environment cannot be made, and when a version of `--versions` is absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEFT_OUT = (
     "tests/benchmarks", "tests/docs", "tests/kernel", "tests/pythons", "tests/spark", "tests/test_*.py",
     "tests/console/test_base_install.py", "tests/protocol/test_codecs_benchmark.py", "tests/security/test_kerberos*.py",
 )  # fmt: skip
-#: The part that `make test` runs, in about a minute for each version: what depends on the interpreter. That is threads and
+#: Beside the tier `pure`, `make test` runs what depends on the interpreter, in about a minute for each version: threads and
 #: their ends, memory, the compiled kernel, compiled loops, recovery, brokers in the process of the tests, and the test kit.
 PART = (
     "tests/client",
@@ -45,17 +45,18 @@ def classified_versions() -> list[str]:
     return [found[1] for one in project["classifiers"] if (found := _CLASSIFIER.fullmatch(one))]
 
 
-def command(environment: Environment, is_whole: bool, tests: list[str]) -> list[str]:
+def commands(environment: Environment, is_whole: bool, tests: list[str]) -> list[list[str]]:
     words = [str(environment.python), "-m", "pytest", "-p", "without_java", "--quiet"]
     words += ["--override-ini", f"cache_dir={environment.folder / 'pytest_cache'}", "--numprocesses", "2"]
     words += ["--dist", "loadfile", "--no-loadscope-reorder"]
     absent = {FOLDERS_OF_EXTRAS[extra] for extra in environment.without}
     if tests:
-        return [*words, *tests]
+        return [[*words, *tests]]
     words += [f"--ignore-glob={ROOT / path}" for path in (*LEFT_OUT, *sorted(absent))]
     if is_whole:
-        return [*words, "tests"]
-    return [*words, "-m", "not slow", *(path for path in PART if not path.startswith(tuple(absent)))]
+        return [[*words, "tests"]]
+    part = [path for path in PART if not path.startswith(tuple(absent))]
+    return [[*words, "--tier", "pure", "tests"], [*words, "-m", "not slow", *part]]
 
 
 def surroundings(environment: Environment) -> dict[str, str]:
@@ -73,8 +74,12 @@ def run(environment: Environment, is_whole: bool, tests: list[str]) -> int:
         return 1
     for extra in sorted(environment.without):
         print(f"without the tests of {FOLDERS_OF_EXTRAS[extra]}: {extra} has no wheels for this Python", flush=True)
-    words = command(environment, is_whole, tests)
-    return subprocess.run(words, cwd=ROOT, env=surroundings(environment), check=False).returncode
+    variables = surroundings(environment)
+    ran = [
+        subprocess.run(words, cwd=ROOT, env=variables, check=False).returncode
+        for words in commands(environment, is_whole, tests)
+    ]
+    return max(ran, key=abs)
 
 
 def main() -> int:

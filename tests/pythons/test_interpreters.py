@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,10 +127,26 @@ def test_status_is_that_of_the_tests_on_a_found_version(status: int, monkeypatch
 
 def test_folder_of_an_extra_without_wheels_is_left_out() -> None:
     environment = Environment(Interpreter((3, 14, 0), True, Path("python3.14t")))
-    assert any(word.startswith("tests/columns") for word in program.command(environment, False, []))
+    pure, part = program.commands(environment, False, [])
+    assert pure[-3:] == ["--tier", "pure", "tests"]
+    assert any(word.startswith("tests/columns") for word in part)
     environment.without = frozenset({"columns"})
-    assert not any(word.startswith("tests/columns") for word in program.command(environment, False, []))
-    assert any(word.endswith("tests/columns") for word in program.command(environment, True, []) if "ignore" in word)
+    pure, part = program.commands(environment, False, [])
+    (whole,) = program.commands(environment, True, [])
+    assert not any(word.startswith("tests/columns") for word in part)
+    for words in (pure, part, whole):
+        assert f"--ignore-glob={program.ROOT / 'tests/columns'}" in words
+
+
+@pytest.mark.parametrize(("statuses", "found"), [((0, 0), 0), ((1, 0), 1), ((0, 2), 2), ((0, -9), -9)])
+def test_run_of_a_version_fails_if_one_of_its_commands_does(
+    monkeypatch: pytest.MonkeyPatch, statuses: tuple[int, ...], found: int
+) -> None:
+    left = list(statuses)
+    monkeypatch.setattr(Environment, "prepare", lambda self: None)
+    monkeypatch.setattr(program.subprocess, "run", lambda *words, **options: SimpleNamespace(returncode=left.pop(0)))
+    assert program.run(Environment(Interpreter((3, 99, 0), False, Path(sys.executable))), False, []) == found
+    assert left == []
 
 
 def test_parts_of_make_test_exist() -> None:
