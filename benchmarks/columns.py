@@ -234,14 +234,16 @@ def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]
                     records = count if size == 100 else count // 4
                     write(broker.bootstrap, topic, size, records, codec)
                     parquet = f"{folder}/{topic}.parquet"
-                    whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
-                    whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(parquet)
-                    archived(broker.bootstrap, topic, warehouse)
-                    path = broker.data_dir / topic
                     runs = spark_rows(session, broker.bootstrap, topic, parquet)
-                    runs |= scan_rows(path, broker.bootstrap, topic)
+                    runs |= scan_rows(broker.data_dir / topic, broker.bootstrap, topic)
+                    runs = {what: run for what, run in runs.items() if rows in what}
+                    if any("Parquet" in what for what in runs):
+                        whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+                        whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(parquet)
+                    if any("table" in what for what in runs):
+                        archived(broker.bootstrap, topic, warehouse)
                     row: dict[str, Any] = {"topic": f"{name} {codec}"}
-                    for what, run in ((what, run) for what, run in runs.items() if rows in what):
+                    for what, run in runs.items():
                         run()
                         seconds = []
                         for _ in range(_ROUNDS):
