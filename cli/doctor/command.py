@@ -11,7 +11,8 @@ import typer
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError
 from ..client.options import Output, client_command, new_app
-from ..output import Progress, Table
+from ..output import Table
+from ..progress import Progress
 from .finding import Finding
 
 app = new_app("Check a data directory or a running cluster, and print advice.")

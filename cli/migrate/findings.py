@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.delta import TIERED_TOPIC_KEY
-from ...metadata.features import FEATURES
+from ...metadata.features import FEATURES, TIERED_TOPIC_KEY
 from ...server.controller.survey import newer_leader_changes
 from ..client.admin_calls import ask, config_values, described_topics
 from ..client.connection import Connection

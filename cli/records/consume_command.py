@@ -15,7 +15,7 @@ from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app
 from ..options import INTERRUPTED, warn
-from ..output import Progress
+from ..progress import Progress
 from .consume_options import (
     CountOption,
     FileOption,

@@ -12,7 +12,7 @@ from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
-from ..output import Progress
+from ..progress import Progress
 from .consume_options import TopicsArgument
 from .positions import BEGINNING, Position
 from .reading import Reader, Selection

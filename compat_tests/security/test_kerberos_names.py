@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.kerberos import NoMatchingRule, ShortNames
+from odradek.server.access.principal_names import NoMatchingShortName as NoMatchingRule
+from odradek.server.access.principal_names import ShortNames
 
 from compat_tests.java.fetch import ORACLE, classpath, java
 

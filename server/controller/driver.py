@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
+    from ..runtime.counters import BackgroundTasks
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.subsystem import BackgroundTasks, Lazy
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPools
     from .raft import PeerCall, QuorumRaft
     from .registration import Registration

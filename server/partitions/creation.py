@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicPartition
+from ...metadata.image import INTERNAL_TOPICS, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicPartition
 from ...protocol.uuids import uuid_to_text
 from ...replication.partition import UNKNOWN_BROKER_EPOCH, IsrProposal, Partition
 from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
@@ -30,7 +30,7 @@ from ...storage.files.identity import (
 )
 from ...storage.files.open_files import LogDirectoryFailure, check_room, set_aside
 from ...storage.log.log import Log
-from ..runtime.metadata_cache import INTERNAL_TOPICS, MetadataCache
+from ..runtime.metadata_cache import MetadataCache
 from ..runtime.sliced_work import SlicedWork
 from .batch_validation import AppendRules, append_rules
 from .hosted_partition import HostedPartition, Replica

@@ -19,11 +19,10 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.image import EMPTY_IMAGE, MetadataImage, TopicPartition
+from ...metadata.image import EMPTY_IMAGE, INTERNAL_TOPICS, MetadataImage, TopicPartition
 from ...storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.config import LogConfig
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 from .creation import ReplicaOpening, gone_replicas, is_ours, rename_stray, report_opening
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE, TopicPartition
-from ..runtime.metadata_cache import INTERNAL_TOPICS, MetadataCache
+from ...metadata.image import EMPTY_IMAGE, INTERNAL_TOPICS, NO_LEADER, TOPIC_RESOURCE, TopicPartition
+from ..runtime.metadata_cache import MetadataCache
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ..runtime.subsystem import BackgroundTasks, Stop, Subsystem, stop_each
+from ..runtime.counters import BackgroundTasks
+from ..runtime.subsystem import Stop, Subsystem, stop_each
 from .creation import IsrRules, Reconfiguration, ReplicaCreation, ReplicaOpening, SettingsByTopic
 from .loading import ReplicaLoading
 from .partitions import Controller, DirectoryReports, Partitions, PendingPartitions, ReplicaPlacement

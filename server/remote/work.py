@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..runtime.clock import Clock
+    from ..runtime.counters import BackgroundTasks
     from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import BackgroundTasks, Lazy
+    from ..runtime.subsystem import Lazy
     from .metadata_log import MetadataLog
 
 _SIZES = {

@@ -1,7 +1,5 @@
-"""The TLS of one listener: its contexts, and the names and principals of its clients' certificates.
+"""The TLS contexts of one listener.
 
-- `subject_name`: the name of a certificate's subject as Java prints it.
-- `PrincipalMapping`: makes the name of a principal of it.
 - `ListenerTls`: the contexts. A new context serves new connections. Those that stand keep theirs.
 - `check_replacement`: the checks before contexts are replaced while the broker runs (KIP-226).
 """
@@ -9,167 +7,18 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....metadata.configs import BrokerValues, InvalidConfig
-from ..plugins import expanded
+from ..principal_names import PrincipalMapping, rfc2253, subject_name
 from .contexts import Stores, check_handshake, client_context, read_stores, server_context
 from .settings import TlsSettings, listener_prefix, read_settings
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Certificate, Name, NameAttribute, RelativeDistinguishedName
+    from cryptography.x509 import Certificate
 
-
-# ---- names of subjects
-#
-# The texts are those of `X500Principal.getName()`, which is RFC 2253. Kafka's principals are these texts, so a rule
-# that was written for one matches here.
-
-#: The attribute types that RFC 2253 has a keyword for; Java prints all others as numbers with the value in hexadecimal.
-_KEYWORDS = {
-    "2.5.4.3": "CN",
-    "2.5.4.6": "C",
-    "2.5.4.7": "L",
-    "2.5.4.8": "ST",
-    "2.5.4.9": "STREET",
-    "2.5.4.10": "O",
-    "2.5.4.11": "OU",
-    "0.9.2342.19200300.100.1.1": "UID",
-    "0.9.2342.19200300.100.1.25": "DC",
-}
-_ESCAPED = frozenset(',=+<>#;"\\')
-_BLANK = " \r"
-#: Clients connect again and again with the same certificates; one of 2 KB takes 0.1 ms to read.
-_KEPT_SUBJECTS = 256
-
-
-@lru_cache(_KEPT_SUBJECTS)
-def subject_name(der: bytes) -> str:
-    """Returns the subject of a certificate in DER. Raises ValueError."""
-    from cryptography.x509 import load_der_x509_certificate
-
-    return rfc2253(load_der_x509_certificate(der).subject)
-
-
-def rfc2253(name: Name) -> str:
-    """Returns the last relative name first; the attributes of one relative name are joined by `+`."""
-    return ",".join(_relative(rdn) for rdn in reversed(list(name.rdns)))
-
-
-def _relative(rdn: RelativeDistinguishedName) -> str:
-    return "+".join(_attribute(attribute) for attribute in rdn)
-
-
-def _attribute(attribute: NameAttribute[str | bytes]) -> str:
-    oid = attribute.oid.dotted_string
-    if oid not in _KEYWORDS:
-        return f"{oid}=#{_encoded(attribute).hex()}"
-    return f"{_KEYWORDS[oid]}={_escaped(attribute.value)}"
-
-
-def _encoded(attribute: NameAttribute[str | bytes]) -> bytes:
-    """The value in DER, cut out of the encoding of a name that has this attribute only."""
-    from cryptography.x509 import Name
-
-    encoded = Name([attribute]).public_bytes()
-    for _ in range(3):  # the name, the set of attributes, the attribute
-        encoded = _content(encoded)
-    type_end = 2 + encoded[1]
-    return encoded[type_end:]
-
-
-def _content(encoded: bytes) -> bytes:
-    """The content of a DER value: what follows its tag and length."""
-    length = encoded[1]
-    return encoded[2:] if length < 0x80 else encoded[2 + (length & 0x7F) :]
-
-
-def _escaped(value: str | bytes) -> str:
-    text = value if isinstance(value, str) else value.decode(errors="replace")
-    shown = "".join(f"\\{one}" if one in _ESCAPED else "\\00" if one == "\0" else one for one in text)
-    body = shown.strip(_BLANK)
-    if not body:
-        return "".join(f"\\{one}" for one in shown)
-    start = shown.index(body)
-    end = start + len(body)
-    before, after = shown[:start], shown[end:]
-    return "".join(f"\\{one}" for one in before) + body + "".join(f"\\{one}" for one in after)
-
-
-# ---- mapping of names to principals
-#
-# `ssl.principal.mapping.rules`: how the name in a client's certificate becomes the name of its principal (KIP-371).
-#
-# A rule is `DEFAULT`, the name as it is, or `RULE:pattern/replacement/` with `L` or `U` at its end for lower or upper
-# case. Rules are separated by commas; the first whose pattern matches the whole name decides. In a replacement `$1`
-# is the first group of the pattern. The parser takes what Kafka's SslPrincipalMapper takes.
-
-
-_RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
-_SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
-_PARSER = re.compile(_RULE)
-
-
-class NoMatchingRule(ValueError):
-    """No rule applies to a name: the client is not authenticated."""
-
-
-class _Rule(NamedTuple):
-    pattern: re.Pattern[str]
-    replacement: str
-    case: str
-
-
-class PrincipalMapping:
-    """The rules of a broker. Raises InvalidConfig for a rule that is none."""
-
-    def __init__(self, rules: str) -> None:
-        self._text = rules
-        self._rules: list[_Rule | None] = []
-        for text in _split(rules):
-            found = _PARSER.match(text)
-            if found is None or found.end() != len(text):
-                rest = text[found.end() if found else 0 :]
-                raise InvalidConfig(
-                    f"ssl.principal.mapping.rules: Invalid rule: `{text}`, unmatched substring: `{rest}`"
-                )
-            if found.group(1) is not None:
-                self._rules.append(None)
-            elif found.group(2) is not None:
-                self._rules.append(_Rule(_compiled(found.group(2)), found.group(3), found.group(4)))
-
-    def name_of(self, distinguished_name: str) -> str:
-        """Raises NoMatchingRule."""
-        for rule in self._rules:
-            if rule is None:
-                return distinguished_name
-            if rule.pattern.fullmatch(distinguished_name):
-                return _applied(rule, distinguished_name)
-        raise NoMatchingRule(f"No rules apply to {distinguished_name}, rules {self._text}")
-
-
-def _split(rules: str) -> list[str]:
-    """The texts of the rules; Java's matcher goes on one character after an empty match, as `finditer` does."""
-    return [found.group(1) for found in _SPLITTER.finditer(rules.strip())]
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise InvalidConfig(f"ssl.principal.mapping.rules: {pattern} is not a valid pattern: {error}") from None
-
-
-def _applied(rule: _Rule, name: str) -> str:
-    found = rule.pattern.sub(lambda match: expanded(match, rule.replacement), name)
-    return {"L": found.lower, "U": found.upper}.get(rule.case, lambda: found)()
-
-
-# ---- contexts
 
 ANONYMOUS = "User:ANONYMOUS"
 

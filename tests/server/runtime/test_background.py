@@ -48,8 +48,8 @@ from odradek.server.controller.metadata_log import (
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.replicas.maintenance import LogMaintenance
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.server.runtime.subsystem import BackgroundTasks
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.http import http, scrape
