@@ -26,7 +26,7 @@ from odradek.metadata.configs import ConfigKey, ResourceType, to_text
 from odradek.metadata.configs.describe import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
-from odradek.testing.embedded_clock import EmbeddedClock
+from odradek.testing.clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.inspection.groups import GroupView
 from odradek.testing.inspection.request_log import RequestLog

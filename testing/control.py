@@ -21,8 +21,8 @@ from .loopback_http import BadBody, JsonHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
+    from .clock import EmbeddedClock
     from .completion import Completion
-    from .embedded_clock import EmbeddedClock
     from .faults.faults import Fault, Faults
     from .inspection.groups import GroupView
     from .inspection.request_log import RequestLog

@@ -13,9 +13,9 @@ from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
 from ..progress import Progress
-from .consume_options import TopicsArgument
 from .positions import BEGINNING, Position
 from .reading import Reader, Selection
+from .record_options import TopicsArgument
 
 if TYPE_CHECKING:
     from .consumed import ConsumedRecord

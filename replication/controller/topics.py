@@ -26,8 +26,8 @@ from .partitions import (
     place,
     usable_brokers,
 )
+from .policies import TopicCreation, violation
 from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
-from .security.policies import TopicCreation, violation
 from .state import CLUSTER_METADATA_TOPIC, ControllerState, check_collision, check_name, random_uuid
 
 #: From this version on the response contains the configs of created topics.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.schema import ResponseCallback
     from ...replication.controller.controller import Controller
-    from ...replication.controller.security.policies import Policies
+    from ...replication.controller.policies import Policies
     from ...storage.directory import LogDirectory
     from ..access.authorization.authorization import Authorization
     from ..access.quotas.client_quotas import ClientQuotas

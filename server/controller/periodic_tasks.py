@@ -17,7 +17,7 @@ from ...replication.controller.maintenance import (
     MaintenanceResponse,
     WriteNoOpRequest,
 )
-from ...replication.controller.security.credentials import RemoveExpiredTokensRequest
+from ...replication.controller.security import RemoveExpiredTokensRequest
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

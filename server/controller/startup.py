@@ -41,8 +41,8 @@ from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from ...replication.controller.controller import Controller
+from ...replication.controller.policies import Policies
 from ...replication.controller.result import ControllerResult
-from ...replication.controller.security.policies import Policies
 from ...storage.directory import LogDirectory
 from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
 from ...storage.files.open_files import LogDirectoryFailure, make_folder, read_if_exists, set_aside, write_atomically

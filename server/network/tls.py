@@ -20,8 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...storage.segments.segment import LogSlice
-from ..access.tls.contexts import WatchedTls
-from ..access.tls.listener_tls import ListenerTls
+from ..access.tls.contexts import ListenerTls, WatchedTls
 from ..access.tls.settings import TlsSettings
 from .connection import Connection, Listening, authenticated, not_authenticated
 from .file_sender import Piece, joined

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import odradek
 import pytest
+from odradek.testing.clock import EmbeddedClock
 from odradek.testing.cluster import Isolation
 from odradek.testing.control import ControlPort
-from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.inspection.groups import GroupView
 from odradek.testing.inspection.request_log import RequestLog, SeenRequest

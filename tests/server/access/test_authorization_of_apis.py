@@ -23,7 +23,7 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from odradek.protocol.schema import Message
 from odradek.replication.controller import maintenance
 from odradek.replication.controller.controller import DECISIONS
-from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.server.access.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.controller.active_controller import decision_requirements

@@ -23,7 +23,7 @@ from odradek.replication.controller.maintenance import (
     MaintenanceResponse,
     WriteNoOpRequest,
 )
-from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import producer_ids

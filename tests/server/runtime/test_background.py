@@ -32,7 +32,7 @@ from odradek.protocol.messages.renew_delegation_token import RenewDelegationToke
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 from odradek.server.controller import commits as snapshotting
 from odradek.server.controller import metadata_log
