@@ -21,12 +21,12 @@ from .loopback_http import BadBody, JsonHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
-    from .clock import EmbeddedClock
     from .completion import Completion
     from .faults.faults import Fault, Faults
     from .inspection.groups import GroupView
     from .inspection.request_log import RequestLog
     from .inspection.topics import SeenRecord, TopicView
+    from .run_holder import EmbeddedClock
 
 
 T = TypeVar("T")

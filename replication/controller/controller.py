@@ -81,7 +81,7 @@ DECISIONS = {
     "ControllerRegistration": ("brokers", "register_controller"),
     "CreateAcls": ("security", "create_acls"),
     "CreateDelegationToken": ("security", "create_delegation_token"),
-    "CreatePartitions": ("partitions", "create_partitions"),
+    "CreatePartitions": ("topics", "create_partitions"),
     "CreateTopics": ("topics", "create_topics"),
     "DeleteAcls": ("security", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
