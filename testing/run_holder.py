@@ -1,4 +1,4 @@
-"""A run of brokers, work in its loop, and its clock: from a plain program, which blocks, or from a coroutine, which awaits."""
+"""A run of brokers, work in its loop, and its clock: from a plain program, which blocks, or from coroutines, which await."""
 
 from __future__ import annotations
 
