@@ -25,8 +25,7 @@ from typing import IO, TypeVar
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
 from ..embedded import EMBEDDED_DEFAULTS
-from .incarnations import OWNER, Incarnation, name_of
-from .loop import VirtualLoop
+from .loop import OWNER, Incarnation, VirtualLoop, name_of
 from .network import LATENCY_S, Network, SimulatedSocket
 
 # ---- disk
