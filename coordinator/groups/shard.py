@@ -42,6 +42,7 @@ from ...protocol.messages.sync_group import SyncGroupRequest
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.records.batch import BatchHeader, iter_headers
 from ...protocol.records.control import ControlType, control_type
+from ...protocol.records.record import Record as LogRecord
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
@@ -58,7 +59,6 @@ from ..common.result import (
     encode_framed,
     number_of,
 )
-from ..common.result import Record as CoordinatorRecord
 from ..common.timers import Timer
 from . import offsets, silence
 from .base.kind import Operation
@@ -298,12 +298,12 @@ def prefix_of(key_class: type[Message]) -> bytes:
     return KINDS.prefixes[key_class]
 
 
-def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     """Key and value as they stand in the log; a tombstone has no value."""
     return encode_framed(KINDS.prefixes[type(record.key)], record)
 
 
-def decode_record(key: Buffer, value: Buffer | None) -> CoordinatorRecord:
+def decode_record(key: Buffer, value: Buffer | None) -> Record:
     """Raises UnknownRecord, and MalformedMessage for bytes that are not what they say."""
     number = number_of(key)
     if number == 0:
@@ -365,7 +365,7 @@ class ShardLoader:
         self.shard.loaded(now)
         return self.shard
 
-    def _feed_records(self, records: Sequence[Record]) -> None:
+    def _feed_records(self, records: Sequence[LogRecord]) -> None:
         if _becomes_classic(records):
             self._replay_in_place(records, NO_PRODUCER_ID)
             return
@@ -378,7 +378,7 @@ class ShardLoader:
     def _feed_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
         self._replay_in_place(decode_batch(batches, position, header), header.producer_id)
 
-    def _replay_in_place(self, records: Iterable[Record], producer_id: int) -> None:
+    def _replay_in_place(self, records: Iterable[LogRecord], producer_id: int) -> None:
         while self.replay_some(1_000):
             pass
         for record in records:
@@ -406,7 +406,7 @@ class ShardLoader:
         self.shard.replay(record, producer_id)
 
 
-def _becomes_classic(records: Sequence[Record]) -> bool:
+def _becomes_classic(records: Sequence[LogRecord]) -> bool:
     """Returns whether a consumer group becomes a classic one in these records, which are one batch."""
     return any(
         end.value is None

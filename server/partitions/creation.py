@@ -456,7 +456,6 @@ class Reconfiguration:
 # Images that come meanwhile leave out the replicas that are not open: each takes its role from the newest image when it is.
 # So nothing is made in the place of one, and a topic that was deleted meanwhile is removed when its replica is opened.
 
-loading_log = logging.getLogger("odradek.partitions")
 
 #: Replicas that are opened before a single node serves: some tenths of a second.
 OPENED_AT_FIRST = 1000
@@ -484,14 +483,14 @@ class Found(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """`loading_log`: None for a folder that is not a replica of this broker."""
+    """`log`: None for a folder that is not a replica of this broker."""
 
     found: Found
-    loading_log: Log | None
+    log: Log | None
 
 
 class _Progress:
-    """The opened logs of a directory, for the broker's loading_log."""
+    """The opened logs of a directory, for the broker's log."""
 
     def __init__(self, gone: list[TopicPartition]) -> None:
         self.gone = gone
@@ -543,7 +542,7 @@ class ReplicaLoading:
     # ---- at the first image
 
     def load(self, image: MetadataImage) -> Iterator[None]:
-        """Opens the replicas that the loading_log directories hold, or those that a single node needs at first."""
+        """Opens the replicas that the log directories hold, or those that a single node needs at first."""
         self.has_begun = True
         self._first = self._newest = image
         at_first, later = self._found(image)
@@ -556,7 +555,7 @@ class ReplicaLoading:
         for one in later:
             self._waiting.setdefault(one.key, []).append(one)
         if self._waiting:
-            loading_log.info("%d logs are opened while the node serves", len(later))
+            log.info("%d logs are opened while the node serves", len(later))
             self._task = asyncio.get_running_loop().create_task(self._load_waiting())
         else:
             self._end()
@@ -579,7 +578,7 @@ class ReplicaLoading:
 
     def _list(self, directory: LogDirectory, image: MetadataImage) -> list[ReplicaDirectory]:
         for note in directory.notes:
-            loading_log.warning(note)
+            log.warning(note)
         directory.broker_epoch = self._broker_epoch()
         replicas: list[ReplicaDirectory] = []
         with self._contained():
@@ -600,12 +599,12 @@ class ReplicaLoading:
     # ---- one replica
 
     def _config(self, found: Found) -> LogConfig | None:
-        """Returns the configuration of a loading_log; None where the newest image has no such topic."""
+        """Returns the configuration of a log; None where the newest image has no such topic."""
         topic = found.replica.topic
         return self._opening.log_config(self._newest, topic) if self._newest.topic(topic) is not None else None
 
     def _open(self, found: Found, config: LogConfig | None) -> Opened:
-        """Opens a loading_log. Any thread may call it. Raises LogDirectoryFailure."""
+        """Opens a log. Any thread may call it. Raises LogDirectoryFailure."""
         directory, replica = found
         noted = directory.unchanged(replica)
         is_first = self._partitions.get(found.key) is None
@@ -665,7 +664,7 @@ class ReplicaLoading:
             self._end()
 
     async def _load_some_and_more(self, beside: int | None = None) -> None:
-        """`beside`: the number of batches; as long as it is that, the first thread reads one loading_log."""
+        """`beside`: the number of batches; as long as it is that, the first thread reads one log."""
         while beside in (None, self._batches) and (keys := self._next()):
             try:
                 await self._load_some(keys)
@@ -733,9 +732,7 @@ class ReplicaLoading:
             how = "a clean shutdown" if directory.had_clean_shutdown else "an unclean shutdown"
             if progress.opened:
                 took_ms = (time.monotonic() - progress.began_s) * 1000
-                loading_log.info(
-                    "%s: %d logs opened after %s in %.0f ms", directory.path, progress.opened, how, took_ms
-                )
+                log.info("%s: %d logs opened after %s in %.0f ms", directory.path, progress.opened, how, took_ms)
             directory.forget_checkpoints(progress.gone)
         self._progress, self._first = {}, EMPTY_IMAGE
         self._partitions.are_loaded = True
