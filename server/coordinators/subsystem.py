@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from .topic_creation import StreamsTopics
+    from .streams_topics import StreamsTopics
     from .transaction_driver import TransactionDriver, TransactionMarkers, TransactionVerification
 
 
@@ -107,7 +107,7 @@ class CoordinatorsSubsystem(Subsystem):
     # ---- parts
 
     def _make_streams_topics(self) -> StreamsTopics:
-        from .topic_creation import StreamsTopics
+        from .streams_topics import StreamsTopics
 
         return StreamsTopics(self._create_topics_for)
 

@@ -15,7 +15,7 @@ from ...protocol.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
 )
 from ..coordinators.group_coordinator import DESCRIBED_GROUPS, GROUP_COORDINATORS, NAMED_TOPICS, HiddenTopics, describe
-from ..coordinators.topic_creation import streams_groups_precondition
+from ..coordinators.streams_topics import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning

@@ -14,7 +14,7 @@ from ...protocol.schema import Message
 from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..coordinators.topic_creation import streams_groups_precondition
+from ..coordinators.streams_topics import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..coordinators.topic_creation import streams_groups_precondition
+from ..coordinators.streams_topics import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 
 ENDPOINT = ApiEndpoint(
