@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.principal_names import NoMatchingShortName as NoMatchingRule
+from odradek.server.access.principal_names import NoMatchingRule as NoMatchingRule
 from odradek.server.access.principal_names import ShortNames
 
 from compat_tests.java.fetch import ORACLE, classpath, java
