@@ -17,7 +17,7 @@ from ..cli.client.options import Output, client_command, new_app
 from ..cli.client.properties import pairs
 from ..cli.options import FAILED, warn
 from ..cli.output import Table as ResultTable
-from ..cli.records.consume_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema
 from .archiver import FRESHNESS_S, ArchiveOptions, Archiver, TopicArchive

@@ -12,8 +12,8 @@ from ..cli.client.connection import Connection
 from ..cli.client.errors import Misused
 from ..cli.client.options import Output, client_command, new_app
 from ..cli.options import warn
-from ..cli.output import Progress
 from ..cli.output import Table as ResultTable
+from ..cli.progress import Progress
 from .archive_command import Catalog, Parquet, Warehouse, chosen_catalog, explained
 from .iceberg import IcebergSource
 from .parquet import ParquetSource

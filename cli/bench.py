@@ -20,7 +20,8 @@ import typer
 from .client.connection import Connection, connection_of
 from .client.errors import UNREACHABLE, CommandError, Misused, status_of_code
 from .client.options import Output, client_command, new_app
-from .output import Progress, Table
+from .output import Table
+from .progress import Progress
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer

@@ -1,8 +1,6 @@
 """A broker in the foreground, from its start to its stop by a signal.
 
 - `preload`: loads what the first requests of clients would load, once a broker serves.
-- `console_beside`: `odradek start --console PORT`, the console beside a broker, as a process of its own: viewers cost
-  the broker no time.
 - `run_until_stopped`: runs the broker. `StopWatchdog` ends the process when its stop hangs.
 """
 
@@ -11,26 +9,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import os
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..server.runtime.gc_policy import LongCollections
+from .console_process import console_beside
 from .data_locations import remember
-from .options import FAILED, UsageError, complain, warn
+from .options import FAILED, complain, warn
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
     from ..server.config.broker_config import BrokerConfig
-    from ..server.config.listeners import Listeners
 
 
 # ---- preloading
@@ -52,7 +48,7 @@ _VERSIONS = (3, 4)
 
 async def preload(broker: BrokerServer) -> None:
     from ..protocol.apis import API_VERSIONS_KEY
-    from ..server.runtime.subsystem import TRANSACTION_MODULES, load
+    from ..server.runtime.late_imports import TRANSACTION_MODULES, load
 
     await asyncio.get_running_loop().run_in_executor(None, _load)
     if not broker.controller.driver.is_alone:  # its first image with transactions may come at any time
@@ -85,44 +81,6 @@ def _load() -> None:
         lowered_decoder(ApiVersionsRequest, version)(encode(ApiVersionsRequest("preloading", "1"), version), 0)
         lowered_encoder(ApiVersionsResponse, version)(response, [].append)
     decode(RequestHeader, 2, encode(RequestHeader(client_id="preloading"), 2))
-
-
-# ---- the console beside a broker
-
-_EXTRA = "odradek[console]"
-_STOP_S = 10
-
-
-def check_installed() -> None:
-    """Raises UsageError without the console's packages."""
-    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "typer", "kafka")):
-        raise UsageError(f"--console needs packages that are not installed: pip install '{_EXTRA}'")
-
-
-def check_listeners(listeners: Listeners) -> None:
-    """Raises UsageError without a listener that the console can reach without credentials."""
-    if all(one.protocol != "PLAINTEXT" for one in listeners.brokers):
-        raise UsageError(
-            "--console needs a PLAINTEXT listener; run `odradek console --command-config FILE` beside the broker, "
-            "with the security options of a client"
-        )
-
-
-@contextlib.contextmanager
-def console_beside(addresses: Sequence[str], port: int | None) -> Iterator[None]:
-    """Runs the console of `addresses` until the end; nothing with `port` None."""
-    if port is None:
-        yield
-        return
-    command = [sys.executable, "-m", "odradek", "console", "-b", ",".join(addresses), "--port", str(port)]
-    process = subprocess.Popen(command)
-    try:
-        yield
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_S)
-        process.kill()
 
 
 # ---- the broker

@@ -21,7 +21,8 @@ from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import CommandError, Misused
 from .client.options import DryRun, Output, client_command, new_app
-from .output import Progress, Table
+from .output import Table
+from .progress import Progress
 
 if TYPE_CHECKING:
     from ..protocol.messages.list_partition_reassignments import OngoingPartitionReassignment

@@ -17,7 +17,7 @@ from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
 from ..cli.options import FAILED, warn
 from ..cli.output import Output, Table
-from ..cli.records.consume_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from . import errors
 from .dataset import ScanDataset, UndecodableDataset
 from .errors import ScanError, Unread

@@ -1,4 +1,7 @@
-"""The web application: its routes, the order of its guards, and how errors become pages."""
+"""The web application: its routes, the order of its guards, and how errors become pages.
+
+The routes are made from two tables alone: `PAGES` and `ACTIONS`.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,61 @@ from .access.drafts import Drafts
 from .access.guard import Guard
 from .access.sessions import Sessions
 from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
-from .actions import action
+from .actions import Change, action
 from .backend import Backend
 from .login import Login
-from .pages.clusters import overview_of
+from .pages import access, brokers, clients, groups, messages, overview, share, topics, transactions
+from .pages.overview import overview_of
 from .pages.paging import here
-from .pages.table import ACTIONS, PAGES
 from .rendering import Renderer
 from .views.parts import Field, Form, Page, Text
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
+
+
+# ---- pages and actions
+
+PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
+    "/": overview.overview,
+    "/topics": topics.topics,
+    "/topics/{topic}": topics.topic,
+    "/topics/{topic}/messages": messages.messages,
+    "/topics/{topic}/messages/{partition:int}/{offset:int}": messages.record,
+    "/groups": groups.groups,
+    "/groups/{group}": groups.group,
+    "/groups/{group}/reset": groups.preview,
+    "/transactions": transactions.transactions,
+    "/transactions/hanging": transactions.hanging,
+    "/brokers": brokers.brokers,
+    "/brokers/{broker:int}": brokers.broker,
+    "/quorum": brokers.quorum,
+    "/share": share.queues,
+    "/share/{topic}": share.queue,
+    "/access": access.access,
+    "/clients": clients.clients,
+}
+
+#: path -> the name in the audit log, and the change.
+ACTIONS: dict[str, tuple[str, Change]] = {
+    "/topics": ("topic.create", topics.create),
+    "/topics/{topic}/config": ("topic.config", topics.set_config),
+    "/topics/{topic}/alter": ("topic.alter", topics.alter),
+    "/topics/{topic}/trim": ("topic.trim", topics.trim),
+    "/topics/{topic}/delete": ("topic.delete", topics.delete),
+    "/topics/{topic}/messages": ("record.produce", messages.produce),
+    "/groups/{group}/reset": ("group.reset", groups.reset),
+    "/groups/{group}/delete": ("group.delete", groups.delete),
+    "/transactions/abort": ("transaction.abort", transactions.abort),
+    "/transactions/abort-hanging": ("transaction.abort-hanging", transactions.abort_hanging),
+    "/share/{topic}/redrive": ("dead-letters.redrive", share.redrive_records),
+    "/access/acls": ("acl.create", access.create_acl),
+    "/access/acls/delete": ("acl.delete", access.delete_acl),
+    "/access/users": ("user.set", access.set_user),
+    "/access/users/delete": ("user.delete", access.delete_user),
+    "/access/quotas": ("quota.set", access.set_quota),
+    "/access/quotas/delete": ("quota.delete", access.delete_quota),
+}
 
 
 #: Requests that wait for the cluster at the same time; each has a thread.

@@ -227,3 +227,14 @@ class MetadataImage(NamedTuple):
 _NO_CONFIG: Map[str, str] = Map()
 
 EMPTY_IMAGE = MetadataImage()
+
+
+# ---- internal topics
+#
+# The topics in which coordinators store their state. Clients may read them, but not write to them.
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from .produce.subsystem import DataPathSubsystem
     from .replicas.subsystem import ReplicasSubsystem
     from .runtime.clock import Clock
-    from .runtime.counters import DamageCounters, Metrics
+    from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
     from .runtime.metadata_cache import MetadataCache
     from .runtime.sliced_work import TurnWatch
-    from .runtime.subsystem import BackgroundTasks
     from .runtime.thread_pools import ThreadPools
     from .share.subsystem import ShareSubsystem
     from .telemetry.subsystem import TelemetrySubsystem

@@ -16,10 +16,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ..protocol.schema import Message
 from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig, check_known
-from ..server.reset import delete_everything
 from .clock import MovedClock, return_to_real_time
 from .faults.faults import Faults, Interceptor
 from .inspection.request_log import RequestLog
@@ -301,3 +302,38 @@ def _remove_data() -> None:
 # registered here are called earlier, the last registered first. concurrent.futures does the same.
 getattr(threading, "_register_atexit", atexit.register)(_stop_threads)
 atexit.register(_remove_data)
+
+
+# ---- a broker as new
+
+#: The version of DeleteTopics that takes topic ids.
+DELETE_TOPICS_VERSION = 6
+
+#: A client of the same broker may delete a topic in the same moment.
+_DELETED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+async def delete_everything(broker: BrokerServer) -> None:
+    """Returns when the deletion is committed and applied here.
+
+    Raises RuntimeError where a topic stays, and where the broker has failed.
+    """
+    topics = [DeleteTopicState(name=None, topic_id=topic.id) for topic in broker.metadata.image.topics.by_id.values()]
+    if not topics:
+        return
+    answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
+    request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
+    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
+    ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if not answered.done():
+        raise RuntimeError(f"the broker cannot continue: {broker.failed.result()}")
+    results = answered.result().responses
+    failed = {result.name: ErrorCode(result.error_code).name for result in results if result.error_code not in _DELETED}
+    if failed:
+        raise RuntimeError(f"could not delete {failed}")
+
+
+def _set(answered: asyncio.Future[DeleteTopicsResponse], answer: DeleteTopicsResponse) -> None:
+    if not answered.done():
+        answered.set_result(answer)

@@ -13,23 +13,32 @@ They replicate to each other over real sockets, and share one loop: a thread's, 
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ..protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ..server.access.provisioning import INTERNAL, NODE_NAME
 from .broker_run import EmbeddedRun, temporary_path
 from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
 from .faults.faults import Fault
-from .leadership import leader_of, move_leader
 from .loop_thread import reached
 from .secured_run import SecuredRun, hosts_of
 
 if TYPE_CHECKING:
+    from ..metadata.image import PartitionImage
+    from ..protocol.schema import Message
     from ..server.access.provisioning import Security
     from ..server.broker import BrokerServer
 
@@ -300,3 +309,54 @@ def _properties(
             }
         )
     return made
+
+
+# ---- leaders
+
+_PREFERRED = 0
+_TIMEOUT_MS = 30_000
+
+
+def leader_of(server: BrokerServer, topic: str, partition: int) -> int:
+    """Returns the leader of a partition in this broker's metadata. Raises KeyError for an unknown partition."""
+    return _partition(server, topic, partition).leader
+
+
+def _partition(server: BrokerServer, topic: str, partition: int) -> PartitionImage:
+    found = server.metadata.image.topic(topic)
+    if found is None or partition not in found.partitions:
+        raise KeyError(f"there is no partition {topic}-{partition}")
+    return found.partitions[partition]
+
+
+async def move_leader(controller: BrokerServer, topic: str, partition: int, to: int) -> None:
+    """Has the active controller prefer a replica, and elect it. Raises ValueError, KeyError, RuntimeError."""
+    known = _partition(controller, topic, partition)
+    if to not in known.isr:
+        raise ValueError(f"{topic}-{partition} broker {to} is not in the ISR {sorted(known.isr)}")
+    if known.leader == to:
+        return
+    replicas = [to, *(replica for replica in known.replicas if replica != to)]
+    parts = [ReassignablePartition(partition_index=partition, replicas=replicas)]
+    topics = [ReassignableTopic(name=topic, partitions=parts)]
+    answer = await _ask(controller, AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0)
+    _check(answer.error_code, *(one.error_code for each in answer.responses for one in each.partitions))
+    election = [TopicPartitions(topic=topic, partitions=[partition])]
+    request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=election, timeout_ms=_TIMEOUT_MS)
+    answer = await _ask(controller, request, 2)
+    _check(
+        answer.error_code,
+        *(one.error_code for each in answer.replica_election_results for one in each.partition_result),
+    )
+
+
+def _check(*codes: int) -> None:
+    failed = [ErrorCode(code).name for code in codes if code not in (0, ErrorCode.ELECTION_NOT_NEEDED)]
+    if failed:
+        raise RuntimeError(f"the controller returned errors: {', '.join(failed)}")
+
+
+async def _ask(controller: BrokerServer, request: Message, version: int) -> Any:
+    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    controller.controller.driver.submit(request, version, answered.set_result)
+    return await asyncio.wait_for(answered, _TIMEOUT_MS / 1000)

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.records.record import Record
-from ..client.admin_calls import EARLIEST, LATEST, described_topics, partition_offsets
+from ..client.admin_calls import EARLIEST, LATEST, described_topics, own_configs, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from ..groups.offsets import committed, share_offsets
 from .manifests import Chunk, ChunkWriter, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
-from .settings import SettingsReader, own_configs
+from .settings import SettingsReader
 from .stores import Store
 
 if TYPE_CHECKING:

@@ -192,3 +192,12 @@ def patiently(admin: RequestSender, step: Callable[[], T]) -> T:
                 raise
         admin.forget_places()
         time.sleep(_PAUSE_S)
+
+
+_OWN = "DYNAMIC_TOPIC_CONFIG"
+
+
+def own_configs(admin: AdminClient, name: str) -> dict[str, str]:
+    """The configs that a topic itself has; the others are defaults of its cluster."""
+    values = config_values(admin, "topic", name)
+    return {key: str(one["value"]) for key, one in values.items() if one["config_source"] == _OWN}

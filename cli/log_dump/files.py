@@ -130,7 +130,7 @@ def _framed(decode: Callable[[bytes, bytes | None], KeyedRecord]) -> Callable[[b
 
 
 def _groups() -> Callable[[bytes | None, bytes | None], JsonObject]:
-    from ...coordinator.groups.loading import decode_record
+    from ...coordinator.groups.shard import decode_record
 
     return _framed(decode_record)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -15,42 +16,97 @@ from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app
 from ..options import INTERRUPTED, warn
-from ..output import Progress
-from .consume_options import (
-    CountOption,
-    FileOption,
-    FollowOption,
-    FormatStringOption,
-    FromBeginningOption,
-    GroupOption,
-    HeaderOption,
-    Isolation,
-    IsolationLevelOption,
-    KeyFormatOption,
-    KeyOption,
-    KeySchemaOption,
-    MessageOption,
-    OffsetOption,
-    OutputFormatOption,
-    PartitionOption,
-    RecordFormat,
-    RegexOption,
-    SchemaRegistryOption,
-    TopicsArgument,
-    UntilOption,
-    ValueFormatOption,
-    ValueOption,
-    ValueSchemaOption,
-    WhereOption,
-)
+from ..progress import Progress
 from .decoding import Coding, Form, decoder
 from .filters import Filter, filters_of
 from .positions import END, parse_position
 from .reading import Reader, Selection, default_start, matching_topics
+from .record_options import (
+    Isolation,
+    KeyFormatOption,
+    KeySchemaOption,
+    MessageOption,
+    SchemaRegistryOption,
+    TopicsArgument,
+    ValueFormatOption,
+    ValueSchemaOption,
+)
 from .writing import Decode, Writer, writer_of
 
 if TYPE_CHECKING:
     from .consumed import ConsumedRecord, Content
+
+
+# ---- options
+
+# ---- `odradek consume`
+
+RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "plain", "parquet"])
+
+
+FromBeginningOption = Annotated[bool, typer.Option("--from-beginning", help="the same as -o beginning")]
+
+RegexOption = Annotated[
+    bool,
+    typer.Option("--regex", "-r", help="TOPIC is a regular expression: read the topics whose whole name matches"),
+]
+
+OffsetOption = Annotated[
+    str | None,
+    typer.Option(
+        "-o",
+        "--offset",
+        metavar="POSITION",
+        help="beginning, end, stored, N, -N (the last N of each partition), @TIME (ms or ISO 8601), -1h",
+    ),
+]
+
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="POSITION", help="stop before this offset or @TIME")
+]
+
+FollowOption = Annotated[bool, typer.Option("--follow", "-F", help="at the end, wait for new records")]
+
+CountOption = Annotated[int | None, typer.Option("--count", "-c", "-n", metavar="N", help="stop after N records")]
+
+PartitionOption = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", help="only this partition; may be repeated")
+]
+
+GroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", help="read as a member of a group, and commit offsets")
+]
+
+IsolationLevelOption = Annotated[Isolation, typer.Option("--isolation-level")]
+
+OutputFormatOption = Annotated[
+    RecordFormat | None, typer.Option("--output", help="output format (default: plain, one value per line)")
+]
+
+FormatStringOption = Annotated[
+    str | None,
+    typer.Option("-f", "--format", metavar="FORMAT", help="format string, as kcat's -f: %t %p %o %k %s %T %h ..."),
+]
+
+FileOption = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="write to this file instead of standard output")
+]
+
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", metavar="REGEX", help="only records whose key matches; plain text must be the whole key"),
+]
+
+ValueOption = Annotated[str | None, typer.Option("--value", metavar="REGEX", help="only records whose value matches")]
+
+HeaderOption = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME[=REGEX]", help="only records with this header")
+]
+
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="JSONPATH", help="only JSON values that match, such as '@.total > 10'"),
+]
 
 
 app = new_app("Read records of topics.")

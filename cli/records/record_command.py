@@ -12,10 +12,10 @@ from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
-from ..output import Progress
-from .consume_options import TopicsArgument
+from ..progress import Progress
 from .positions import BEGINNING, Position
 from .reading import Reader, Selection
+from .record_options import TopicsArgument
 
 if TYPE_CHECKING:
     from .consumed import ConsumedRecord

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError, status_of_code
-from ..output import Progress
+from ..progress import Progress
 from .inputs import Record
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..client.admin_calls import LATEST, alter_configs, api_error, check, described_topics, partition_offsets
 from ..client.errors import CommandError, Misused
-from ..output import Progress
+from ..progress import Progress
 
 if TYPE_CHECKING:
     from ..client.admin import AdminClient, Topic, TopicOptions, TopicResult

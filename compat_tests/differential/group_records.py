@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from odradek.coordinator.groups.loading import decode_record
+from odradek.coordinator.groups.shard import decode_record
+from odradek.coordinator.groups.silence import SilentMembersKey
 from odradek.protocol.internal.classic_group_records import GroupMetadataKey, OffsetCommitKey
-from odradek.protocol.internal.silent_member_records import SilentMembersKey
 from odradek.protocol.schema import Message
 
 from .internal_records import History

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from odradek.coordinator.groups.loading import decode_record
+from odradek.coordinator.groups.shard import decode_record
 from odradek.coordinator.transactions import transaction as of_transactions
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import decode_control

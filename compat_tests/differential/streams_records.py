@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import groupby
 from typing import Any
 
-from odradek.coordinator.groups.loading import decode_record
+from odradek.coordinator.groups.shard import decode_record
 from odradek.coordinator.groups.streams.group import RECORD_TYPES
 from odradek.protocol.schema import Message
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.kerberos import NoMatchingRule, ShortNames
+from odradek.server.access.principal_names import NoMatchingRule, ShortNames
 
 from compat_tests.java.fetch import ORACLE, classpath, java
 

@@ -15,7 +15,7 @@ from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
 from ...cli.records.decoding import Coding, Form, decoder, decoder_by_schema
 from ...cli.records.schema_registry import SchemaRegistry, framed
-from ..views.texts import drawn_text
+from ..views.formats import drawn_text
 
 if TYPE_CHECKING:
     from ...cli.records.consumed import Content

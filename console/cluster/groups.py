@@ -1,18 +1,25 @@
-"""Members, assignments and lag of groups of every kind, in one form."""
+"""Members, assignments and lag of groups of every kind, in one form, and changes of share groups.
+
+The changes are start offsets (KIP-932) and dead-letter queues (KIP-1191).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...cli.client.admin_calls import ask, check, coordinator_now
-from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
+from ...cli.client.admin_calls import EARLIEST, LATEST, ask, check, config_values, coordinator_now, partition_offsets
+from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from ...cli.groups.offsets import topics_of
+from ...cli.records.positions import BEGINNING, END, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...cli.client.admin import AdminClient, DecodedAssignment
+    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
     from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
     from ...protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
     from ...protocol.messages.share_group_describe import DescribedGroup as ShareGroup
@@ -245,3 +252,58 @@ def share_offsets(admin: AdminClient, name: str) -> list[ShareOffset]:
         ),
         key=lambda one: (one.topic, one.partition),
     )
+
+
+# ---- changes of share groups
+
+_QUEUE = "errors.deadletterqueue.topic.name"
+Place = tuple[str, int]
+
+
+def share_targets(admin: AdminClient, before: Mapping[Place, int], topic: str, to: Position) -> dict[Place, int]:
+    """Offsets that a reset gives, within what the logs have."""
+    name = topic.partition(":")[0]
+    topics = topics_of(admin, [name] if name else sorted({one for one, _ in before}))
+    if not topics:
+        raise CommandError("the group has no offsets for that topic", NOT_FOUND)
+    first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
+    if to.timestamp_ms is not None:
+        found = partition_offsets(admin, topics, to.timestamp_ms)
+        return {place: offset if offset >= 0 else last[place] for place, offset in found.items()}
+    if to.offset == BEGINNING:
+        return first
+    if to.offset == END:
+        return last
+    if to.offset is None or to.offset < -1_000_000_000 or to.offset == -1000:
+        raise Misused("give beginning, end, an offset, -N or a time")
+    wanted = {place: to.offset if to.offset >= 0 else end + to.offset + 2000 for place, end in last.items()}
+    return {place: min(max(offset, first[place]), last[place]) for place, offset in wanted.items()}
+
+
+def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
+    """Raises CommandError for a group with members."""
+    from ...protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+
+    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = defaultdict(list)
+    for (topic, partition), offset in offsets.items():
+        by_topic[topic].append(AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset))
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)
+        for topic, partitions in by_topic.items()
+    ]
+    request = AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
+    response: AlterShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, group))
+    check(f"group {group}", response.error_code, response.error_message)
+    for result in response.responses:
+        for one in result.partitions:
+            check(f"group {group}, {result.topic_name}-{one.partition_index}", one.error_code, one.error_message)
+
+
+def queue_of(admin: AdminClient, group: str) -> str:
+    """The topic of a share group's dead-letter queue; "" without one, and from brokers that have none."""
+    found = config_values(admin, "group", group)
+    return found[_QUEUE]["value"] or "" if _QUEUE in found else ""

@@ -12,7 +12,7 @@ from ...cli.client.connection import Connection
 from ...cli.client.errors import Misused
 from ...cli.records.filters import filters_of
 from ..access.masking import Masks
-from ..views.texts import json_text
+from ..views.formats import json_text
 from .decoding import AUTO, RecordDecoder, header_text
 
 if TYPE_CHECKING:

@@ -15,13 +15,11 @@ from ...cli.records.positions import parse_position
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.groups import CoordinatorAway, Group, described, share_offsets
+from ..cluster.groups import CoordinatorAway, Group, alter_share_offsets, described, share_offsets, share_targets
 from ..cluster.model import GroupRow, History
-from ..cluster.share import alter_share_offsets, share_targets
+from ..views.drawings import chart, graph, scaled_sparkline
 from ..views.formats import NONE, number
 from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
-from ..views.sparkline import chart, scaled_sparkline
-from ..views.topology import graph
 from .paging import SortKey, listed, name_in, paged, path_to
 from .topics import confirmed
 

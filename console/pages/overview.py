@@ -1,13 +1,15 @@
-"""The overview: state of brokers, quorum and replicas, throughput and lag as charts."""
+"""The first page: state of brokers, quorum and replicas, throughput and lag as charts; or the state of each cluster."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from starlette.requests import Request
 
 from ..backend import Backend
+from ..views.drawings import chart
 from ..views.formats import NONE, number
 from ..views.parts import Badge, Charts, Facts, Link, Page, Table, Text
-from ..views.sparkline import chart
 from .paging import path_to
 
 _MOST_ROWS = 10
@@ -65,3 +67,41 @@ def overview(backend: Backend, request: Request) -> Page:
 
 def _count(count: int, tone: str) -> Badge:
     return Badge(number(count), tone if count else "good")
+
+
+# ---- several clusters
+
+_COLUMNS = (
+    "Cluster", "State", "Cluster id", "Brokers", "Topics", "Under-replicated", "Without leader", "Records/s", "Lag",
+)  # fmt: skip
+
+
+def overview_of(clusters: Mapping[str, Backend]) -> Page:
+    rows = []
+    for name, backend in clusters.items():
+        found = backend.snapshot
+        is_read = found.is_filled
+        rows.append(
+            (
+                Link(name, f"/clusters/{name}/"),
+                _state(backend),
+                found.cluster_id or NONE,
+                number(len(found.brokers)) if is_read else None,
+                number(sum(not one.internal for one in found.topics)) if is_read else None,
+                Badge(str(found.under_replicated), "warn" if found.under_replicated else "good") if is_read else NONE,
+                Badge(str(found.without_leader), "bad" if found.without_leader else "good") if is_read else NONE,
+                number(found.records_per_s),
+                number(found.lag),
+            )
+        )
+    return Page("Clusters", [Table("Clusters", _COLUMNS, rows)], "/", live="/")
+
+
+def _state(backend: Backend) -> Badge:
+    found = backend.snapshot
+    if backend.trouble:
+        return Badge(backend.trouble, "bad")
+    if not found.is_filled:
+        return Badge("reading")
+    away = sum(one.fenced or one.silent for one in found.brokers)
+    return Badge(f"{away} brokers away", "bad") if away else Badge("running", "good")

@@ -10,10 +10,10 @@ from ...cli.client.errors import CommandError
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
+from ..cluster.groups import queue_of
 from ..cluster.model import GroupRow
 from ..cluster.records import Query
 from ..cluster.sending import MOST_REDRIVEN, ORIGIN, redrive
-from ..cluster.share import queue_of
 from ..views.formats import NONE
 from ..views.parts import Badge, Field, Form, Link, Moment, Page, Table, Text
 from .messages import cut, unread

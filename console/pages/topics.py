@@ -27,11 +27,9 @@ from ..actions import Form as Fields
 from ..backend import Backend
 from ..cluster.model import TopicRow
 from ..cluster.rates import Rates
-from ..views.formats import NONE, number, numbers, size
+from ..views.drawings import chart, replicas_drawn
+from ..views.formats import NONE, in_unit_of, number, numbers, size, with_unit
 from ..views.parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
-from ..views.replicas import replicas_drawn
-from ..views.sparkline import chart
-from ..views.units import in_unit_of, with_unit
 from .paging import SortKey, here, listed, number_of, paged, path_to
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .formats import is_drawn, json_text
 from .parts import Node
-from .texts import is_drawn, json_text
 
 #: Limits of a tree: its nodes, and the characters of one text.
 MOST_NODES, _MOST_TEXT, _MOST_DEPTH = 2000, 10_000, 60

@@ -1,7 +1,10 @@
-"""Numbers, sizes, ages and times as people read them."""
+"""Values as people read them: numbers, sizes, ages and times, values of configs, and texts that a page can draw."""
 
 from __future__ import annotations
 
+import base64
+import json
+import unicodedata
 from datetime import UTC, datetime
 
 #: Shown where there is no value.
@@ -70,3 +73,75 @@ def iso(timestamp_ms: int) -> str:
 
 def numbers(values: list[int]) -> str:
     return ", ".join(map(str, values)) or NONE
+
+
+# ---- values of configs
+
+_LARGEST = (1 << 63) - 1
+_TO_MILLISECONDS = {".hours": 3_600_000, ".minutes": 60_000}
+
+
+def with_unit(key: str, value: str | None) -> str:
+    """604800000 of retention.ms is `7.0 d`; "" where the value reads as it is."""
+    text = value or ""
+    if not text.lstrip("-").isdecimal():
+        return ""
+    number = int(text)
+    is_time, is_size = key.endswith(".ms"), key.endswith((".bytes", ".bytes.per.second"))
+    if number == -1 and (is_time or is_size):
+        return "no limit"
+    if number == _LARGEST:
+        return "no limit"
+    if number == -2:
+        return "as the log's"
+    if is_time:
+        return str(age(number))
+    return str(size(number)) if is_size else ""
+
+
+def in_unit_of(key: str, synonym: str, value: str) -> str:
+    """A broker's value in the unit of the topic's key: log.retention.hours is a synonym of retention.ms."""
+    factor = next((one for suffix, one in _TO_MILLISECONDS.items() if synonym.endswith(suffix)), None)
+    if factor is None or not key.endswith(".ms") or not value.isdecimal():
+        return value
+    return str(int(value) * factor)
+
+
+# ---- texts
+
+#: Categories of characters that no font draws: control characters, surrogates, private and unassigned ones.
+_NOT_DRAWN = frozenset(("Cc", "Cs", "Co", "Cn"))
+_SPACES = "\n\r\t"
+
+
+def drawn_text(data: bytes) -> str | None:
+    """The text, or None for bytes that are none, or that have characters which a page draws as boxes."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if is_drawn(text) else None
+
+
+def is_drawn(text: str) -> bool:
+    return text.isprintable() or not any(
+        one not in _SPACES and unicodedata.category(one) in _NOT_DRAWN for one in text if not one.isprintable()
+    )
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """JSON whose texts have characters that no font draws as escapes."""
+    text = json.dumps(value, ensure_ascii=False, default=_for_json, indent=indent)
+    return escaped(text)
+
+
+def escaped(text: str) -> str:
+    """The text with escapes for characters that no font draws."""
+    if is_drawn(text):
+        return text
+    return "".join(one if one in _SPACES or is_drawn(one) else json.dumps(one)[1:-1] for one in text)
+
+
+def _for_json(content: object) -> str:
+    """Avro has bytes, dates and decimals, which JSON has not."""
+    return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from ...protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
-from ...protocol.internal.silent_member_records import SilentMembersKey
 from ...protocol.schema import Message
 from ..common.result import prefix
 from . import silence
 from .base.kind import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
+from .silence import SilentMembersKey
 
 #: Folders below this one whose kind.py has `KIND`.
 LAZY_KINDS = ("share", "streams")

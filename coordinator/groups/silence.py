@@ -16,11 +16,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ...protocol.internal.silent_member_records import SilentGroup, SilentMember, SilentMembersKey, SilentMembersValue
+from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
 from ..common.result import Record
 from ..common.timers import Timer
 from .base.kind import RecordType, Session
 from .base.state import ShardState
+
+# ---- the record
+#
+# A record of `__consumer_offsets` that Apache Kafka does not have: the members of groups without a recent heartbeat.
+#
+# Its number is far from Kafka's, whose readers skip records of unknown numbers. A partition has at most one such record.
+
+
+@message("0", key=20292)
+class SilentMembersKey(Message):
+    reserved: int = wire(INT8, "0")
+
+
+@struct
+class SilentMember(Message):
+    member_id: str = wire(STRING)
+    last_heard_ms: int = wire(INT64)
+
+
+@struct
+class SilentGroup(Message):
+    group_id: str = wire(STRING)
+    members: list[SilentMember] = wire(array(SilentMember))
+
+
+@message("0", flexible="0+", key=20292)
+class SilentMembersValue(Message):
+    groups: list[SilentGroup] = wire(array(SilentGroup))
+
 
 RECORD_TYPES: dict[int, RecordType] = {20292: (SilentMembersKey, SilentMembersValue)}
 

@@ -1,16 +1,14 @@
-"""Structures of the protocol beside the messages: request and response headers, and the principal in an Envelope.
+"""Headers of requests and responses.
 
 - `RequestHeader`: version 1 is for versions of a request that are not flexible, 2 for those that are. The client id
   is never a compact string: a broker can read it before it has parsed the version (KIP-482).
 - `ResponseHeader`: version 1 goes with flexible versions, but the ApiVersions response always has header 0 (KIP-511).
   `Api.request_header_version` and `Api.response_header_version` return the versions.
-- `DefaultPrincipalData`: the principal that a broker forwards in Envelope. It is preceded by its version, an int16.
-  The default principal builder reads and writes it (KIP-590).
 """
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, Message, message, wire
+from ..schema import INT16, INT32, STRING, Message, message, wire
 
 
 @message("1-2", flexible="2+")
@@ -24,13 +22,3 @@ class RequestHeader(Message):
 @message("0-1", flexible="1+")
 class ResponseHeader(Message):
     correlation_id: int = wire(INT32)
-
-
-# ---- the principal in an Envelope
-
-
-@message("0", flexible="0+")
-class DefaultPrincipalData(Message):
-    type: str = wire(STRING)
-    name: str = wire(STRING)
-    token_authenticated: bool = wire(BOOL)

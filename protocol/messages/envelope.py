@@ -4,11 +4,14 @@ It holds the whole request with its header, the client's principal and address; 
 Only from brokers (CLUSTER_AUTHORIZATION_FAILED else), and only for requests that may be handed on (KIP-590).
 
 Version 0, flexible.
+
+The principal, `DefaultPrincipalData`, is preceded by its version, an int16. Kafka's default principal builder reads and
+writes it.
 """
 
 from __future__ import annotations
 
-from ..schema import BYTES, INT16, Message, message, wire
+from ..schema import BOOL, BYTES, INT16, STRING, Message, message, wire
 
 
 @message("0", flexible="0+", key=58)
@@ -22,3 +25,10 @@ class EnvelopeRequest(Message):
 class EnvelopeResponse(Message):
     response_data: bytes | None = wire(BYTES, nullable="0+", default=None)
     error_code: int = wire(INT16)
+
+
+@message("0", flexible="0+")
+class DefaultPrincipalData(Message):
+    type: str = wire(STRING)
+    name: str = wire(STRING)
+    token_authenticated: bool = wire(BOOL)

@@ -30,8 +30,8 @@ from ...protocol.messages import incremental_alter_configs as incremental
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfigs
 from ...protocol.schema import Message
 from .partition_change import MIN_ISR
+from .policies import ConfigAlteration, violation
 from .result import ApiError, ControllerResult
-from .security.policies import ConfigAlteration, violation
 from .state import ControllerState, check_name
 
 # IncrementalAlterConfigs' operation codes.

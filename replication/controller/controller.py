@@ -25,8 +25,8 @@ from ...protocol.internal.cluster_metadata import (
 )
 from ...protocol.schema import Message
 from .partition_change import min_isr_records
+from .policies import Policies
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
-from .security.policies import Policies
 from .state import ANONYMOUS, BrokerSessions, Caller, ControllerState, Elections, MutationQuota, RandomSource
 
 # ---- activation
@@ -68,32 +68,32 @@ Decision = Callable[[ControllerState, Any, int], ControllerResult]
 #: The decision function of each request: module, function. Modules are imported on first use, which keeps startup
 #: short.
 DECISIONS = {
-    "AlterClientQuotas": ("security.client_quotas", "alter_client_quotas"),
+    "AlterClientQuotas": ("security", "alter_client_quotas"),
     "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
     "AlterPartition": ("alter_partition", "alter_partition"),
-    "AlterUserScramCredentials": ("security.credentials", "alter_user_scram_credentials"),
+    "AlterUserScramCredentials": ("security", "alter_user_scram_credentials"),
     "AssignReplicasToDirs": ("alter_partition", "assign_replicas_to_directories"),
     "BalanceLeaders": ("maintenance", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
-    "CreateAcls": ("security.acls", "create_acls"),
-    "CreateDelegationToken": ("security.credentials", "create_delegation_token"),
-    "CreatePartitions": ("partitions", "create_partitions"),
+    "CreateAcls": ("security", "create_acls"),
+    "CreateDelegationToken": ("security", "create_delegation_token"),
+    "CreatePartitions": ("topics", "create_partitions"),
     "CreateTopics": ("topics", "create_topics"),
-    "DeleteAcls": ("security.acls", "delete_acls"),
+    "DeleteAcls": ("security", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
     "ElectLeaders": ("reassignments", "elect_leaders"),
     "ElectUncleanLeaders": ("maintenance", "elect_unclean_leaders"),
-    "ExpireDelegationToken": ("security.credentials", "expire_delegation_token"),
+    "ExpireDelegationToken": ("security", "expire_delegation_token"),
     "FenceBroker": ("maintenance", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
     "MoveLeaders": ("maintenance", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
-    "RemoveExpiredTokens": ("security.credentials", "remove_expired_tokens"),
-    "RenewDelegationToken": ("security.credentials", "renew_delegation_token"),
+    "RemoveExpiredTokens": ("security", "remove_expired_tokens"),
+    "RenewDelegationToken": ("security", "renew_delegation_token"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
     "UnregisterController": ("brokers", "unregister_controller"),
     "UpdateFeatures": ("features", "update_features"),

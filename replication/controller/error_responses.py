@@ -27,7 +27,7 @@ from .maintenance import (
     WriteNoOpRequest,
 )
 from .result import RequestError
-from .security.credentials import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
+from .security import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 
 
 def error_response(request: Message, version: int, request_error: RequestError) -> Message:

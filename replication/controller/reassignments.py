@@ -33,9 +33,9 @@ from ...protocol.messages.list_partition_reassignments import (
 )
 from ...protocol.schema import Message
 from .partition_change import Election, PartitionChange
-from .partitions import check_assignment
 from .result import ApiError, ControllerResult, RequestError, in_own_words
 from .state import REASSIGNING, ControllerState
+from .topics import check_assignment
 
 #: None: the request names the partition, and it needs no change.
 _Outcome = PartitionChangeRecord | ApiError | None

@@ -38,8 +38,8 @@ from ...protocol.internal.cluster_metadata import (
 )
 from ...protocol.messages.create_topics import CreatableTopicConfigs
 from ...protocol.schema import Message
+from .policies import Policies
 from .result import ApiError
-from .security.policies import Policies
 
 T = TypeVar("T")
 

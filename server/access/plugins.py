@@ -1,13 +1,7 @@
-"""Loads a user's own classes where Kafka loads Java classes, and expands replacement texts as Java does.
-
-- `load_class`: loads the class of a key whose value is `python:package.module:Name`, where Kafka loads a Java class.
-- `expanded`: expands the replacement text of a regular expression as Java does: `$1`, and a backslash before a
-  literal character.
-"""
+"""Loads a user's own class, `python:package.module:Name`, as the value of a key for which Kafka loads a Java class."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
@@ -50,30 +44,3 @@ def load_class(key: str, text: str, interface: type[Any], properties: Mapping[st
         except Exception as failure:
             raise InvalidConfig(f"{key}={text}: configure failed: {failure}") from failure
     return made
-
-
-# ---- replacement texts of Java's regular expressions
-
-_PART = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
-
-
-def expanded(match: re.Match[str], replacement: str) -> str:
-    """Returns what a match is replaced by, as `Matcher.replaceAll` does.
-
-    `$12` is group 1 and a `2` where there is no group 12; a group that does not exist stays as it is written.
-    """
-    groups = match.re.groups
-
-    def part(found: re.Match[str]) -> str:
-        if found.group(1) is not None:
-            return found.group(1)
-        digits = found.group(2)
-        length = len(digits)
-        while length > 1 and int(digits[:length]) > groups:
-            length -= 1
-        number = int(digits[:length])
-        if number > groups:
-            return found.group()
-        return (match.group(number) or "") + digits[length:]
-
-    return _PART.sub(part, replacement)

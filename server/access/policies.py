@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...metadata.configs import ResourceType
-from ...replication.controller.security.policies import (
+from ...replication.controller.policies import (
     AlterConfigPolicy,
     ConfigAlteration,
     CreateTopicPolicy,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...metadata.image import EMPTY_IMAGE
-from ...replication.controller.security.policies import Policies
+from ...replication.controller.policies import Policies
 from ..runtime.subsystem import Subsystem, stop_each
 from .audit import AuditLog
 from .authentication.sasl_listeners import SaslListeners

@@ -43,7 +43,7 @@ from .metadata_log import BatchTooLarge
 from .startup import activation, new_controller
 
 if TYPE_CHECKING:
-    from ...replication.controller.security.policies import Policies
+    from ...replication.controller.policies import Policies
     from ..access.authorization.authorization import Authorization
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock

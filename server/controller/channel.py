@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Unpack
 from ...protocol.apis import APIS
 from ...protocol.codec import MalformedMessage, decode, encode
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.headers import DefaultPrincipalData, RequestHeader, ResponseHeader
-from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ...protocol.internal.headers import RequestHeader, ResponseHeader
+from ...protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError

@@ -19,9 +19,9 @@ from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller, error_response
 from ...replication.controller.result import RequestError
+from ..runtime.counters import RETRY_MS, BackgroundTasks
 from ..runtime.halting import cause_of, unusable
 from ..runtime.sliced_work import SlicedWork, Steps, without_gc
-from ..runtime.subsystem import RETRY_MS, BackgroundTasks
 from .metadata_log import (
     Loaded,
     QuorumLog,

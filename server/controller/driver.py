@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.schema import ResponseCallback
     from ...replication.controller.controller import Controller
-    from ...replication.controller.security.policies import Policies
+    from ...replication.controller.policies import Policies
     from ...storage.directory import LogDirectory
     from ..access.authorization.authorization import Authorization
     from ..access.quotas.client_quotas import ClientQuotas
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
+    from ..runtime.counters import BackgroundTasks
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.subsystem import BackgroundTasks, Lazy
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPools
     from .raft import PeerCall, QuorumRaft
     from .registration import Registration

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import Endpoint
     from ..runtime.clock import Clock
-    from ..runtime.subsystem import BackgroundTasks, Lazy
+    from ..runtime.counters import BackgroundTasks
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog, SnapshotId
     from .registration import Registration

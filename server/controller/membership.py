@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
-    from ..runtime.subsystem import BackgroundTasks, Lazy
+    from ..runtime.counters import BackgroundTasks
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .raft import QuorumRaft
     from .registration import Registration

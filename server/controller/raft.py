@@ -50,8 +50,9 @@ from ...replication.quorum.roles import Follower, Leader, Resigned
 from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from ...storage.files.open_files import LogDirectoryFailure, open_fd, open_for_reading, sync_directory, write_fully
 from ..config.listeners import Endpoint
+from ..runtime.counters import BackgroundTasks
 from ..runtime.halting import cause_of
-from ..runtime.subsystem import BackgroundTasks, Lazy
+from ..runtime.subsystem import Lazy
 from .metadata_log import READ_ONLY, QuorumLog, QuorumVoters, control_batches, partial_path
 from .metadata_log import SnapshotId as SnapshotFile
 from .startup import FLUSH_RETRY_S, FLUSH_TASK, QuorumState, write_quorum_state

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.configs import InvalidConfig
-from ...metadata.delta import MetadataDelta, unsupported
+from ...metadata.delta import MetadataDelta
+from ...metadata.features import unsupported
 from ...metadata.image import METADATA_VERSION, MetadataImage
 from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
@@ -40,14 +41,14 @@ from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from ...replication.controller.controller import Controller
+from ...replication.controller.policies import Policies
 from ...replication.controller.result import ControllerResult
-from ...replication.controller.security.policies import Policies
 from ...storage.directory import LogDirectory
 from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
 from ...storage.files.open_files import LogDirectoryFailure, make_folder, read_if_exists, set_aside, write_atomically
 from ...storage.log.loading import DamagedLog
+from ..runtime.counters import BackgroundTasks
 from ..runtime.sliced_work import Steps
-from ..runtime.subsystem import BackgroundTasks
 from ..runtime.thread_pools import ThreadPool
 from .formatting import BOOTSTRAP_FILE
 from .metadata_log import (

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..runtime.subsystem import BackgroundTasks, Lazy, Stop, Subsystem, stop_each
+from ..runtime.counters import BackgroundTasks
+from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .driver import QuorumDriver
 from .registration import Registration
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from ..runtime.thread_pools import ThreadPools
     from .active_controller import EndpointOf
     from .broker_lifecycle import BrokerLifecycle
-    from .broker_sessions import BrokerSessionWatch, TokenExpiry
+    from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .commits import ClientFields, ImagePublisher
+    from .periodic_tasks import TokenExpiry
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
 
@@ -148,7 +150,7 @@ class ControllerSubsystem(Subsystem):
             self.sessions = self._make_sessions()
             self.sessions.start()
         if config.is_controller and config.get("delegation.token.secret.key") is not None:
-            from .broker_sessions import TokenExpiry
+            from .periodic_tasks import TokenExpiry
 
             self._token_expiry = TokenExpiry(config, self._clock, self.driver)
             self._token_expiry.start()
@@ -186,7 +188,8 @@ class ControllerSubsystem(Subsystem):
         return self._partitions is not None and any(one.role.is_leader for one in self._partitions.values())
 
     def _make_sessions(self) -> BrokerSessionWatch:
-        from .broker_sessions import BrokerSessionWatch, PeriodicTasks
+        from .broker_sessions import BrokerSessionWatch
+        from .periodic_tasks import PeriodicTasks
 
         tasks = PeriodicTasks(self._config, self._clock, self.driver)
         made = BrokerSessionWatch(self._config.node_id, self._clock, self._metadata, self.driver, tasks, self._suspect)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...coordinator.groups.base.state import GroupCounters
+from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ..runtime.metadata_cache import GROUP_METADATA_TOPIC
-from ..runtime.subsystem import GROUP_MODULES, LateImports, is_loaded
+from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
 from .pending_requests import Client
 
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without

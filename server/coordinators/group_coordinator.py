@@ -13,9 +13,9 @@ from ...protocol.schema import Message
 from ..access.authorization.requirements import Each, authorized_operations
 from ..network.api_endpoint import Place
 from ..network.call import Call
-from ..runtime.clock import gather
 from . import group_shard_driver
 from . import group_shard_driver as group_configs
+from .pending_requests import gather
 
 if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem

@@ -21,8 +21,7 @@ from ...coordinator.common.result import (
 from ...coordinator.groups.base.state import GroupCounters
 from ...coordinator.groups.consumer.assignment import ASSIGNORS
 from ...coordinator.groups.kinds import KINDS
-from ...coordinator.groups.loading import ShardLoader, encode_record
-from ...coordinator.groups.shard import GroupShard, error_response
+from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, error_response
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression

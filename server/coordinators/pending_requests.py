@@ -1,11 +1,16 @@
-"""Requests that wait for a response of a coordinator's shard."""
+"""Requests that wait for the responses of coordinators' shards.
+
+- `Pending`: a request that one shard holds.
+- `gather`: scatters requests to several shards and gathers their responses.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
@@ -81,3 +86,24 @@ class OpenRequests:
             log.exception("a bug: %s could not be answered", type(pending.request).__name__)
             with suppress(Exception):
                 pending.reply(self._error_response(pending.request, pending.version, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+# ---- scatter and gather
+
+
+def gather(questions: Sequence[Callable[[ResponseCallback], None]], done: Callable[[list[Any]], None]) -> None:
+    """Sends each request with a callback for its response. `done` gets the responses in the order of the requests."""
+    answers: list[Message | None] = [None] * len(questions)
+    missing = len(questions)
+
+    def answered(number: int, response: Message) -> None:
+        nonlocal missing
+        answers[number] = response
+        missing -= 1
+        if not missing:
+            done(answers)
+
+    if not questions:
+        done([])
+    for number, ask in enumerate(questions):
+        ask(partial(answered, number))

@@ -29,7 +29,7 @@ from ...protocol.records.record import Record as BatchRecord
 from ...protocol.records.record import encode_batch
 from ...protocol.schema import Message
 from ...storage.segments.damage import SegmentSuspected
-from ..runtime.subsystem import BackgroundTasks
+from ..runtime.counters import BackgroundTasks
 from .pending_requests import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:

@@ -23,16 +23,16 @@ from ...coordinator.share_state.shard import (
     error_response,
 )
 from ...coordinator.share_state.state import PersisterConfig, ShareKey, encode_record
-from ...metadata.image import MetadataImage
+from ...metadata.image import SHARE_GROUP_STATE_TOPIC, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message, ResponseCallback
 from ...protocol.uuids import uuid_to_text
-from ..runtime.clock import Clock, gather
-from ..runtime.metadata_cache import SHARE_GROUP_STATE_TOPIC, MetadataCache
+from ..runtime.clock import Clock
+from ..runtime.metadata_cache import MetadataCache
 from .coordinator_driver import CoordinatorDriver
-from .pending_requests import Client, Pending
+from .pending_requests import Client, Pending, gather
 from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:

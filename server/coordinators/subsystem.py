@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ..runtime.metadata_cache import TRANSACTION_STATE_TOPIC, MetadataCache
-from ..runtime.subsystem import LateImports, Lazy, Subsystem, stop_each
+from ...metadata.image import TRANSACTION_STATE_TOPIC
+from ..runtime.late_imports import LateImports
+from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import Lazy, Subsystem, stop_each
 from .coordinator_driver import GroupDriver
 from .topic_creation import CREATE_TOPICS_VERSION, AutoCreation, TopicCreation
 

@@ -13,10 +13,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Unpack
 
 from ...client.shown_text import shown, shown_reason
+from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ...storage.files.open_files import advice, check_room
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from ..controller.commits import ClientFields

@@ -33,7 +33,7 @@ from ...coordinator.transactions.transaction import (
     error_response,
 )
 from ...metadata.features import TRANSACTION_VERSION
-from ...metadata.image import MetadataImage, TopicPartition
+from ...metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataImage, TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -50,7 +50,7 @@ from ...protocol.messages.write_txn_markers import (
 from ...protocol.schema import Message, ResponseCallback
 from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import HostedPartition, Marker
-from ..runtime.metadata_cache import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataCache
+from ..runtime.metadata_cache import MetadataCache
 from .coordinator_driver import CoordinatorDriver, GroupDriver
 from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver

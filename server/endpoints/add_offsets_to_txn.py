@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...protocol.messages.add_partitions_to_txn import (
@@ -17,7 +18,6 @@ from ...protocol.messages.add_partitions_to_txn import (
 from ..access.authorization.requirements import on_group, on_transactional_id
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
-from ..runtime.metadata_cache import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ..network.call import Call

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
+from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -20,11 +21,10 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ..access.authorization.requirements import NONE_DENIED, OF_NODES, Each, NeedsIf, on_transactional_id
+from ..coordinators.pending_requests import gather
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import Portioning
-from ..runtime.clock import gather
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set

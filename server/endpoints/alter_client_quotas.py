@@ -1,6 +1,6 @@
 """AlterClientQuotas (key 49), versions 0-1: quotas of users, client ids and addresses.
 
-Decided in `replication/controller/security/client_quotas.py`.
+Decided in `replication/controller/security.py`.
 
 A quota of an address may name a host. The node that takes the request checks that the name resolves, as Kafka's
 controller does: a decision waits for nothing.

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (key 51), version 0: sets and deletes SCRAM credentials of users (KIP-554).
 
-Decided in `replication/controller/security/credentials.py`.
+Decided in `replication/controller/security.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CreateAcls (key 30), versions 1-3: new access rules (KIP-140, KIP-290).
 
-Decided in `replication/controller/security/acls.py`.
+Decided in `replication/controller/security.py`.
 """
 
 from __future__ import annotations

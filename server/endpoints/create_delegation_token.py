@@ -1,7 +1,7 @@
 """CreateDelegationToken (key 38), versions 1-3: a token for the client, or for another owner (KIP-48, KIP-373).
 
 The client is authenticated, and not by a token; renewers are users. The active controller makes the token
-(`replication/controller/security/credentials.py`).
+(`replication/controller/security.py`).
 """
 
 from __future__ import annotations

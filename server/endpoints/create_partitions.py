@@ -1,6 +1,6 @@
 """CreatePartitions (key 37), versions 0-3: more partitions for topics (KIP-195, KIP-599).
 
-Decided in `replication/controller/partitions.py`. Version 3 is refused while a client exceeds its quota of changes to
+Decided in `replication/controller/topics.py`. Version 3 is refused while a client exceeds its quota of changes to
 topics.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
-from ...replication.controller import partitions
+from ...replication.controller import topics
 from ..access.authorization.requirements import Checked, Deciding, Split, adding, without
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.places import ACTIVE_CONTROLLER
@@ -19,7 +19,7 @@ from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndp
 from ..network.portions import TOGETHER, Portioning, by_name
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (partitions,)
+PRELOADED = (topics,)
 
 
 def _authorized(session: AuthorizationSession, request: CreatePartitionsRequest, on: Deciding) -> Checked:

@@ -1,6 +1,6 @@
 """DeleteAcls (key 31), versions 1-3: removes the access rules that match filters (KIP-140, KIP-290).
 
-Decided in `replication/controller/security/acls.py`.
+Decided in `replication/controller/security.py`.
 """
 
 from __future__ import annotations

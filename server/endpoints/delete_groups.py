@@ -14,10 +14,10 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
+from ..coordinators.pending_requests import gather
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
-from ..runtime.clock import gather
 from ..services import Services
 from ..share.share_requests import PRELOADED as _PRELOADED
 

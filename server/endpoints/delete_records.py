@@ -26,7 +26,7 @@ from ..access.authorization.requirements import Each
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
 from ..partitions.hosted_partition import HostedPartition
-from ..runtime.clock import Deadlines, Parked
+from ..partitions.parked_requests import Deadlines, Parked
 
 if TYPE_CHECKING:
     from ..network.call import Call

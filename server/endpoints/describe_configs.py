@@ -26,11 +26,10 @@ from ...protocol.messages.describe_configs import (
 )
 from ...replication.controller.state import check_name
 from ..access.authorization.requirements import WORDS, Each
-from ..controller.config_changes import Rejected, broker_id_of, config_error
+from ..controller.config_changes import Rejected, broker_id_of, config_error, logger_levels
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning, by_resource
-from ..runtime.log_lines import logger_levels
 from ..services import NodeServices
 
 Entries = list[DescribeConfigsResourceResult]

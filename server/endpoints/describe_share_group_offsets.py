@@ -24,10 +24,10 @@ from ...protocol.messages.describe_share_group_offsets import (
 )
 from ..access.authorization.requirements import WORDS, Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS, NAMED_TOPICS
+from ..coordinators.pending_requests import gather
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
-from ..runtime.clock import gather
 from ..services import Services
 from ..share.share_groups import End, Ends
 from ..share.share_requests import are_enabled

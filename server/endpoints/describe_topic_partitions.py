@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_topic_partitions import (
     CursorRequest,
@@ -25,7 +25,6 @@ from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.large_requests import work_in_turns
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 from ..runtime.sliced_work import Steps, in_order
 from ..services import Services
 

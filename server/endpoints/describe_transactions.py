@@ -12,11 +12,11 @@ from ...protocol.messages.describe_transactions import (
     TransactionState,
 )
 from ..access.authorization.requirements import Each
+from ..coordinators.pending_requests import gather
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
-from ..runtime.clock import gather
 from ..services import Services
 
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)

@@ -1,7 +1,7 @@
 """ExpireDelegationToken (key 40), versions 1-2: brings the expiry of a token forward, or ends it at once (KIP-48).
 
 The client is authenticated, and not by a token; it is the owner or a renewer. The active controller decides
-(`replication/controller/security/credentials.py`).
+(`replication/controller/security.py`).
 """
 
 from __future__ import annotations

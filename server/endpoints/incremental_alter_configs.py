@@ -21,6 +21,8 @@ from ...protocol.schema import Message
 from ..access.authorization.requirements import Checked, Deciding, Each, Split
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.config_changes import (
+    LEVEL_NAMES,
+    ROOT_LOGGER,
     ConfigServices,
     Rejected,
     authorized_changes,
@@ -30,14 +32,16 @@ from ..controller.config_changes import (
     check_is_this_broker,
     configs_to_alter,
     is_for_controller,
+    logger_exists,
     reject_nulls,
+    set_logger_level,
     stored_dynamic,
+    unset_logger_level,
 )
 from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.call import Call
 from ..network.portions import TOGETHER, Portioning, by_resource
-from ..runtime.log_lines import LEVEL_NAMES, ROOT_LOGGER, logger_exists, set_logger_level, unset_logger_level
 
 _LOGGERS = Each(Operation.ALTER_CONFIGS, AclResourceType.CLUSTER)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
-from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from ...protocol.codec import stepwise_element_encoder
 from ...protocol.errors import ErrorCode
 from ...protocol.lowering import Encoded
@@ -37,7 +37,6 @@ from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import PLAIN_RESPONSE_ITEMS, Call
 from ..network.large_requests import work_in_turns
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 from ..runtime.sliced_work import SeenValues, Steps, in_order
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from ...protocol.messages.offset_fetch import (
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
+from ..coordinators.pending_requests import gather
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
-from ..runtime.clock import gather
 from ..services import Services
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)

@@ -57,7 +57,6 @@ from ..produce.produce import (
     sequence_of,
 )
 from ..produce.produce import NONE_DENIED as _NONE_DENIED
-from ..runtime.metadata_cache import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
     from ...protocol.schema import Records
@@ -65,6 +64,11 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..produce.produce import TopicKey
     from ..services import Services
+
+
+#: The client id of Kafka's own admin client, which may write to internal topics.
+ADMIN_CLIENT_ID = "__admin_client"
+
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)

@@ -1,7 +1,7 @@
 """RenewDelegationToken (key 39), versions 1-2: puts off the expiry of a token, up to its maximum lifetime (KIP-48).
 
 The client is authenticated, and not by a token; it is the owner or a renewer. The active controller decides
-(`replication/controller/security/credentials.py`).
+(`replication/controller/security.py`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...coordinator.groups.streams.heartbeat import NeedsTopics, names_in_topology
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
+from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
@@ -16,7 +17,6 @@ from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..coordinators.streams_topics import streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)

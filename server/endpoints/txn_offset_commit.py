@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.image import TopicPartition
+from ...metadata.image import GROUP_METADATA_TOPIC, TopicPartition
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
@@ -29,7 +29,6 @@ from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..coordinators.transaction_driver import Membership
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import TOPIC_PARTITIONS
-from ..runtime.metadata_cache import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message

@@ -19,11 +19,11 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ..access.authorization.requirements import OF_NODES, NeedsAny, on_cluster
+from ..coordinators.pending_requests import gather
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
 from ..partitions.hosted_partition import Marker
-from ..runtime.clock import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable

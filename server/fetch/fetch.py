@@ -38,7 +38,7 @@ from ...storage.log.log import Log, OffsetOutOfRange
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
-from ..partitions.parked_fetch import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
+from ..partitions.parked_requests import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:

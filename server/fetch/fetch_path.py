@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
     from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
-    from ..partitions.parked_fetch import FetchWaits
+    from ..partitions.parked_requests import FetchWaits
     from ..partitions.partitions import Partitions
     from ..replicas.replication import Replication
     from ..replicas.scrubber import Scrubber

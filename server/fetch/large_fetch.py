@@ -16,7 +16,7 @@ from ...protocol.messages.fetch import FetchResponse
 from ..network.call import Call, arrays_of, is_large
 from ..network.large_requests import reply_in_slices, work_in_turns
 from ..partitions.hosted_partition import HostedPartition
-from ..partitions.parked_fetch import NotInPageCache
+from ..partitions.parked_requests import NotInPageCache
 from ..runtime.sliced_work import Steps
 from .fetch import Fetch, Found, Inspection, check_readable
 from .follower_fetch import FollowerFetch

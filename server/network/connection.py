@@ -10,7 +10,9 @@ peer) while
 - `MAX_UNANSWERED_CALLS` are waiting;
 - something holds the connection (`hold`): for example a parked Fetch, whose response may be large.
 
-`Listening` is the listener as its connections see it.
+`Listening` is the listener as its connections see it. `authenticated` and `not_authenticated` give a connection its
+principal, or end it. A class of a user's own may make the principals (`principal.builder.class`); `context_of` is its
+argument.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ...client.shown_text import shown_reason
 from ...storage.segments.segment import LogSlice
+from ..access.principals import AuthenticationContext, NoPrincipal, built
 from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.sliced_work import TURN_BUDGET_S
 from .call import Call, ListenerKind, ProtocolViolation, RequestDispatch
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession
     from ..access.principals import PrincipalBuilder
     from ..access.quotas.sensors import Meters
+    from ..config.broker_config import BrokerConfig
     from .dispatch import Dispatcher
 
 
@@ -527,3 +531,48 @@ class Listening(Protocol):
 
     def lost(self, connection: Any) -> None:
         """Forgets a connection that has ended."""
+
+
+# ---- principals of connections
+
+
+def context_of(
+    connection: Connection,
+    transport: asyncio.BaseTransport,
+    principal: str,
+    mechanism: str = "",
+    authorization_id: str = "",
+) -> AuthenticationContext:
+    """Returns the argument of the builder. `principal`: the one that Kafka's default class makes."""
+    found = transport.get_extra_info("ssl_object")
+    config: BrokerConfig = connection.listener.shared.config
+    return AuthenticationContext(
+        connection.listener_name,
+        config.listeners.protocols[connection.listener_name],
+        connection.client_host.lstrip("/"),
+        principal,
+        mechanism,
+        authorization_id,
+        found.getpeercert(True) if found is not None else None,
+    )
+
+
+def authenticated(
+    connection: Connection, transport: asyncio.BaseTransport, principal: str, mechanism: str = ""
+) -> None:
+    """Gives a connection without SASL its principal, or ends it. `mechanism`: for the audit log."""
+    builder = connection.listener.principal_builder
+    if builder is None:
+        connection.principal = principal
+        return
+    try:
+        connection.principal = built(builder, context_of(connection, transport, principal))
+    except NoPrincipal as error:
+        not_authenticated(connection, mechanism, str(error))
+
+
+def not_authenticated(connection: Connection, mechanism: str, reason: str) -> None:
+    """Ends a connection whose client did not prove who it is."""
+    audit = connection.listener.shared.audit
+    audit.failed_authentication(connection.client_host, connection.listener_name, mechanism, reason)
+    connection.close_for(reason)

@@ -281,7 +281,7 @@ class Listener:
 
     def _authenticate(self, connection: Connection, transport: asyncio.Transport) -> None:
         """Has the builder make the principal of a client that proves nothing, now; of one that logs in, later."""
-        from .tls import authenticated, context_of  # which few brokers need
+        from .connection import authenticated, context_of
 
         if connection.sasl_gate is not None:
             connection.sasl_gate.context = partial(context_of, connection, transport)

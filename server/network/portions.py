@@ -16,10 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...protocol.schema import Message
 from ..runtime.sliced_work import SeenValues
+
+if TYPE_CHECKING:
+    pass
+
 
 EACH, ONCE, TOGETHER = range(3)
 

@@ -28,8 +28,8 @@ from ...coordinator.groups.streams.group import GroupState as StreamsGroupState
 from ...coordinator.share_partition.partition import AckType
 from ...metadata.image import TopicPartition
 from ...protocol.messages import read_share_group_state_summary as summary
+from ..coordinators.pending_requests import gather
 from ..coordinators.share_state_driver import ASKER
-from ..runtime.clock import gather
 from ..runtime.sliced_work import Steps, in_slices
 from ..share.share_groups import EARLIEST, Ends
 

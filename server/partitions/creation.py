@@ -3,22 +3,41 @@
 - `is_ours`, `gone_replicas`, `report_opening`: the owners of the directories on the disk, and the findings when their
   logs were opened.
 - `ReplicaOpening`: opens logs of existing replicas; `ReplicaCreation` creates new ones.
+- `ReplicaLoading`: has a start open the replicas that it finds, some at once and the others on a thread.
 - `SettingsByTopic`: the settings of topics as their partitions obey them; `Reconfiguration` applies their changes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicPartition
+from ...metadata.image import (
+    EMPTY_IMAGE,
+    INTERNAL_TOPICS,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    PartitionImage,
+    TopicPartition,
+)
 from ...protocol.uuids import uuid_to_text
 from ...replication.partition import UNKNOWN_BROKER_EPOCH, IsrProposal, Partition
-from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
+from ...storage.directory import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    LogDirectory,
+    ReplicaDirectory,
+    replica_directory_name,
+)
 from ...storage.files.checkpoints import CleanReplica
 from ...storage.files.checkpoints import TopicPartition as CheckpointKey
 from ...storage.files.identity import (
@@ -29,8 +48,9 @@ from ...storage.files.identity import (
     write_topic_id,
 )
 from ...storage.files.open_files import LogDirectoryFailure, check_room, set_aside
+from ...storage.log.config import LogConfig
 from ...storage.log.log import Log
-from ..runtime.metadata_cache import INTERNAL_TOPICS, MetadataCache
+from ..runtime.metadata_cache import MetadataCache
 from ..runtime.sliced_work import SlicedWork
 from .batch_validation import AppendRules, append_rules
 from .hosted_partition import HostedPartition, Replica
@@ -42,7 +62,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.counters import Metrics
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.thread_pools import ThreadPools
+    from ..runtime.thread_pools import ThreadPool, ThreadPools
     from .partitions import DirectoryReports, Partitions, ReplicaPlacement
 
 
@@ -422,3 +442,304 @@ class Reconfiguration:
 
     def _failed(self, failure: Exception) -> None:
         log.error("a bug: applying a changed default to topics failed", exc_info=failure)
+
+
+# ---- loading
+#
+# The opening of the replicas that a start finds in the log directories.
+#
+# A node among others opens all of them with its first image: other brokers lead meanwhile. A single node has no others, and
+# ten thousand logs take a second. So it opens the internal topics' replicas, whose coordinators start with the first image,
+# and `OPENED_AT_FIRST` of the others; then it serves, and a thread opens the rest. Until a replica is opened, requests for
+# it get NOT_LEADER_OR_FOLLOWER, which clients retry, and it is opened before those that no request has named.
+#
+# Images that come meanwhile leave out the replicas that are not open: each takes its role from the newest image when it is.
+# So nothing is made in the place of one, and a topic that was deleted meanwhile is removed when its replica is opened.
+
+
+#: Replicas that are opened before a single node serves: some tenths of a second.
+OPENED_AT_FIRST = 1000
+#: A thread opens so many at a time, or as many as it can in this time: the loop then gives them their roles.
+OPENED_AT_A_TIME = 50
+OPENING_S = 0.02
+#: One thread opens the logs: two that share the interpreter take twice the CPU. While it has read one for so long, another
+#: opens those behind it.
+LARGE_LOG_S = 0.1
+#: From one try to the next while no descriptor is left.
+SHORTAGE_S = 0.5
+#: The background task's name in logs, metrics and health.
+TASK = "opening of replicas"
+
+
+class Found(NamedTuple):
+    """A replica's folder."""
+
+    directory: LogDirectory
+    replica: ReplicaDirectory
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.replica.topic, self.replica.partition
+
+
+class Opened(NamedTuple):
+    """`log`: None for a folder that is not a replica of this broker."""
+
+    found: Found
+    log: Log | None
+
+
+class _Progress:
+    """The opened logs of a directory, for the broker's log."""
+
+    def __init__(self, gone: list[TopicPartition]) -> None:
+        self.gone = gone
+        self.began_s = time.monotonic()
+        self.opened = 0
+
+
+class ReplicaLoading:
+    """Opens replicas. `apply` gives a partition its role, or makes it, by an image. `is_alone` returns whether no other node
+    takes part in the quorum.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        partitions: Partitions,
+        opening: ReplicaOpening,
+        disk: ThreadPool,
+        broker_epoch: Callable[[], int],
+        is_alone: Callable[[], bool],
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._partitions = partitions
+        self._opening = opening
+        self._disk = disk
+        self._broker_epoch = broker_epoch
+        self._is_alone = is_alone
+        self.apply: Callable[[MetadataImage, TopicPartition], object] = lambda image, key: None
+        #: Whether the first image has come.
+        self.has_begun = False
+        #: The image that decides which replicas are this broker's, and the newest one that the partitions have followed.
+        self._first = self._newest = EMPTY_IMAGE
+        self._waiting: dict[TopicPartition, list[Found]] = {}
+        #: Those of the waiting ones that requests have named.
+        self._wanted: dict[TopicPartition, None] = {}
+        #: Those of them that a thread opens.
+        self._in_work: set[TopicPartition] = set()
+        #: The number of times that the first thread has opened some.
+        self._batches = 0
+        self._progress: dict[LogDirectory, _Progress] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        #: Set while no image is being followed.
+        self._may_apply = asyncio.Event()
+        self._may_apply.set()
+
+    # ---- at the first image
+
+    def load(self, image: MetadataImage) -> Iterator[None]:
+        """Opens the replicas that the log directories hold, or those that a single node needs at first."""
+        self.has_begun = True
+        self._first = self._newest = image
+        at_first, later = self._found(image)
+        for one in at_first:
+            if not one.directory.is_online:
+                continue
+            with self._contained():
+                self._take(self._open(one, self._config(one)))
+            yield
+        for one in later:
+            self._waiting.setdefault(one.key, []).append(one)
+        if self._waiting:
+            log.info("%d logs are opened while the node serves", len(later))
+            self._task = asyncio.get_running_loop().create_task(self._load_waiting())
+        else:
+            self._end()
+
+    def _found(self, image: MetadataImage) -> tuple[list[Found], list[Found]]:
+        """Returns the replicas to open at first, and those to open later."""
+        internal: list[Found] = []
+        others: list[Found] = []
+        may_wait = self._is_alone() and len(image.cluster.brokers) == 1
+        for directory in self._partitions.directories:
+            for replica in self._list(directory, image):
+                if replica.suffix == DELETE_SUFFIX:
+                    directory.schedule_delete(replica.path, self._clock.now_ms())
+                elif replica.suffix == FUTURE_SUFFIX:
+                    may_wait = False  # moves are resumed when the replicas that move are there
+                elif not replica.suffix:
+                    (internal if replica.topic in INTERNAL_TOPICS else others).append(Found(directory, replica))
+        count = OPENED_AT_FIRST if may_wait else len(others)
+        return internal + others[:count], others[count:]
+
+    def _list(self, directory: LogDirectory, image: MetadataImage) -> list[ReplicaDirectory]:
+        for note in directory.notes:
+            log.warning(note)
+        directory.broker_epoch = self._broker_epoch()
+        replicas: list[ReplicaDirectory] = []
+        with self._contained():
+            replicas = directory.replicas()
+        gone = gone_replicas(directory, replicas, image, self._node_id)
+        self._progress[directory] = _Progress(gone)
+        # A new partition may have the name of one that was here long ago.
+        directory.keep_checkpoints({(one.topic, one.partition) for one in replicas}.union(gone))
+        return replicas
+
+    @contextmanager
+    def _contained(self) -> Iterator[None]:
+        try:
+            yield
+        except LogDirectoryFailure as failure:
+            self._partitions.directory_failed(failure)
+
+    # ---- one replica
+
+    def _config(self, found: Found) -> LogConfig | None:
+        """Returns the configuration of a log; None where the newest image has no such topic."""
+        topic = found.replica.topic
+        return self._opening.log_config(self._newest, topic) if self._newest.topic(topic) is not None else None
+
+    def _open(self, found: Found, config: LogConfig | None) -> Opened:
+        """Opens a log. Any thread may call it. Raises LogDirectoryFailure."""
+        directory, replica = found
+        noted = directory.unchanged(replica)
+        is_first = self._partitions.get(found.key) is None
+        if not is_first or not is_ours(directory, replica, self._first, self._node_id, noted):
+            return Opened(found, None)
+        return Opened(found, self._opening.read(directory, self._first, *found.key, config or LogConfig(), noted))
+
+    def _take(self, opened: Opened) -> None:
+        """Adds the replica, if it still is one of this broker. Raises LogDirectoryFailure."""
+        directory, replica = opened.found
+        key, image = opened.found.key, self._newest
+        topic = image.topic(key[0])
+        high_watermark = directory.checkpoints.high_watermarks.get(key, 0)
+        directory.forget_checkpoint(key)
+        if opened.log is None or self._partitions.get(key) is not None:
+            rename_stray(directory, replica)
+            return
+        report_opening(opened.log)
+        registration = topic.partitions.get(key[1]) if topic is not None else None
+        is_current = topic is not None and topic.id == self._first.topics.by_name[key[0]].id
+        if not is_current or registration is None or self._node_id not in registration.replicas:
+            directory.discard(opened.log, self._clock.now_ms())
+            return
+        self._opening.host(directory, image, opened.log, high_watermark)
+        self._progress[directory].opened += 1
+
+    # ---- later
+
+    def want(self, key: TopicPartition) -> None:
+        """Opens a replica that waits before others, since a request has named it."""
+        if key in self._waiting:
+            self._wanted[key] = None
+
+    def is_waiting(self, key: TopicPartition) -> bool:
+        """Returns whether there is a replica that is not open yet."""
+        return key in self._waiting
+
+    @contextmanager
+    def paused(self, image: MetadataImage) -> Iterator[None]:
+        """Gives no replica a role while the others follow `image`, which leaves out those that wait."""
+        self._may_apply.clear()
+        try:
+            yield
+        finally:
+            self._newest = image
+            self._may_apply.set()
+
+    async def _load_waiting(self) -> None:
+        first = asyncio.ensure_future(self._load_some_and_more())
+        while not first.done():
+            before = self._batches
+            await asyncio.wait([first], timeout=LARGE_LOG_S)
+            await self._load_some_and_more(beside=before)
+        await self._load_some_and_more()  # after a failure of the first one
+        # After a failure those that wait stay without a leader, and the next stop is not a clean one.
+        if not self._waiting and not self._is_stopped:
+            self._end()
+
+    async def _load_some_and_more(self, beside: int | None = None) -> None:
+        """`beside`: the number of batches; as long as it is that, the first thread reads one log."""
+        while beside in (None, self._batches) and (keys := self._next()):
+            try:
+                await self._load_some(keys)
+            except Exception as failure:
+                self._partitions.background.failed(TASK, failure)
+                return
+            self._in_work.difference_update(keys)
+            self._batches += beside is None
+
+    def _next(self) -> list[TopicPartition]:
+        """Returns the replicas to open now, first those that requests have named."""
+        if self._is_stopped:
+            return []
+        wanted, self._wanted = self._wanted, {}
+        waiting = chain((key for key in wanted if key in self._waiting), self._waiting)
+        keys = list(dict.fromkeys(islice((key for key in waiting if key not in self._in_work), OPENED_AT_A_TIME)))
+        self._in_work.update(keys)
+        return keys
+
+    async def _load_some(self, keys: list[TopicPartition]) -> None:
+        wanted = [(one, self._config(one)) for key in keys for one in self._waiting[key]]
+        opened, failures = await self._disk.run(self._open_some, wanted)
+        await self._may_apply.wait()
+        if self._is_stopped:
+            return
+        for failure in failures:
+            self._partitions.directory_failed(failure)
+        if any(failure.is_shortage for failure in failures):
+            await asyncio.sleep(SHORTAGE_S)
+        for one in opened:
+            if one.found.directory.is_online:
+                with self._contained():
+                    self._take(one)
+                self._leave(one.found)
+        for key in keys:
+            for found in [one for one in self._waiting.get(key, ()) if not one.directory.is_online]:
+                self._leave(found)
+
+    def _open_some(
+        self, wanted: list[tuple[Found, LogConfig | None]]
+    ) -> tuple[list[Opened], list[LogDirectoryFailure]]:
+        """Opens some of the logs, on a thread."""
+        opened, failures, until = [], [], time.monotonic() + OPENING_S
+        for one, config in wanted:
+            try:
+                if one.directory.is_online:
+                    opened.append(self._open(one, config))
+            except LogDirectoryFailure as failure:
+                failures.append(failure)
+                break
+            if self._is_stopped or time.monotonic() > until:
+                break
+        return opened, failures
+
+    def _leave(self, found: Found) -> None:
+        """Ends the wait of a folder; the partition has its role afterwards, or is made if the folder was not its replica."""
+        folders = self._waiting[found.key]
+        folders.remove(found)
+        if not folders:
+            del self._waiting[found.key]
+            self.apply(self._newest, found.key)
+
+    def _end(self) -> None:
+        for directory, progress in self._progress.items():
+            how = "a clean shutdown" if directory.had_clean_shutdown else "an unclean shutdown"
+            if progress.opened:
+                took_ms = (time.monotonic() - progress.began_s) * 1000
+                log.info("%s: %d logs opened after %s in %.0f ms", directory.path, progress.opened, how, took_ms)
+            directory.forget_checkpoints(progress.gone)
+        self._progress, self._first = {}, EMPTY_IMAGE
+        self._partitions.are_loaded = True
+
+    async def stop(self) -> None:
+        """Opens no more replicas. The stop is not a clean one then, and the next start opens them."""
+        self._is_stopped = True
+        self._may_apply.set()
+        if self._task is not None:
+            await self._task

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
@@ -23,7 +24,6 @@ from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
 from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
 from ..runtime.counters import TopicMetrics
-from ..runtime.metadata_cache import INTERNAL_TOPICS
 from .append_queue import AppendQueue
 from .batch_validation import (
     LARGE_BATCH_BYTES,

@@ -34,7 +34,7 @@ from ...storage.directory import LogDirectory, checkpoints_of
 from ...storage.files.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
-from ..runtime.subsystem import BackgroundTasks
+from ..runtime.counters import BackgroundTasks
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

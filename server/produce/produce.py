@@ -20,7 +20,8 @@ from ...protocol.messages.produce import (
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, NO_SEQUENCE
 from ..partitions.batch_validation import AppendResult, CheckedBatch
 from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
-from ..runtime.clock import Clock, Deadlines, Parked
+from ..partitions.parked_requests import Deadlines, Parked
+from ..runtime.clock import Clock
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..fetch.fetch_path import FetchAuthorization, FetchPath, ReplicaSelector
 from ..fetch.sessions import FetchSessions
-from ..partitions.parked_fetch import FetchWaits
+from ..partitions.parked_requests import FetchWaits
 from ..runtime.subsystem import Lazy, Subsystem
 from .produce import ProducePath
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from ..coordinators.subsystem import CoordinatorsSubsystem
     from ..fetch.sessions import PartitionKey
     from ..network.listener import ListenerSet
+    from ..partitions.parked_requests import Deadlines, Wakeups
     from ..partitions.partitions import Partitions
     from ..replicas.subsystem import ReplicasSubsystem
-    from ..runtime.clock import Clock, Deadlines, Wakeups
+    from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from ..runtime.sliced_work import Turns
     from ..runtime.thread_pools import ThreadPools

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
+    from ..runtime.counters import BackgroundTasks
     from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import BackgroundTasks, Lazy
+    from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.remote")

@@ -20,7 +20,8 @@ from ...tiers.metadata_topic import METADATA_TOPIC
 from ...tiers.segment_metadata import TopicIdPartition
 from ...tiers.store import InvalidStore, RemoteStore, make_store
 from ..partitions.remote_port import RemoteRecords
-from ..runtime.subsystem import BackgroundTasks, Lazy, Subsystem
+from ..runtime.counters import BackgroundTasks
+from ..runtime.subsystem import Lazy, Subsystem
 from .deletion import Deletions
 from .follower import start_follower
 from .metadata_log import MetadataLog

@@ -3,7 +3,6 @@
 - `ask_for_ends`: the recovery of a follower whose fetch offset is outside of its leader's log.
 - `FollowedPartition`: one partition, its next fetch, and the responses applied to its log.
 - `ReplicaFetcher`: the fetches of many partitions of one leader.
-- `ReplicationQuota`: the throttle of replication at a leader, or at a follower (KIP-73).
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ...metadata.configs.key import FOREVER
-from ...metadata.image import TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import (
     FetchPartition,
@@ -34,18 +31,17 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...replication.partition import truncation_offset
-from ...replication.throttle import ReplicationRate, is_listed
 from ...storage.files.open_files import LogDirectoryFailure
+from .replication_quota import ReplicationQuota
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import Endpoint
-    from ..partitions.hosted_partition import HostedPartition, Replica
+    from ..partitions.hosted_partition import HostedPartition
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
     from .healing import ReplicaRequests
 
 
@@ -586,62 +582,3 @@ def _by_topic(items: Iterable[tuple[Key, Item]]) -> Iterable[tuple[bytes, list[I
     for (topic_id, _), item in items:
         topics.setdefault(topic_id, []).append(item)
     return topics.items()
-
-
-# ---- throttle
-
-LEADERS = ("leader.replication.throttled.rate", "leader.replication.throttled.replicas")
-FOLLOWERS = ("follower.replication.throttled.rate", "follower.replication.throttled.replicas")
-#: Topics whose lists are kept as sets; only topics under reassignment have one. A list is parsed when it has changed.
-MAX_REMEMBERED_TOPICS = 10_000
-
-
-class ReplicationQuota:
-    """The quota of one direction. `keys`: LEADERS or FOLLOWERS.
-
-    It keeps to the rate of the broker's configuration, for the replicas that the topic's configuration lists, while
-    they are not in the ISR. Without a rate it costs nothing.
-    """
-
-    def __init__(
-        self, node_id: int, config: BrokerConfig, clock: Clock, metadata: MetadataCache, keys: tuple[str, str]
-    ) -> None:
-        self._node_id = node_id
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
-        self._rate_key, self._replicas_key = keys
-        seconds: int = config.get("replication.quota.window.size.seconds")
-        self._rate = ReplicationRate(config.get("replication.quota.window.num"), seconds * 1000)
-        #: The replicas that a topic lists, with the text that they were parsed from.
-        self._listed: dict[str, tuple[str, frozenset[str]]] = {}
-
-    @property
-    def is_on(self) -> bool:
-        limit: int = self._config.get(self._rate_key)
-        return limit < FOREVER
-
-    def throttles(self, replica: Replica) -> bool:
-        """Returns True if the topic's configuration lists the replica as throttled."""
-        text = self._metadata.image.config(TOPIC_RESOURCE, replica.topic).get(self._replicas_key, "")
-        if not text:
-            return False
-        known = self._listed.get(replica.topic)
-        if known is None or known[0] != text:
-            if len(self._listed) >= MAX_REMEMBERED_TOPICS:
-                self._listed.clear()
-            known = self._listed[replica.topic] = text, frozenset(name.strip() for name in text.split(","))
-        return is_listed(known[1], replica.index, self._node_id)
-
-    def is_throttled(self, replica: Replica, follower: int) -> bool:
-        """Returns True if `follower` has to wait: it is throttled, not in the ISR, and the quota is exceeded."""
-        return self.is_on and follower not in replica.role.isr and self.throttles(replica) and self._is_exceeded
-
-    @property
-    def _is_exceeded(self) -> bool:
-        limit: int = self._config.get(self._rate_key)
-        return self._rate.bytes_per_second(self._clock.now_ms()) > limit
-
-    def record(self, replica: Replica, size: int) -> None:
-        if self.is_on and self.throttles(replica):
-            self._rate.record(size, self._clock.now_ms())

@@ -34,7 +34,8 @@ from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.schema import Message
 from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
 from ...storage.segments.damage import DamagedRange
-from ..runtime.subsystem import BackgroundTasks, Lazy
+from ..runtime.counters import BackgroundTasks
+from ..runtime.subsystem import Lazy
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

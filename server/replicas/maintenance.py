@@ -37,8 +37,8 @@ from ...storage.files.checkpoints import (
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import delete_old_segments
 from ...storage.segments.damage import PoisonedBatch, SegmentSuspected
+from ..runtime.counters import BackgroundTasks
 from ..runtime.memory import LARGE_BYTES, release_after
-from ..runtime.subsystem import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...metadata.image import TopicPartition

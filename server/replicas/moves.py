@@ -19,7 +19,7 @@ from ...storage.files.identity import read_topic_id, write_topic_id
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
 from ...storage.segments.aborted import CorruptSnapshot
-from ..runtime.subsystem import RETRY_MS, BackgroundTasks
+from ..runtime.counters import RETRY_MS, BackgroundTasks
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition

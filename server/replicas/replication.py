@@ -27,7 +27,8 @@ from ...protocol.messages.alter_partition import (
 )
 from ...replication.partition import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ...storage.files.open_files import LogDirectoryFailure
-from .fetcher import FollowedPartition, ReplicaFetcher, ReplicationQuota
+from .fetcher import FollowedPartition, ReplicaFetcher
+from .replication_quota import ReplicationQuota
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
-from ..runtime.subsystem import BackgroundTasks
+from ..runtime.counters import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..controller.cluster_view import Leaders
 from ..partitions.partitions import DirectoryReports
-from ..runtime.subsystem import BackgroundTasks, Lazy, Stop, Subsystem, stop_each
+from ..runtime.counters import BackgroundTasks
+from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .healing import Healer
 from .maintenance import LogCleaner, LogMaintenance
 from .moves import ReplicaMoves
@@ -128,8 +129,9 @@ class ReplicasSubsystem(Subsystem):
             remote.start_follower(followed.hosted, followed.leader_start, lambda error: followed.changed(followed))
 
     def _make_replication(self) -> Replication:
-        from .fetcher import FOLLOWERS, LEADERS, ReplicaFetcher, ReplicationQuota
+        from .fetcher import ReplicaFetcher
         from .replication import IsrChanges, Replication
+        from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
 
         config, clock, node_id = self._config, self._clock, self._config.node_id
         leaders, followers = (

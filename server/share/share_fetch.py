@@ -24,14 +24,14 @@ from ...storage.segments.batch_walk import Pread
 from ...storage.segments.segment import LogSlice
 from ..fetch.fetch import is_remote
 from ..fetch.remote_fetch import RemoteSlice
-from ..partitions.parked_fetch import NotInPageCache, ParkedFetch, sendable, warm
+from ..partitions.parked_requests import NotInPageCache, ParkedFetch, sendable, warm
 from .share_partitions import LedSharePartition
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_fetch import ShareFetchRequest
     from ...storage.segments.aborted import AbortedTransaction
     from ..network.call import Call
-    from ..partitions.parked_fetch import FetchWaits
+    from ..partitions.parked_requests import FetchWaits
     from ..runtime.clock import Clock
     from .remote_share_fetch import RemoteReads
     from .share_partitions import ShareConfigs, SharePartitions

@@ -30,8 +30,8 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ..coordinators.pending_requests import gather
 from ..coordinators.share_state_driver import ASKER, Persister
-from ..runtime.clock import gather
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..runtime.metadata_cache import SHARE_GROUP_STATE_TOPIC, MetadataCache
+from ...metadata.image import SHARE_GROUP_STATE_TOPIC
+from ..runtime.metadata_cache import MetadataCache
 from ..runtime.subsystem import Lazy, Subsystem
 
 if TYPE_CHECKING:

@@ -3,8 +3,6 @@
 - `open_fd`, `open_for_reading`: open files while the process has no descriptor left.
 - `OpenFiles`: the open data files. A process may host ten thousand partitions and have a thousand descriptors.
 - `write_fully` to `unlink_if_exists`: writes, renames and deletions.
-- `open_regular_file`: reads files that a user, or a request, names: a FIFO or a device must not block the reader.
-- `run`: the checks before writes to partitions.
 - `make_folder`, `restrict`: modes. Only the owner may read files and folders, whatever the umask is.
 """
 
@@ -390,46 +388,6 @@ def base_offset_of(name: str) -> int | None:
     """The offset that a segment's file is named after, or None when it is no such file."""
     digits = name[:20]
     return int(digits) if len(name) > 20 and name[20] == "." and digits.isascii() and digits.isdigit() else None
-
-
-# ---- files that a user names
-
-
-def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Opens a file to be read, without waiting for a writer. Raises OSError, also for what is no regular file."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    except BaseException:
-        os.close(fd)
-        raise
-    return os.fdopen(fd, "rb")
-
-
-def read_regular_file(path: str | os.PathLike[str], most_bytes: int = -1) -> bytes:
-    """Returns the content, up to `most_bytes` unless that is negative. Raises as `open_regular_file`."""
-    with open_regular_file(path) as file:
-        return file.read(most_bytes)
-
-
-# ---- checks before writes
-#
-# A place for checks before writes to partitions, empty in operation: the test kit has disks fail and be slow there.
-
-APPEND = "append"
-FLUSH = "flush"
-#: Gets the partition's folder, and whether it is an append or a flush. May take its time, or raise OSError.
-WriteCheck = Callable[[str, str], None]
-
-#: Replaced, never changed: flushes read it on other threads.
-active: tuple[WriteCheck, ...] = ()
-
-
-def run(path: str, doing: str) -> None:
-    """Runs the checks. Raises OSError where one of them does, as the write itself may."""
-    for check in active:
-        check(path, doing)
 
 
 # ---- modes

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ...protocol.records.batch import CONTROL_FLAG, BatchHeader, iter_headers
-from ..files import open_files
+from ..files import write_checks
 from ..files.checkpoints import CleanLog, CleanReplica, CleanSegment
 from ..files.open_files import (
     OPEN_FILES,
@@ -66,8 +66,8 @@ class PendingFlush:
     def run(self) -> None:
         """Raises LogDirectoryFailure."""
         try:
-            if open_files.active:
-                open_files.run(self._directory.path, open_files.FLUSH)
+            if write_checks.active:
+                write_checks.run(self._directory.path, write_checks.FLUSH)
             for file, index_paths in self._files:
                 os.fdatasync(file.fd)
                 for path in index_paths or ():

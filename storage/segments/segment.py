@@ -18,7 +18,7 @@ from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHe
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, decompress
 from ...protocol.records.errors import BatchError, CorruptBatch, TooLargeDecompressed
 from ...protocol.records.walk import LONG_MIN, WHOLE, find_record, walk
-from ..files import open_files
+from ..files import write_checks
 from ..files.open_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -364,8 +364,8 @@ class Segment:
 
     def append(self, buffer: Buffer, headers: Sequence[BatchHeader], index_interval: int) -> None:
         """Writes whole batches at the end. `headers` are theirs, in order, offsets assigned."""
-        if open_files.active:
-            open_files.run(self._directory.path, open_files.APPEND)
+        if write_checks.active:
+            write_checks.run(self._directory.path, write_checks.APPEND)
         start = position = self.size
         size = len(buffer)
         self.used = True
@@ -403,8 +403,8 @@ class Segment:
         if ahead is None or ahead[0] is not buffer:
             self.drop_ahead()
             ahead = buffer, PART_BYTES
-        if open_files.active:
-            open_files.run(self._directory.path, open_files.APPEND)
+        if write_checks.active:
+            write_checks.run(self._directory.path, write_checks.APPEND)
         position = ahead[1]
         part = memoryview(buffer)[position : position + PART_BYTES]
         self._ahead = buffer, position + len(part)

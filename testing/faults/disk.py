@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...storage.files import open_files
-from ...storage.files.open_files import APPEND
+from ...storage.files import write_checks
+from ...storage.files.write_checks import APPEND
 
 _changing = threading.Lock()
 
@@ -86,8 +86,8 @@ class DiskChecks:
     def switch(self, is_on: bool) -> None:
         """Has writes of this process checked, or no longer."""
         with _changing:
-            others = tuple(one for one in open_files.active if one != self._check)
-            open_files.active = (*others, self._check) if is_on else others
+            others = tuple(one for one in write_checks.active if one != self._check)
+            write_checks.active = (*others, self._check) if is_on else others
 
     def _check(self, path: str, doing: str) -> None:
         node_id = self.node_ids.get(str(Path(path).parent))

@@ -6,10 +6,13 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from .parsing import parse
 from .schemas import (
+    AVRO,
     DEFAULT_LEVEL,
+    JSON,
+    KINDS,
     LEVELS,
+    PROTOBUF,
     Parsed,
     Reference,
     RegistryError,
@@ -32,6 +35,29 @@ from .schemas import (
     version_soft_deleted,
     why_incompatible,
 )
+
+
+def parse(schema: SchemaText) -> Parsed:
+    """Raises RegistryError 42201 for a schema that is not one, and 50101 where the library of its kind is not installed."""
+    try:
+        if schema.kind == AVRO:
+            from .avro_schema import AvroSchema
+
+            return AvroSchema(schema)
+        if schema.kind == JSON:
+            from .json_schema import JsonSchema
+
+            return JsonSchema(schema)
+        if schema.kind == PROTOBUF:
+            from .protobuf_schema import ProtobufSchema
+
+            return ProtobufSchema(schema)
+    except ImportError as missing:
+        raise RegistryError(
+            50101, f"{schema.kind} schemas need {missing.name}: pip install 'odradek[registry]'"
+        ) from None
+    raise invalid_schema(f"schemaType {schema.kind!r} is not one of {', '.join(KINDS)}")
+
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 #: Levels of references of references.

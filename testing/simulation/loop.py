@@ -14,7 +14,26 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol, TypeVar, Union
 
-from .incarnations import OWNER
+#: The owner of work that belongs to no node.
+OUTSIDE = ""
+
+
+class Incarnation:
+    """An incarnation of a node, from its start to its crash. Code outside of all nodes belongs to none."""
+
+    __slots__ = ("is_alive", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+
+
+OWNER: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("owner", default=None)
+
+
+def name_of(owner: Incarnation | None) -> str:
+    return OUTSIDE if owner is None else owner.name
+
 
 #: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)

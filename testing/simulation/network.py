@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from .incarnations import OUTSIDE, OWNER, name_of
-from .loop import AnyProtocol, P, VirtualLoop
+from .loop import OUTSIDE, OWNER, AnyProtocol, P, VirtualLoop, name_of
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer

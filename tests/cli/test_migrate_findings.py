@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.client.errors import CommandError
-from odradek.cli.migrate.findings import APACHE, ODRADEK, STOPS, WORKS, of_file
+from odradek.cli.migrate import APACHE, ODRADEK, STOPS, WORKS, of_file
 
 from compat_tests.cli.commands import odradek_command
 

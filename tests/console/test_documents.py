@@ -11,10 +11,9 @@ from odradek.console.cluster.decoding import AUTO, RecordDecoder
 from odradek.console.cluster.model import MOST_MINUTES, MOST_POINTS, History
 from odradek.console.cluster.rates import TopicRates
 from odradek.console.views.documents import MOST_NODES, field_of, hex_dump, paths_of, tree
+from odradek.console.views.drawings import replicas_drawn
+from odradek.console.views.formats import in_unit_of, is_drawn, json_text, with_unit
 from odradek.console.views.parts import Node
-from odradek.console.views.replicas import replicas_drawn
-from odradek.console.views.texts import is_drawn, json_text
-from odradek.console.views.units import in_unit_of, with_unit
 
 
 def count(node: Node) -> int:

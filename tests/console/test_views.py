@@ -7,8 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from odradek.console.cluster.model import MOST_POINTS, MOST_SERIES, History, Snapshot, TopicRow
 from odradek.console.views import formats
-from odradek.console.views.sparkline import sparkline
-from odradek.console.views.topology import MOST_NODES, graph, layers
+from odradek.console.views.drawings import MOST_NODES, graph, layers, sparkline
 
 
 @pytest.mark.parametrize(("count", "text"), [(None, formats.NONE), (0, "0 B"), (999, "999 B"), (1_234_567, "1.2 MB")])

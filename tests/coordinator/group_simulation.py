@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 from immutables import Map
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.groups.base.assigned_group import AssignedGroup
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message

@@ -15,8 +15,7 @@ from typing import Any, Self
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, GroupState
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.schema import Message

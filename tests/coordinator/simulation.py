@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.common.timers import NEVER
 from odradek.coordinator.groups.classic.group import ClassicGroup, State
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.schema import Message
 

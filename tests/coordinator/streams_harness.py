@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
-from odradek.coordinator.groups.loading import decode_record, encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.coordinator.groups.streams.group import StreamsGroup
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,

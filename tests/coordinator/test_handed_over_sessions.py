@@ -13,9 +13,8 @@ from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record
 from odradek.coordinator.groups import silence
 from odradek.coordinator.groups.classic.group import MANY_MEMBERS
-from odradek.coordinator.groups.loading import decode_record, encode_record
-from odradek.coordinator.groups.shard import GroupShard
-from odradek.protocol.internal.silent_member_records import SilentMembersKey
+from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
+from odradek.coordinator.groups.silence import SilentMembersKey
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest

@@ -10,8 +10,7 @@ from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.common.result import Record as GroupRecord
 from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.loading import ShardLoader, encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, ShardLoader, encode_record
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import (
     GroupMetadataValue,

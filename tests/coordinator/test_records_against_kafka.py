@@ -13,8 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.common.result import GroupsConfig, UnknownRecord
 from odradek.coordinator.groups.base.state import group_record, offset_record
-from odradek.coordinator.groups.loading import ShardLoader, decode_record, encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, ShardLoader, decode_record, encode_record
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription

@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.groups.streams.assignment import Target, reconcile
 from odradek.coordinator.groups.streams.group import (
     Member,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.loading import encode_record
+from odradek.coordinator.groups.shard import encode_record
 from odradek.coordinator.groups.streams.group import MemberState, TaskId, Tasks, write_group_metadata, write_targets
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest

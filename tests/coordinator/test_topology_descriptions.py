@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import GroupRequest
-from odradek.coordinator.groups.loading import decode_record, encode_record
+from odradek.coordinator.groups.shard import decode_record, encode_record
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups.loading import ShardLoader
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, ShardLoader
 from odradek.coordinator.transactions.shard import TransactionLoader, TransactionShard
 from odradek.coordinator.transactions.transaction import TransactionsConfig
 from odradek.protocol.records.record import Record, encode_batch

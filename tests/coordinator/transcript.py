@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Callable
 
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
-from odradek.coordinator.groups.loading import decode_record, encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest

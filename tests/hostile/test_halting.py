@@ -28,7 +28,7 @@ from odradek.server.broker import BrokerServer
 from odradek.server.controller.commits import Commits
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.endpoints import list_groups, metadata
-from odradek.server.partitions.roles import PartitionChanges
+from odradek.server.partitions.subsystem import PartitionChanges
 from odradek.server.runtime import halting
 from odradek.storage.files.open_files import LogDirectoryFailure
 

@@ -23,10 +23,9 @@ from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
-from odradek.replication.controller import maintenance, producer_ids, topics
+from odradek.replication.controller import maintenance, producer_ids, security, topics
 from odradek.replication.controller.maintenance import BalanceLeadersRequest, FenceBrokerRequest, MoveLeadersRequest
 from odradek.replication.controller.producer_ids import PRODUCER_IDS_PER_BLOCK, allocate_producer_ids
-from odradek.replication.controller.security import credentials
 from odradek.replication.controller.state import MAX_NAME_LENGTH, Caller, topic_name_fault
 
 from tests.replication.controller_transcript import Transcript, directory_id
@@ -255,9 +254,9 @@ def test_tokens_have_a_limit_each_and_for_their_owner(
     renewers: int, of_one: int, of_owner: int, made: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["User:alice", "User:alice", *(f"User:r{number}" for number in range(renewers))]
-    size = credentials.token_bytes(names)
-    monkeypatch.setattr(credentials, "MAX_TOKEN_BYTES", size + of_one)
-    monkeypatch.setattr(credentials, "MAX_TOKEN_BYTES_PER_OWNER", 2 * size + of_owner)
+    size = security.token_bytes(names)
+    monkeypatch.setattr(security, "MAX_TOKEN_BYTES", size + of_one)
+    monkeypatch.setattr(security, "MAX_TOKEN_BYTES_PER_OWNER", 2 * size + of_owner)
     transcript = controller(None, delegation_token_secret_key="secret")
     request = CreateDelegationTokenRequest(
         renewers=[CreatableRenewers("User", f"r{number}") for number in range(renewers)]

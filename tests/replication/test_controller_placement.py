@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.controller.partitions import UsableBroker, place
 from odradek.replication.controller.result import ApiError
 from odradek.replication.controller.state import random_uuid
+from odradek.replication.controller.topics import UsableBroker, place
 
 BROKERS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9)
 

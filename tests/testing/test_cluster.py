@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from odradek.server.access.authorization.authorization import STANDARD_CLASS as AUTHORIZER
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.checkpoints import CLEAN_REPLICAS_FILE
-from odradek.testing.leadership import leader_of
+from odradek.testing.cluster import leader_of
 
 pytestmark = pytest.mark.usefixtures("sockets")
 

@@ -9,7 +9,7 @@ import odradek
 import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
-from odradek.storage.files import open_files
+from odradek.storage.files import write_checks
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -89,7 +89,7 @@ def test_reset_starts_a_halted_broker_and_ends_the_fault(broker: odradek.Broker)
     with pytest.raises(RuntimeError):
         broker.topic("orders").send(b"order 1")
     broker.reset()
-    assert open_files.active == ()
+    assert write_checks.active == ()
     broker.topic("orders").send(b"order 1")
     assert broker.topic("orders").values() == [b"order 1"]
 
@@ -97,4 +97,4 @@ def test_reset_starts_a_halted_broker_and_ends_the_fault(broker: odradek.Broker)
 def test_faults_of_disks_take_no_words_of_requests(broker: odradek.Broker) -> None:
     with pytest.raises(TypeError, match="client_id"):
         broker.faults.disk_full(client_id="checkout")  # type: ignore[call-arg]
-    assert open_files.active == () and len(broker.faults) == 0
+    assert write_checks.active == () and len(broker.faults) == 0

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from odradek.testing.registry.parsing import parse
 from odradek.testing.registry.schemas import AVRO, JSON, PROTOBUF, Parsed, RegistryError, SchemaText, why_incompatible
-from odradek.testing.registry.store import Store
+from odradek.testing.registry.store import Store, parse
 
 
 def _avro(*fields: Any) -> str:

@@ -15,12 +15,12 @@ import odradek
 import pytest
 from odradek.testing.cluster import Isolation
 from odradek.testing.control import ControlPort
-from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.inspection.groups import GroupView
 from odradek.testing.inspection.request_log import RequestLog, SeenRequest
 from odradek.testing.inspection.topics import SeenRecord, TopicView
 from odradek.testing.registry.server import SchemaRegistry
+from odradek.testing.run_holder import EmbeddedClock
 from odradek.testing.simulation import Node, Process, Simulation
 
 from compat_tests.downloads import install_npm

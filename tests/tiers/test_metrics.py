@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.server.observability.remote_families import remote
-from odradek.server.remote.counters import RemoteCounters
+from odradek.server.remote.work import RemoteCounters
 
 from tests.tiers.harness.tier_oracle import TierOracle
 

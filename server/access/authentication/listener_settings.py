@@ -125,7 +125,9 @@ def _oauthbearer(config: BrokerConfig, listener: str, handler: str | None, key_s
 
 def _gssapi(config: BrokerConfig, listener: str) -> Mechanism:
     principal, keytab, _ = _kerberos(config, listener)
-    from .kerberos import RULES, ShortNames, default_realm, kerberos_mechanism  # which few listeners need
+    from ..principal_names import SHORT_NAME_RULES as RULES
+    from ..principal_names import ShortNames
+    from .kerberos import default_realm, kerberos_mechanism
 
     names = ShortNames(default_realm(), listener_value(config, listener, RULES))
     return kerberos_mechanism(principal, keytab, names)

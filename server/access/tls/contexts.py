@@ -1,181 +1,31 @@
-"""Handshakes and `ssl.SSLContext`s of TLS, made of settings and stores.
+"""`ssl.SSLContext`s of TLS, made of settings and stores.
 
-- `Handshakes`: the handshakes of a listener in progress, bounded in time, in number and in what they take of the
-  event loop.
 - `openssl_names`, `check_tls_1_3`: cipher suites.
-- `server_context`, `client_context`: the contexts; `check_handshake` tries two of them, `client_failure` explains a
-  failed handshake.
+- `server_context`, `client_context`: the contexts; `check_handshake` tries two of them.
 - `WatchedTls`: the TLS of a connection, which finds peers that renegotiate.
+- `ListenerTls`: the contexts of one listener. A new context serves new connections. Those that stand keep theirs.
+- `check_replacement`: the checks before contexts are replaced while the broker runs (KIP-226).
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import socket
 import ssl
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....metadata.configs import InvalidConfig
-from .settings import TlsSettings
+from ....metadata.configs import BrokerValues, InvalidConfig
+from ..principal_names import PrincipalMapping, rfc2253, subject_name
+from .settings import TlsSettings, listener_prefix, read_settings
 from .stores import KeyMaterial, read_key_store, read_trust_store
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from cryptography.x509 import Certificate
-
-
-# ---- handshakes
-#
-# A connection costs a descriptor and no TLS object until its first bytes are there. They are looked at, not taken: a
-# peer that does not use TLS is seen at once. Then handshakes begin in the order of their first bytes, one in a turn
-# of the loop, since the signature of one takes up to a millisecond. Requests of other connections are served in
-# between.
-
-#: From the accept to the end of the handshake. A client on the other side of the earth needs a second.
-TIME_LIMIT_S = 10.0
-#: For the peer's close_notify after ours.
-SHUTDOWN_LIMIT_S = 1.0
-#: Connections whose handshake has not ended; a further one ends the oldest. The oldest of so many has stalled: a
-#: handshake takes milliseconds.
-MOST_IN_PROGRESS = 1000
-#: The least time between two beginnings. One takes about that much of the loop with a key of RSA; when it takes more, or
-#: other work does, the time is longer. So half of the loop's time stays for requests.
-REST_S = 0.001
-#: Kind, version and length of a TLS record.
-_RECORD_HEAD_BYTES = 5
-_HANDSHAKE_RECORD = 0x16
-_MAJOR_VERSION = b"\x03"
-#: A client's first message is shorter, even with keys for quantum computers.
-_MOST_PEEKED_BYTES = 16 * 1024
-
-
-class NoTls(OSError):
-    """The peer does not use TLS."""
-
-
-class TooManyHandshakes(OSError):
-    """The handshake was the oldest of too many."""
-
-
-class Handshakes:
-    """The handshakes of one listener."""
-
-    def __init__(self) -> None:
-        self._in_progress: dict[asyncio.Task[None], float] = {}
-        self._crowded_out: set[asyncio.Task[None]] = set()
-        self._ready: deque[asyncio.Future[None]] = deque()
-        self._pump: asyncio.TimerHandle | None = None
-        self._due_s = 0.0
-
-    def __len__(self) -> int:
-        return len(self._in_progress)
-
-    async def establish(self, context: ssl.SSLContext, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
-        """Returns when `protocol` has its connection. Raises OSError: what went wrong, a time limit included."""
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._in_progress) >= MOST_IN_PROGRESS:
-            self.end_oldest()
-        self._in_progress[task] = loop.time()
-        try:
-            async with asyncio.timeout(TIME_LIMIT_S) as limit:
-                await self._first_record(loop, accepted)
-                await self._my_turn(loop)
-                await loop.connect_accepted_socket(
-                    lambda: protocol,
-                    accepted,
-                    ssl=context,
-                    ssl_handshake_timeout=max(0.1, (limit.when() or 0.0) - loop.time()),
-                    ssl_shutdown_timeout=SHUTDOWN_LIMIT_S,
-                )
-        except asyncio.CancelledError:
-            if task not in self._crowded_out:
-                raise
-            task.uncancel()
-            raise TooManyHandshakes("too many handshakes are in progress, and this was the oldest") from None
-        except TimeoutError:
-            raise TimeoutError(f"the handshake was not finished within {TIME_LIMIT_S:g} s") from None
-        finally:
-            self._in_progress.pop(task, None)
-            self._crowded_out.discard(task)
-
-    def end_oldest(self, before_s: float | None = None) -> bool:
-        """Ends the oldest handshake; with `before_s` only if it began before (the loop's time). Returns whether one ends."""
-        oldest = next(iter(self._in_progress), None)
-        if oldest is None or (before_s is not None and self._in_progress[oldest] > before_s):
-            return False
-        del self._in_progress[oldest]
-        self._crowded_out.add(oldest)
-        oldest.cancel()
-        return True
-
-    async def _first_record(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
-        """Waits until the first record is there. It is looked at and not taken. The system wakes us when enough is there."""
-        head = await _peek(loop, accepted, 1)
-        _check_head(head)
-        if len(head) < _RECORD_HEAD_BYTES:
-            head = await _peek(loop, accepted, _RECORD_HEAD_BYTES)
-            _check_head(head)
-        whole = _RECORD_HEAD_BYTES + int.from_bytes(head[3:_RECORD_HEAD_BYTES], "big")
-        if len(head) < min(whole, _MOST_PEEKED_BYTES):
-            await _peek(loop, accepted, min(whole, _MOST_PEEKED_BYTES))
-
-    async def _my_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        turn: asyncio.Future[None] = loop.create_future()
-        self._ready.append(turn)
-        if self._pump is None:
-            self._begin_next(loop)
-        await turn
-
-    def _begin_next(self, loop: asyncio.AbstractEventLoop) -> None:
-        now_s = loop.time()
-        late_s = now_s - self._due_s if self._pump is not None else 0.0
-        self._pump = None
-        while self._ready:
-            turn = self._ready.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                rest_s = max(REST_S, late_s)
-                self._due_s = now_s + rest_s
-                self._pump = loop.call_later(rest_s, self._begin_next, loop)
-                return
-
-
-def _wake(readable: asyncio.Future[None]) -> None:
-    if not readable.done():
-        readable.set_result(None)
-
-
-async def _peek(loop: asyncio.AbstractEventLoop, accepted: socket.socket, needed: int) -> bytes:
-    """Returns the first bytes, `needed` ones or more. Raises ConnectionResetError when the peer ends before."""
-    if needed > 1:
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, needed)
-    readable: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(accepted.fileno(), _wake, readable)
-    try:
-        await readable
-    finally:
-        loop.remove_reader(accepted.fileno())
-    found = accepted.recv(_MOST_PEEKED_BYTES, socket.MSG_PEEK)
-    if needed > 1:
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-    if len(found) < needed:
-        raise ConnectionResetError("the peer closed the connection during the handshake")
-    return found
-
-
-def _check_head(head: bytes) -> None:
-    """Raises NoTls if these are not the first bytes of a TLS record with a handshake message."""
-    if head[0] != _HANDSHAKE_RECORD or head[1:2] not in (b"", _MAJOR_VERSION):
-        raise NoTls("the peer does not use TLS")
 
 
 # ---- cipher suites
@@ -387,48 +237,6 @@ def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         client.check_hostname = checks_host_names
 
 
-_NO_COMMON_VERSION = ("UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL")
-_NO_COMMON_SUITE = (
-    "NO_SHARED_CIPHER",
-    "NO_CIPHERS_AVAILABLE",
-    "NO_SUITABLE_SIGNATURE_ALGORITHM",
-    "NO_SUITABLE_KEY_SHARE",
-)
-#: Alerts of a peer that does not accept our certificate.
-_NOT_TRUSTED = (
-    "UNKNOWN_CA",
-    "BAD_CERTIFICATE",
-    "CERTIFICATE_UNKNOWN",
-    "CERTIFICATE_EXPIRED",
-    "UNSUPPORTED_CERTIFICATE",
-)
-
-
-def client_failure(error: BaseException, settings: TlsSettings) -> str:
-    """Returns why the handshake of a client with this listener failed."""
-    if isinstance(error, NoTls):
-        return "the peer does not use TLS, which this listener requires (is its security.protocol SSL?)"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return _words_of(str(error.reason or error), settings)
-    if isinstance(error, TimeoutError | ConnectionAbortedError):
-        return "the TLS handshake took too long"
-    return f"the TLS handshake failed: {error}"
-
-
-def _words_of(reason: str, settings: TlsSettings) -> str:
-    if reason in _NO_COMMON_VERSION:
-        return f"it offers no version of TLS that is enabled here ({', '.join(settings.versions)})"
-    if reason in _NO_COMMON_SUITE:
-        return "it offers no cipher suite that this listener supports"
-    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return "it has no certificate, and ssl.client.auth is required"
-    if any(reason.endswith(alert) for alert in _NOT_TRUSTED):
-        return f"it does not trust the certificate of this listener ({reason})"
-    return f"the TLS handshake failed: {reason}"
-
-
 # ---- renegotiation
 #
 # Finds peers that renegotiate TLS 1.2, which no listener allows.
@@ -474,3 +282,156 @@ class WatchingContext(ssl.SSLContext):
         assert isinstance(made, WatchedTls)
         made.outgoing = outgoing
         return made
+
+
+# ---- contexts of a listener
+
+ANONYMOUS = "User:ANONYMOUS"
+
+
+@dataclass(frozen=True)
+class ListenerTls:
+    """The TLS contexts of one configuration of a listener. `server` is None for a listener of other nodes only."""
+
+    settings: TlsSettings
+    stores: Stores
+    server: ssl.SSLContext | None
+    client: ssl.SSLContext = field(repr=False)
+    mapping: PrincipalMapping
+    #: Modification times of the stores' files, in nanoseconds.
+    modified: tuple[int | None, ...]
+
+    def principal_of(self, connection: ssl.SSLObject) -> str:
+        """Returns the principal of the peer's certificate, or the anonymous one. Raises ValueError if no rule applies, or
+        the certificate gives an empty name.
+        """
+        der = connection.getpeercert(binary_form=True)
+        if der is None:
+            return ANONYMOUS
+        name = self.mapping.name_of(subject_name(der))
+        if not name:
+            raise ValueError("the client's certificate gives an empty name")
+        return "User:" + name
+
+    def allows_cipher(self, connection: ssl.SSLObject) -> bool:
+        """Returns False for a suite of TLS 1.3 that `ssl.cipher.suites` leaves out: Python's ssl offers all of them."""
+        suites, cipher = self.settings.cipher_suites, connection.cipher()
+        return not suites or cipher is None or connection.version() != "TLSv1.3" or cipher[0] in suites
+
+
+def make_listener_tls(values: BrokerValues, listener: str, protocol: str, *, is_server: bool) -> ListenerTls:
+    """Reads the stores. Raises InvalidConfig, with the name of the listener."""
+    try:
+        settings = read_settings(values, listener, protocol)
+        times = modified(settings)
+        stores = read_stores(settings)
+        return ListenerTls(
+            settings,
+            stores,
+            server_context(settings, stores) if is_server else None,
+            client_context(settings, stores),
+            PrincipalMapping(str(values.get(listener_prefix(listener) + "ssl.principal.mapping.rules"))),
+            times,
+        )
+    except InvalidConfig as rejected:
+        raise InvalidConfig(f"listener {listener}: {rejected}") from None
+
+
+def has_other_settings(tls: ListenerTls, values: BrokerValues, protocol: str) -> bool:
+    """Raises InvalidConfig."""
+    return read_settings(values, tls.settings.listener, protocol) != tls.settings
+
+
+def has_other_files(tls: ListenerTls) -> bool:
+    """Returns True if a file of the stores was written since it was read."""
+    return modified(tls.settings) != tls.modified
+
+
+def modified(settings: TlsSettings) -> tuple[int | None, ...]:
+    """Returns when the files of the stores were written, in nanoseconds; None where there is none."""
+    return tuple(_time_of(store.location) for store in (settings.key_store, settings.trust_store))
+
+
+def _time_of(path: str | None) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns if path is not None else None  # noqa: PTH116
+    except OSError:
+        return None
+
+
+def check_trusts_itself(tls: ListenerTls) -> None:
+    """Raises InvalidConfig if nodes with these stores would not trust each other, as Kafka checks it at its start."""
+    if tls.server is not None:
+        try:
+            check_handshake(tls.server, tls.client)
+        except ssl.SSLError as error:
+            raise InvalidConfig(
+                f"listener {tls.settings.listener}: A client SSLEngine created with the provided settings can't connect to "
+                f"a server SSLEngine created with those settings. (its truststore must trust its keystore: {_reason(error)})"
+            ) from None
+
+
+def check_replacement(old: ListenerTls, new: ListenerTls, values: BrokerValues, *, is_between_nodes: bool) -> None:
+    """Raises InvalidConfig if the new stores may not replace the old ones, with the texts of Kafka's SslFactory."""
+    try:
+        _check_stores(old.stores, new.stores, values, listener_prefix(old.settings.listener))
+        if is_between_nodes and old.server is not None and new.server is not None:
+            check_handshake(old.server, new.client)
+            check_handshake(new.server, old.client)
+    except ssl.SSLError as error:
+        raise InvalidConfig(_failed(f"{_reason(error)}: other nodes would not trust it")) from None
+    except InvalidConfig as rejected:
+        raise InvalidConfig(_failed(str(rejected))) from None
+
+
+def _failed(why: str) -> str:
+    return (
+        "Validation of dynamic config update of SSLFactory failed: "
+        f"org.apache.kafka.common.config.ConfigException: {why}"
+    )
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return str(getattr(error, "verify_message", "") or error.reason or error)
+
+
+def _check_stores(old: Stores, new: Stores, values: BrokerValues, prefix: str) -> None:
+    if old.key is None and new.key is not None:
+        raise InvalidConfig("Cannot add SSL keystore to an existing listener for which no keystore was configured.")
+    if old.key is not None and new.key is None:
+        raise InvalidConfig(
+            "Cannot remove the SSL keystore from an existing listener for which a keystore was configured."
+        )
+    if old.trusted is None and new.trusted is not None:
+        raise InvalidConfig("Cannot add SSL truststore to an existing listener for which no truststore was configured.")
+    if old.key is None or new.key is None:
+        return
+    before, after = old.key.chain[0], new.key.chain[0]
+    if not values.get(prefix + "ssl.allow.dn.changes") and _is_other_name(before, after):
+        raise InvalidConfig(
+            "Keystore DistinguishedName does not match:  "
+            f"existing={{DN={rfc2253(before.subject)}}}, new={{DN={rfc2253(after.subject)}}}"
+        )
+    if not values.get(prefix + "ssl.allow.san.changes") and not _names(before) <= _names(after):
+        raise InvalidConfig(
+            f"Keystore SubjectAltNames do not match:  existing={{SAN={_shown(before)}}}, new={{SAN={_shown(after)}}}"
+        )
+
+
+def _is_other_name(before: Certificate, after: Certificate) -> bool:
+    return before.subject != after.subject and rfc2253(before.subject).lower() != rfc2253(after.subject).lower()
+
+
+def _names(certificate: Certificate) -> frozenset[str]:
+    """The alternative names of a certificate."""
+    from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName
+
+    try:
+        found = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+    except ExtensionNotFound:
+        return frozenset()
+    return frozenset(f"{type(name).__name__}:{name.value}" for name in found)
+
+
+def _shown(certificate: Certificate) -> str:
+    return f"[{', '.join(sorted(_names(certificate)))}]"

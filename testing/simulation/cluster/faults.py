@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import permutations
 from random import Random
 
-from ..incarnations import OUTSIDE
+from ..loop import OUTSIDE
 from .nodes import Cluster
 from .watch import Watch
 

@@ -14,7 +14,7 @@ from random import Random
 from ....server.config.broker_config import BrokerConfig
 from ....server.controller.broker_lifecycle import RegistrationFailed
 from ....server.controller.formatting import InitialVoter, format_directories
-from ..incarnations import OUTSIDE
+from ..loop import OUTSIDE
 from ..world import Node, Simulation
 from .invariants import NO_BUG, Broken
 

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,

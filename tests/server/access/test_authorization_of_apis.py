@@ -23,13 +23,13 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from odradek.protocol.schema import Message
 from odradek.replication.controller import maintenance
 from odradek.replication.controller.controller import DECISIONS
-from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.server.access.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.controller.active_controller import decision_requirements
 from odradek.server.controller.commits import Asked
 from odradek.server.endpoints import NodeEndpoints, endpoint_of
-from odradek.server.runtime.subsystem import LateImports
+from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools
 
 from compat_tests.wire import WireClient

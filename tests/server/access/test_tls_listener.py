@@ -19,7 +19,7 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.access.tls import contexts
+from odradek.server.network import tls
 from odradek.server.network.connection import WRITE_HIGH_WATER_BYTES
 from odradek.server.network.listener import Listener
 from odradek.server.network.tls import CopiedSender
@@ -273,7 +273,7 @@ def client_hello(authority: Authority) -> bytes:
 def test_handshakes_end_at_their_time_limit(
     broker: odradek.Broker, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(contexts, "TIME_LIMIT_S", 0.3)
+    monkeypatch.setattr(tls, "TIME_LIMIT_S", 0.3)
     address, hello = address_of(broker, "SSL"), client_hello(authority)
     for sent in (b"", hello[:3], hello[:100], hello):
         with half_open(address, sent) as made:
@@ -285,7 +285,7 @@ def test_handshakes_end_at_their_time_limit(
 def test_further_handshake_ends_the_oldest_of_too_many(
     broker: odradek.Broker, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(contexts, "MOST_IN_PROGRESS", 3)
+    monkeypatch.setattr(tls, "MOST_IN_PROGRESS", 3)
     address, hello = address_of(broker, "SSL"), client_hello(authority)
     made = [half_open(address, sent) for sent in (b"", hello[:50], hello, hello[:3])]
     assert is_ended(made[0])
@@ -302,7 +302,7 @@ def test_stop_does_not_wait_for_handshakes(stores: dict[str, str]) -> None:
         made = half_open(address_of(broker, "SSL"), b"")
         wait_until(lambda: listener_of(broker, "SSL")._handshaking)
         began_s = time.monotonic()
-    assert time.monotonic() - began_s < contexts.TIME_LIMIT_S / 2
+    assert time.monotonic() - began_s < tls.TIME_LIMIT_S / 2
     made.close()
 
 

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDistinguishedName
 from cryptography.x509.oid import NameOID
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.tls.listener_tls import ListenerTls, NoMatchingRule, PrincipalMapping, rfc2253
+from odradek.server.access.principal_names import NoMatchingRule, PrincipalMapping, rfc2253
+from odradek.server.access.tls.contexts import ListenerTls
 
 
 def name(*attributes: tuple[ObjectIdentifier, str]) -> Name:

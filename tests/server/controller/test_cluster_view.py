@@ -23,10 +23,10 @@ from odradek.protocol.internal.cluster_metadata import (
     UnregisterBrokerRecord,
 )
 from odradek.protocol.schema import Message
-from odradek.server import broker as broker_module
-from odradek.server.broker import log_changes
+from odradek.server import publisher
 from odradek.server.config.listeners import Endpoint as ClientEndpoint
 from odradek.server.controller.cluster_view import ClusterView, Leader, Leaders, Node
+from odradek.server.publisher import log_changes
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID
 
@@ -242,8 +242,8 @@ def test_each_change_of_a_broker_has_its_line(caplog: pytest.LogCaptureFixture) 
 def test_many_changes_have_a_limited_number_of_lines(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_module, "MOST_LINES", 2)
-    monkeypatch.setattr(broker_module, "MOST_TOPICS", 4)
+    monkeypatch.setattr(publisher, "MOST_LINES", 2)
+    monkeypatch.setattr(publisher, "MOST_TOPICS", 4)
     node = Published(caplog)
     node.publish(RegisterBrokerRecord(broker_id=0, fenced=False))
 

@@ -37,7 +37,7 @@ from odradek.server.controller.commits import (
     snapshot_commits,
 )
 from odradek.server.controller.metadata_log import FLUSHED_END, NOWHERE, FlushedEnd, QuorumLog, SnapshotId
-from odradek.server.runtime.subsystem import RETRY_MS
+from odradek.server.runtime.counters import RETRY_MS
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

@@ -23,12 +23,12 @@ from odradek.replication.controller.maintenance import (
     MaintenanceResponse,
     WriteNoOpRequest,
 )
-from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import producer_ids
 from odradek.server.controller.broker_lifecycle import ControllerRegistrar
-from odradek.server.controller.broker_sessions import PeriodicTasks, TokenExpiry
+from odradek.server.controller.periodic_tasks import PeriodicTasks, TokenExpiry
 from odradek.server.controller.producer_ids import ProducerIds
 from odradek.server.controller.registration import Registration
 from odradek.server.coordinators import topic_creation

@@ -12,7 +12,7 @@ from odradek.protocol.internal.cluster_metadata import NoOpRecord
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.startup import FLUSH_RETRY_S, FLUSH_TASK, LoneVoter
-from odradek.server.runtime.subsystem import BackgroundTasks
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

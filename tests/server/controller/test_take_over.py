@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from odradek.metadata.image import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
-from odradek.replication.controller.security.policies import Policies
+from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import startup

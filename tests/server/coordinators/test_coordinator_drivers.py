@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import TopicsDeleted
-from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.metadata.image import EMPTY_IMAGE, GROUP_METADATA_TOPIC, MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
@@ -18,8 +18,7 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.coordinators import coordinator_driver
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash
 from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.runtime.metadata_cache import GROUP_METADATA_TOPIC
-from odradek.server.runtime.subsystem import BackgroundTasks
+from odradek.server.runtime.counters import BackgroundTasks
 
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.groups.base.state import offset_record
-from odradek.coordinator.groups.loading import encode_record
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.classic_group_records import OffsetCommitValue
 from odradek.protocol.messages.heartbeat import HeartbeatRequest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import Output, Record, Reply
-from odradek.coordinator.groups.loading import encode_record
+from odradek.coordinator.groups.shard import encode_record
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -24,8 +24,7 @@ from odradek.server.fetch.fetch import Fetch
 from odradek.server.fetch.fetch_path import FetchPath
 from odradek.server.fetch.follower_fetch import FollowerFetch
 from odradek.server.fetch.sessions import FetchContext, FetchSessions
-from odradek.server.partitions.parked_fetch import FetchWaits
-from odradek.server.runtime.clock import Deadlines, Wakeups
+from odradek.server.partitions.parked_requests import Deadlines, FetchWaits, Wakeups
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
 from tests.server.harness.virtual_time import loop_clock

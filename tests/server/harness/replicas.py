@@ -34,10 +34,11 @@ from odradek.protocol.messages.alter_partition import (
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.schema import Message
-from odradek.server.broker import BrokerServer, Publisher
+from odradek.server.broker import BrokerServer
 from odradek.server.controller.channel import Forwarding
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.publisher import Publisher
 
 from tests.server.harness.data_path import batch_of
 

@@ -27,7 +27,7 @@ from odradek.server.controller.raft import ReplicatedQuorumLog
 from odradek.server.fetch import fetch as fetching
 from odradek.server.fetch.fetch import NO_EPOCH
 from odradek.server.partitions.hosted_partition import Replica
-from odradek.server.partitions.roles import RoleAssignment
+from odradek.server.partitions.subsystem import RoleAssignment
 from odradek.server.replicas.fetcher import FollowedPartition, ReplicaFetcher
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster import Broken, Run

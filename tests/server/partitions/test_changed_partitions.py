@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.server.partitions.creation import Reconfiguration
-from odradek.server.partitions.roles import PartitionChanges, _Changed
+from odradek.server.partitions.subsystem import PartitionChanges, _Changed
 from odradek.storage.files.open_files import OpenFiles
 
 NODE = 1

@@ -23,8 +23,8 @@ from odradek.server.fetch.sessions import (
     is_large_fetch,
 )
 from odradek.server.partitions.hosted_partition import Marker
+from odradek.server.partitions.parked_requests import BUCKET_MS
 from odradek.server.partitions.remote_port import RemoteRecords
-from odradek.server.runtime.clock import BUCKET_MS
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files.open_files import pread_nowait
 from odradek.storage.log.config import LogConfig

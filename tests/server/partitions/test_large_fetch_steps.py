@@ -11,8 +11,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.server.fetch import fetch as fetch_module
 from odradek.server.fetch import large_fetch
 from odradek.server.fetch.fetch import MOST_INSPECTIONS
-from odradek.server.partitions import parked_fetch
-from odradek.server.runtime.clock import BUCKET_MS
+from odradek.server.partitions import parked_requests
+from odradek.server.partitions.parked_requests import BUCKET_MS
 from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import SegmentSuspected
 
@@ -279,13 +279,13 @@ def test_bytes_that_leave_the_page_cache_again_and_again_are_waited_for(
         append(harness, 2)
         harness.fetch(*asked(), is_large=True)
         await turns()
-        for _ in range(parked_fetch.MOST_WARMINGS):
+        for _ in range(parked_requests.MOST_WARMINGS):
             assert harness.answers == []
             work, then = harness.disk[-1]
             then(work())
             await turns()
         assert harness.sizes()[2] == ONE
-        assert len(harness.disk) == parked_fetch.MOST_WARMINGS
+        assert len(harness.disk) == parked_requests.MOST_WARMINGS
 
     simulated(story)
 

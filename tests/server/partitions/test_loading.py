@@ -18,8 +18,8 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.server.partitions import loading
-from odradek.server.partitions.loading import Found, Opened, ReplicaLoading
+from odradek.server.partitions import creation
+from odradek.server.partitions.creation import Found, Opened, ReplicaLoading
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
 from odradek.storage.files.open_files import LogDirectoryFailure
@@ -57,8 +57,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
             raise LogDirectoryFailure(found.directory.path, "opening a log", OSError(errno.EMFILE, "too many"))
         return opens(self, found, config)
 
-    monkeypatch.setattr(loading, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(loading, "OPENED_AT_A_TIME", 1)
+    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 1)
     monkeypatch.setattr(ReplicaLoading, "_open", held)
     yield made
     made.is_open.set()
@@ -157,7 +157,7 @@ def test_stop_before_all_logs_are_open_is_no_clean_one_and_loses_nothing(
 ) -> None:
     before = read_offsets(str(data), HIGH_WATERMARKS)
     with monkeypatch.context() as patched:
-        patched.setattr(loading, "OPENED_AT_FIRST", 1)
+        patched.setattr(creation, "OPENED_AT_FIRST", 1)
         patched.setattr(ReplicaLoading, "_next", lambda self: [])
         with odradek.Broker(data_dir=data) as broker:
             assert not are_loaded(broker)
@@ -198,12 +198,12 @@ def test_folder_that_is_not_of_this_broker_is_put_aside(data: Path, gate: Gate) 
 
 
 def test_a_shortage_of_descriptors_is_waited_for(data: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "SHORTAGE_S", 0.1)
+    monkeypatch.setattr(creation, "SHORTAGE_S", 0.1)
     gate.lacks_descriptors, began_s = True, time.monotonic()
     with odradek.Broker(data_dir=data) as broker:
         path = DataPath(broker)
         wait_until(lambda: len(gate.passed) >= 6, "three tries of two threads")
-        assert time.monotonic() - began_s >= 2 * loading.SHORTAGE_S, "a try does not follow the other at once"
+        assert time.monotonic() - began_s >= 2 * creation.SHORTAGE_S, "a try does not follow the other at once"
         assert error_of(path, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         gate.lacks_descriptors = False
         wait_until(lambda: error_of(path, 0) == ErrorCode.NONE, "its leader serves")

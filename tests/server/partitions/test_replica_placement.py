@@ -22,7 +22,7 @@ from odradek.server.partitions.partitions import (
     ReplicaPlacement,
     cordoned_ids,
 )
-from odradek.server.partitions.roles import RoleAssignment
+from odradek.server.partitions.subsystem import RoleAssignment
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy

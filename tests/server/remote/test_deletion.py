@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from odradek.server.remote import deletion
-from odradek.server.remote.counters import RemoteCounters
 from odradek.server.remote.deletion import Deletions
+from odradek.server.remote.work import RemoteCounters
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.metadata_topic import Deletion
 from odradek.tiers.segment_metadata import RemotePartitionDeleteState, TopicIdPartition

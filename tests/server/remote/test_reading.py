@@ -16,9 +16,8 @@ from odradek.server.fetch.remote_fetch import RemoteSlice
 from odradek.server.fetch.sessions import FetchedPartition
 from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.server.remote import reading
-from odradek.server.remote.counters import RemoteCounters
-from odradek.server.remote.quota import UNLIMITED, RemoteQuota
 from odradek.server.remote.reading import RemoteReader
+from odradek.server.remote.work import UNLIMITED, RemoteCounters, RemoteQuota
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.reading import RemoteRead
 from odradek.tiers.store import DamagedRemoteObject, RemoteStorageError

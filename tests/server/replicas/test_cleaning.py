@@ -14,7 +14,7 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.replicas import maintenance as cleaner_module
 from odradek.server.replicas.maintenance import SMALL_JOB_BYTES, SMALL_JOB_RECORDS, LogCleaner, run_job
-from odradek.server.runtime.subsystem import BackgroundTasks
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.storage import compaction
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
 from odradek.storage.files.open_files import LogDirectoryFailure

@@ -13,7 +13,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.server.replicas import moves as moves_module
 from odradek.server.replicas.moves import LAST_PART_BYTES, TASK, ReplicaMoves
-from odradek.server.runtime.subsystem import RETRY_MS, BackgroundTasks
+from odradek.server.runtime.counters import RETRY_MS, BackgroundTasks
 from odradek.storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX, LogDirectory
 from odradek.storage.files.identity import read_topic_id, write_topic_id
 from odradek.storage.files.open_files import LogDirectoryFailure

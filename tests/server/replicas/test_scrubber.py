@@ -14,8 +14,7 @@ from odradek.protocol.records.errors import CorruptBatch
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.replicas import scrubber as scrubber_module
 from odradek.server.replicas.scrubber import DOUBT_INTERVAL_S, FIRST_ROUND_DELAY_S, MOST_LINES, Scrubber
-from odradek.server.runtime.counters import DamageCounters
-from odradek.server.runtime.subsystem import BackgroundTasks
+from odradek.server.runtime.counters import BackgroundTasks, DamageCounters
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected

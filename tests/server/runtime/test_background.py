@@ -32,7 +32,7 @@ from odradek.protocol.messages.renew_delegation_token import RenewDelegationToke
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security.credentials import RemoveExpiredTokensRequest
+from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 from odradek.server.controller import commits as snapshotting
 from odradek.server.controller import metadata_log
@@ -48,8 +48,8 @@ from odradek.server.controller.metadata_log import (
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.replicas.maintenance import LogMaintenance
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.server.runtime.subsystem import BackgroundTasks
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.http import http, scrape

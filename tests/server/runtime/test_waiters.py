@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from odradek.server.runtime.clock import LONGEST_BUCKETED_WAIT_MS, Deadlines, Parked, Wakeups
+from odradek.server.partitions.parked_requests import LONGEST_BUCKETED_WAIT_MS, Deadlines, Parked, Wakeups
 
 
 class Waiting(Parked):

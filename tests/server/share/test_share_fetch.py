@@ -9,7 +9,7 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Producer
-from odradek.server.partitions.parked_fetch import NotInPageCache
+from odradek.server.partitions.parked_requests import NotInPageCache
 from odradek.server.share.share_fetch import ShareFetch, ShareReader
 
 from benchmarks.growth_clients import ShareGroupLoad

@@ -1,4 +1,4 @@
-"""A migration between Apache Kafka and Odradek: the cluster before a step, findings, and the order of the steps.
+"""`odradek migrate plan|check`: the way of a cluster from Apache Kafka to Odradek, node by node, and back.
 
 - `survey`: a running cluster as it is before a step, read through the Kafka protocol. Nothing is changed.
 - `to_odradek`, `to_apache`, `of_file`: findings, obstacles and differences afterwards.
@@ -7,20 +7,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from ...metadata.delta import TIERED_TOPIC_KEY
-from ...metadata.features import FEATURES
-from ...server.controller.survey import newer_leader_changes
-from ..client.admin_calls import ask, config_values, described_topics
-from ..client.connection import Connection
-from ..client.errors import CommandError
+import typer
+
+from ..metadata.features import FEATURES, TIERED_TOPIC_KEY
+from ..server.config.properties import read_properties
+from ..server.controller.survey import newer_leader_changes
+from ..storage.files.directory_lock import lock_holder
+from .client.admin_calls import ask, config_values, described_topics
+from .client.connection import Connection
+from .client.errors import UNREACHABLE, CommandError, Misused
+from .client.options import Output, client_command, new_app
+from .cluster_processes import LOCK_FILE, end
+from .output import Table
 
 if TYPE_CHECKING:
-    from ..client.admin import AdminClient, QuorumPartition, Topic
+    from .client.admin import AdminClient, QuorumPartition, Topic
 
 
 # ---- the cluster
@@ -100,7 +111,7 @@ def survey(admin: AdminClient) -> Survey:
 
 
 def _describe(admin: AdminClient, node: Node) -> None:
-    from ...protocol.messages.api_versions import ApiVersionsRequest
+    from ..protocol.messages.api_versions import ApiVersionsRequest
 
     loggers = config_values(admin, "broker_logger", str(node.id))
     node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in loggers) else APACHE
@@ -202,7 +213,7 @@ def _quorum(found: Survey) -> Finding:
 
 
 def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Finding]:
-    from ...metadata.configs.resources import BROKER
+    from ..metadata.configs.resources import BROKER
 
     if configs.get(_TIERED_SYSTEM) == "true" and configs.get(_TIERED_STORE) not in STORES:
         words = f"{_TIERED_SYSTEM}=true: Odradek does not load {configs.get(_TIERED_STORE)}"
@@ -233,7 +244,7 @@ def _of_configs(subject: str, configs: Mapping[str, str | None]) -> Iterator[Fin
 
 
 def _is_class(name: str) -> bool:
-    from ...metadata.configs.resources import BROKER
+    from ..metadata.configs.resources import BROKER
 
     key = BROKER.get(name)
     if name in (_AUTHORIZER, "metric.reporters"):
@@ -243,9 +254,9 @@ def _is_class(name: str) -> bool:
 
 def of_file(file: Path, to: str) -> Iterator[Finding]:
     """Findings of a node of this machine: its properties, and the formats on its disks. Raises CommandError."""
-    from ...server.config.properties import read_properties
-    from ...server.controller.metadata_log import DIRECTORY_NAME
-    from ...storage.files.identity import read_meta_properties
+    from ..server.config.properties import read_properties
+    from ..server.controller.metadata_log import DIRECTORY_NAME
+    from ..storage.files.identity import read_meta_properties
 
     properties = read_properties(file)
     if to == ODRADEK:
@@ -267,7 +278,7 @@ def of_file(file: Path, to: str) -> Iterator[Finding]:
 
 
 def directories_of(file: Path) -> list[Path]:
-    from ...server.config.properties import read_properties
+    from ..server.config.properties import read_properties
 
     properties = read_properties(file)
     named = properties.get("log.dirs") or properties.get("log.dir") or "/tmp/kafka-logs"
@@ -344,3 +355,194 @@ def _quorum_blockers(quorum: Mapping[str, object]) -> list[str]:
         and newest - one["last_caught_up_timestamp"] > _CAUGHT_UP_MS
         and one["log_end_offset"] < max(ends, default=0)
     ]
+
+
+# ---- nodes of this machine
+
+_READY_POLL_S = 0.5
+_READY_WAIT_S = 600.0
+
+
+def change_all(connection: Connection, files: Iterable[Path], program: str, apache_start: str | None) -> None:
+    """Stops and starts each node that does not run `program`. Waits after each until the next one may go. Raises
+    CommandError.
+    """
+    by_id = {_node_id(file): file for file in files}
+    found = _await_ready(connection, None, program)
+    while steps := [node for node in order(found, program) if node.id in by_id]:
+        node, file = steps[0], by_id[steps[0].id]
+        began = time.monotonic()
+        _stop(file)
+        log = _start(file, program, apache_start)
+        found = _await_ready(connection, node.id, program)
+        if node.program is None:
+            del by_id[node.id]  # no broker: nothing tells its program
+        typer.echo(f"node {node.id} runs {program} after {time.monotonic() - began:.1f} s (its log: {log})")
+
+
+def _node_id(file: Path) -> int:
+    properties = read_properties(file)
+    return int(properties.get("node.id") or properties.get("broker.id") or -1)
+
+
+def _stop(file: Path) -> None:
+    """Stops the process that has the node's first directory in use, if there is one."""
+    pid = lock_holder(directories_of(file)[0] / LOCK_FILE)
+    if pid is not None and not end([pid]):
+        raise CommandError(f"process {pid} of {file} has not ended after SIGTERM")
+
+
+def _start(file: Path, program: str, apache_start: str | None) -> Path:
+    """Starts a node in a session of its own. Returns the path of its log."""
+    own = [sys.executable, "-m", __package__.partition(".")[0], "start"]
+    command = own if program == ODRADEK else shlex.split(apache_start or "")
+    log = file.with_suffix(".log").absolute()
+    with log.open("ab") as out:
+        subprocess.Popen(
+            [*command, str(file)], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    return log
+
+
+def _await_ready(connection: Connection, node_id: int | None, program: str) -> Survey:
+    """Waits until the node serves with its program, and nothing keeps the next one from changing."""
+    deadline = time.monotonic() + _READY_WAIT_S
+    while True:
+        found, why = look(connection)
+        if found is not None and node_id is not None:
+            node = found.nodes.get(node_id)
+            if node is None or node.program not in (program, None):
+                why.append(f"node {node_id} does not serve yet")
+        if found is not None and not why:
+            return found
+        if time.monotonic() > deadline:
+            raise CommandError(f"{'; '.join(why)}: the next node must not change")
+        time.sleep(_READY_POLL_S)
+
+
+# ---- the commands
+
+app = new_app("Plan and watch the way of a cluster from Apache Kafka to Odradek, node by node, and back.")
+
+#: A node that recovers its logs and catches up may take long.
+DEFAULT_WAIT_S = 600.0
+_POLL_S = 0.5
+
+
+class Target(StrEnum):
+    odradek = "odradek"
+    apache = "apache"
+
+    @property
+    def program(self) -> str:
+        return ODRADEK if self is Target.odradek else APACHE
+
+
+To = Annotated[Target, typer.Option("--to", help="the program that all nodes shall run")]
+Config = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config", metavar="server.properties", help="also read a node of this machine and its disks; may be repeated"
+    ),
+]
+
+
+@app.command("plan")
+@client_command
+def plan(
+    connection: Connection,
+    output: Output,
+    to: To = Target.odradek,
+    config: Config = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="stop and start the nodes of --config, one after the other, as planned")
+    ] = False,
+    apache_start: Annotated[
+        str | None,
+        typer.Option(
+            "--apache-start", metavar="COMMAND", help="with --run --to apache: starts a node; its file is appended"
+        ),
+    ] = None,
+) -> None:
+    """Print what will work, what will not, and in which order the nodes change. Exit status 1 when something stops it."""
+    if run and not config:
+        raise Misused("--run needs the server.properties of the nodes: --config FILE, once for each")
+    if run and to is Target.apache and not apache_start:
+        raise Misused("--run --to apache needs --apache-start, as in bin/kafka-server-start.sh")
+    with connection.admin() as admin:
+        found = survey(admin)
+    findings = list(to_odradek(found) if to is Target.odradek else to_apache(found))
+    for file in config or ():
+        findings += of_file(file, to.program)
+    _show_plan(output, found, findings, order(found, to.program), to.program)
+    if any(one.verdict == STOPS for one in findings):
+        raise typer.Exit(1)
+    if run:
+        change_all(connection, config or [], to.program, apache_start)
+
+
+def _show_plan(output: Output, found: Survey, findings: list[Finding], steps: list[Node], program: str) -> None:
+    findings = sorted(findings, key=lambda one: (one.verdict != STOPS, one.verdict == "works"))
+    nodes = [(node.id, node.roles, node.program, node.release, _state(node)) for node in found.nodes.values()]
+    actions = [(number, node.id, _action(node, program)) for number, node in enumerate(steps, 1)]
+    data: dict[str, object] = {
+        "cluster_id": found.cluster_id,
+        "to": program,
+        "nodes": [dict(zip(("node", "roles", "program", "release", "state"), one, strict=True)) for one in nodes],
+        "findings": [one._asdict() for one in findings],
+        "order": [node.id for node in steps],
+    }
+    main = Table(f"To {program}", ("VERDICT", "SUBJECT", "FINDING", "ADVICE"), findings)
+    described = Table(f"Nodes of {found.cluster_id}", ("NODE", "ROLES", "PROGRAM", "RELEASE", "STATE"), nodes)
+    todo = Table("Order", ("STEP", "NODE", "ACTION"), actions)
+    output.show([data], main, described, todo)
+
+
+def _state(node: Node) -> str:
+    return "fenced" if node.is_fenced else "serving" if node.is_broker else "not a broker"
+
+
+def _action(node: Node, program: str) -> str:
+    if node.program is None:
+        return f"if it does not run {program} yet: stop it, start {program} on the same directories"
+    return f"stop it, start {program} on the same directories, then `odradek migrate check`"
+
+
+@app.command("check")
+@client_command
+def check(
+    connection: Connection,
+    output: Output,
+    to: To = Target.odradek,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", help="how long to wait for it; 0 looks once")
+    ] = DEFAULT_WAIT_S,
+) -> None:
+    """Wait until all replicas are in sync and the quorum has caught up, and name the next node. Exit status 1 when they
+    are not in time.
+    """
+    found, why = _settled(connection, wait)
+    steps = order(found, to.program)
+    next_id = steps[0].id if steps and not why else None
+    changed = sum(node.program == to.program for node in found.brokers)
+    data = {"ready": not why, "waits_for": why, "changed": changed, "brokers": len(found.brokers), "next": next_id}
+    rows = [("ready", not why), (f"brokers with {to.program}", f"{changed} of {len(found.brokers)}")]
+    rows += [("waits for", words) for words in why]
+    rows += [("next node", next_id if next_id is not None else "none")] if not why else []
+    output.show([data], Table("", ("PROPERTY", "VALUE"), rows))
+    if why:
+        raise typer.Exit(1)
+
+
+def _settled(connection: Connection, wait_s: float) -> tuple[Survey, list[str]]:
+    """Returns the cluster and what the next step still waits for; nothing when it may go. Raises CommandError when the
+    cluster does not respond in time.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        step = look(connection)
+        if not step.waits_for or time.monotonic() > deadline:
+            if step.found is None:
+                raise CommandError(step.waits_for[0], UNREACHABLE)
+            return step.found, step.waits_for
+        time.sleep(_POLL_S)

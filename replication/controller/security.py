@@ -1,18 +1,24 @@
-"""Credentials in the metadata: delegation tokens (KIP-48, KIP-373, KIP-900) and SCRAM credentials (KIP-554, KIP-900).
+"""Decisions about access rules, quotas of clients, and credentials.
 
-- `create_delegation_token`, `renew_delegation_token`, `expire_delegation_token`: the requests for tokens. The broker
-  that the client is connected to checks who may request a token.
+- `create_acls`, `delete_acls`: each rule, and each filter, succeeds or fails independently. Without an authorizer that uses
+  the rules of the metadata log there are none (SECURITY_DISABLED).
+- `alter_client_quotas` (KIP-546): the changes of one entity are made together or not at all; the entities of a request are
+  independent. An entity that a request names twice is changed by its first entry and answered with an error, as in Kafka.
+- `create_delegation_token`, `renew_delegation_token`, `expire_delegation_token` (KIP-48, KIP-373, KIP-900): the requests
+  for tokens. The broker that the client is connected to checks who may request a token.
 - `remove_expired_tokens`: the removal of tokens that have expired.
-- `alter_user_scram_credentials`: AlterUserScramCredentials sets and removes the SCRAM credentials of users.
+- `alter_user_scram_credentials` (KIP-554, KIP-900): sets and removes the SCRAM credentials of users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from ....metadata.configs import Password
-from ....metadata.credentials import (
+from ...metadata.acls import CLUSTER_NAME, AclFilter, ResourceType, fault_of_rule
+from ...metadata.client_quotas import entity_error, value_error
+from ...metadata.configs import Password
+from ...metadata.credentials import (
     BY_CODE,
     MAX_ITERATIONS,
     MAX_TOKEN_BYTES,
@@ -24,29 +30,195 @@ from ....metadata.credentials import (
     may_renew,
     token_bytes,
 )
-from ....metadata.image import DelegationTokenImage
-from ....metadata.metadata_version import DELEGATION_TOKENS, SCRAM
-from ....protocol.errors import ErrorCode
-from ....protocol.internal.cluster_metadata import (
+from ...metadata.image import AclImage, DelegationTokenImage, QuotaEntity
+from ...metadata.metadata_version import DELEGATION_TOKENS, SCRAM
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
     DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from ....protocol.messages.alter_user_scram_credentials import (
+from ...protocol.internal.cluster_metadata import EntityData as RecordEntity
+from ...protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityDataRequest,
+    EntityDataResponse,
+    EntryDataResponse,
+    OpData,
+)
+from ...protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ....protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from ....protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from ....protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from ....protocol.schema import INT16, Message, struct, wire
-from ....protocol.uuids import uuid_to_text
-from ..result import ApiError, ControllerResult
-from ..state import ControllerState, random_uuid
+from ...protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ...protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ...protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ...protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from ...protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from ...protocol.schema import INT16, Message, struct, wire
+from ...protocol.uuids import uuid_to_text
+from .result import MAX_RECORDS_PER_REQUEST, ApiError, ControllerResult, RequestError
+from .state import ControllerState, random_uuid
+
+#: Kafka's words.
+_NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def create_acls(state: ControllerState, request: CreateAclsRequest, version: int) -> ControllerResult:
+    """Handles CreateAcls. A rule that exists, or that the request names twice, is a success without a record."""
+    _check_enabled(state)
+    response = CreateAclsResponse()
+    records: dict[AclImage, Message] = {}
+    for creation in request.creations:
+        rule = _rule(creation)
+        fault = _fault_of_request(rule) or fault_of_rule(rule)
+        if fault is not None:
+            response.results.append(AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=fault))
+            continue
+        response.results.append(AclCreationResult(error_message=None))
+        if rule not in state.acls and rule not in records:
+            records[rule] = AccessControlEntryRecord(id=random_uuid(state.rng), **rule._asdict())
+    return ControllerResult(list(records.values()), response)
+
+
+def delete_acls(state: ControllerState, request: DeleteAclsRequest, version: int) -> ControllerResult:
+    """Handles DeleteAcls. A rule that several filters find is reported for each, and removed once."""
+    _check_enabled(state)
+    response = DeleteAclsResponse()
+    records: dict[bytes, Message] = {}
+    for asked in request.filters:
+        wanted = filter_of(asked)
+        fault = wanted.fault
+        if fault is not None:
+            result = DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
+            response.filter_results.append(result)
+            continue
+        found = wanted.find(state.acls)
+        for rule in found:
+            acl_id = state.acls[rule]
+            records[acl_id] = RemoveAccessControlEntryRecord(id=acl_id)
+        if len(records) > MAX_RECORDS_PER_REQUEST:
+            words = f"Cannot remove more than {MAX_RECORDS_PER_REQUEST} acls in a single delete operation."
+            raise RequestError(ErrorCode.INVALID_REQUEST, words)
+        matching = [DeleteAclsMatchingAcl(error_message=None, **rule._asdict()) for rule in found]
+        response.filter_results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
+    return ControllerResult(list(records.values()), response)
+
+
+def filter_of(asked: DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )
+
+
+def _check_enabled(state: ControllerState) -> None:
+    if not state.uses_acls:
+        raise RequestError(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
+
+
+def _rule(creation: AclCreation) -> AclImage:
+    return AclImage(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def _fault_of_request(rule: AclImage) -> str | None:
+    """Returns what Kafka finds before it asks the controller."""
+    if rule.resource_type == ResourceType.CLUSTER and rule.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    return None if rule.resource_name else "Invalid empty resource name"
+
+
+Entity = Mapping[str, str | None]
+
+
+def alter_client_quotas(state: ControllerState, request: AlterClientQuotasRequest, version: int) -> ControllerResult:
+    records: list[ClientQuotaRecord] = []
+    errors: dict[QuotaEntity, str | None] = {}
+    for entry in request.entries:
+        entity = named(entry.entity)
+        key = tuple(sorted(entity.items()))
+        if key in errors or len({op.key for op in entry.ops}) < len(entry.ops):
+            errors[key] = f"Ignoring duplicate entity {_shown(entity)}"
+            continue
+        errors[key] = entity_error(entity)
+        if errors[key] is None:
+            made = _altered(state, entity, key, entry.ops)
+            if isinstance(made, str):
+                errors[key] = made
+            else:
+                records += made
+    response = AlterClientQuotasResponse(entries=[_answer(key, words) for key, words in errors.items()])
+    return ControllerResult(records, response, validate_only=request.validate_only)
+
+
+def named(entity: Sequence[EntityDataRequest]) -> dict[str, str | None]:
+    """Returns the name of each kind in an entity; if a kind comes twice, the last one."""
+    return {part.entity_type: part.entity_name for part in entity}
+
+
+def _altered(
+    state: ControllerState, entity: Entity, key: QuotaEntity, ops: Sequence[OpData]
+) -> list[ClientQuotaRecord] | str:
+    """Returns the records of what changes, or the error."""
+    current: Mapping[str, float] = state.image.client_quotas.get(key, {})
+    records = []
+    for op in ops:
+        if op.remove:
+            if op.key in current:
+                records.append(ClientQuotaRecord(entity=_parts(key), key=op.key, value=0.0, remove=True))
+            continue
+        wrong = value_error(entity, op.key, op.value)
+        if wrong is not None:
+            return wrong
+        if current.get(op.key) != op.value:
+            records.append(ClientQuotaRecord(entity=_parts(key), key=op.key, value=op.value, remove=False))
+    return records
+
+
+def _parts(key: QuotaEntity) -> list[RecordEntity]:
+    return [RecordEntity(entity_type=kind, entity_name=name) for kind, name in key]
+
+
+def _answer(key: QuotaEntity, words: str | None) -> EntryDataResponse:
+    return EntryDataResponse(
+        error_code=ErrorCode.NONE if words is None else ErrorCode.INVALID_REQUEST,
+        error_message=words,
+        entity=[EntityDataResponse(entity_type=kind, entity_name=name) for kind, name in key],
+    )
+
+
+def _shown(entity: Entity) -> str:
+    """Returns an entity as Kafka's error messages show it."""
+    parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in sorted(entity.items()))
+    return f"ClientQuotaEntity(entries={{{parts}}})"
+
 
 _SECRET_KEY = "delegation.token.secret.key"
 _FOREVER_MS = 2**63 - 1

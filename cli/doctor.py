@@ -1,4 +1,4 @@
-"""Checks of `odradek doctor`: of a data directory, of settings, and of a running cluster.
+"""`odradek doctor`: checks of a data directory, of settings, and of a running cluster.
 
 - `check_directory`: checks a data directory without its broker. Nothing is changed.
 - `check_properties`, `dangers`: find settings with which acknowledged records can be lost.
@@ -9,16 +9,50 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from ..client.admin_calls import config_values, described_topics
-from ..transactions.hanging import open_transactions
-from .finding import ERROR, WARNING, Finding, limited
+import typer
+
+from .client.admin_calls import config_values, described_topics
+from .client.connection import Connection
+from .client.errors import NOT_FOUND, CommandError
+from .client.options import Output, client_command, new_app
+from .output import Table
+from .progress import Progress
+from .transactions.hanging import open_transactions
 
 if TYPE_CHECKING:
-    from ..client.admin import AdminClient, Broker, Topic
+    from .client.admin import AdminClient, Broker, Topic
+
+
+ERROR, WARNING = "error", "warning"
+#: Findings of one check that are shown; a cluster may have thousands of partitions.
+_MOST_SHOWN = 50
+
+
+class Finding(NamedTuple):
+    """`check`: which one found it. `subject`: the file, partition, broker or key. `advice`: what to do."""
+
+    severity: str
+    check: str
+    subject: str
+    words: str
+    advice: str
+
+
+def limited(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The first findings of a check, and one that counts the others."""
+    more = 0
+    last: Finding | None = None
+    for number, one in enumerate(findings):
+        if number < _MOST_SHOWN:
+            yield one
+        else:
+            more, last = more + 1, one
+    if last is not None:
+        yield Finding(last.severity, last.check, f"and {more} more", last.words, last.advice)
 
 
 #: Free space of a disk, as a part of it.
@@ -61,7 +95,7 @@ def disk(subject: str, free: int, total: int) -> Iterator[Finding]:
 
 def _damage(directory: Path) -> Iterator[Finding]:
     """Damaged and torn batches, checkpoints and metadata files, as `odradek repair` finds them."""
-    from ...server.controller.repairing import findings
+    from ..server.controller.repairing import findings
 
     def found() -> Iterator[Finding]:
         for one in findings(directory):
@@ -80,8 +114,8 @@ def _damage(directory: Path) -> Iterator[Finding]:
 
 def _metadata_log(directory: Path) -> Iterator[Finding]:
     """Records that an earlier release wrote and Apache Kafka cannot read."""
-    from ...server.controller.metadata_log import DIRECTORY_NAME
-    from ...server.controller.survey import newer_leader_changes
+    from ..server.controller.metadata_log import DIRECTORY_NAME
+    from ..server.controller.survey import newer_leader_changes
 
     log = directory / DIRECTORY_NAME
     found = newer_leader_changes(log) if log.is_dir() else []
@@ -98,7 +132,7 @@ def _metadata_log(directory: Path) -> Iterator[Finding]:
 
 
 def _folders(directory: Path) -> Iterator[Finding]:
-    from ...storage.directory import parse_replica_directory
+    from ..storage.directory import parse_replica_directory
 
     for path in sorted(directory.iterdir()):
         if not path.is_dir() or path.name in _OWN_FOLDERS:
@@ -134,7 +168,7 @@ def _index(path: Path, words: str) -> Finding:
 
 def check_properties(file: Path) -> Iterator[Finding]:
     """Settings of a server.properties with which data can be lost. Raises Misused when it cannot be read."""
-    from ..client.properties import read_client_properties
+    from .client.properties import read_client_properties
 
     yield from dangers(str(file), read_client_properties(file), brokers=None)
 
@@ -306,3 +340,51 @@ def _transactions(admin: AdminClient) -> Iterator[Finding]:
             words = f"the transaction of producer {one['producer_id']} hangs from offset {one['start_offset']} on"
             place = f"--topic {one['topic']} --partition {one['partition']} --producer-id {one['producer_id']}"
             yield Finding(ERROR, "transaction", subject, words, f"`odradek txn abort {place}`")
+
+
+# ---- the command
+
+app = new_app("Check a data directory or a running cluster, and print advice.")
+
+_KEYS = ("severity", "check", "subject", "finding", "advice")
+
+
+@app.command()
+@client_command
+def doctor(
+    connection: Connection,
+    output: Output,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", metavar="D", help="check this data directory instead of a running cluster"),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="server.properties", help="check the settings in this file")
+    ] = None,
+) -> None:
+    """Check a data directory or a running cluster, and print advice. Exit status 1 when it finds a problem."""
+    found: list[Finding] = []
+    with Progress("findings", None) as progress:
+        for one in _findings(connection, data_dir, config):
+            found.append(one)
+            progress.advance()
+    if found or output.form != "table":
+        data = [dict(zip(_KEYS, one, strict=True)) for one in found]
+        output.show(data, Table("", [key.upper() for key in _KEYS], found))
+    else:
+        typer.echo("nothing was found")
+    if found:
+        raise typer.Exit(1)
+
+
+def _findings(connection: Connection, data_dir: Path | None, config: Path | None) -> Iterator[Finding]:
+
+    if data_dir is not None:
+        if not data_dir.is_dir():
+            raise CommandError(f"{data_dir} is not a directory", NOT_FOUND)
+        yield from check_directory(data_dir)
+    if config is not None:
+        yield from check_properties(config)
+    if data_dir is None and config is None:
+        with connection.admin() as admin:
+            yield from check_cluster(admin)

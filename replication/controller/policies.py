@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from ....metadata.configs import ResourceType
-from ....protocol.errors import ErrorCode
-from ..result import ApiError
+from ...metadata.configs import ResourceType
+from ...protocol.errors import ErrorCode
+from .result import ApiError
 
 log = logging.getLogger("odradek.policies")
 

@@ -1,1 +1,0 @@
-"""Decisions on users, tokens, access rules and quotas."""
