@@ -173,7 +173,7 @@ class Scan:
         cluster: Cluster | None = None
         try:
             for split in splits:
-                if split.path is None and split.client is not None and cluster is None:
+                if split.path is None and split.remote is None and split.client is not None and cluster is None:
                     cluster = Cluster(split.client)
                 reader = open_split(split, options, cluster)
                 try:

@@ -61,8 +61,8 @@ def segment_at(cache: RemoteLogMetadataCache, epochs: Epochs, offset: int) -> Re
 
 
 def segment_ranges(cache: RemoteLogMetadataCache, epochs: Epochs, start: int, end: int) -> list[SegmentRange]:
-    """Returns which segments have the offsets from `start` up to before `end`, each offset once, in the history of a log with
-    these epochs. They end before the first offset that no segment has.
+    """Returns which segments have the offsets from `start` up to before `end`, each offset once, in the history of a log
+    with these epochs. They end before the first offset that no segment has.
     """
     found: list[SegmentRange] = []
     offset = start
