@@ -21,12 +21,21 @@ from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, T
 from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
+from ...tiers.metadata_topic import METADATA_TOPIC
 from ..client.admin_calls import LATEST, alter_configs, api_error, ask, check, described_topics, partition_offsets
 from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError
 from ..groups.offsets import commit
 from .manifests import GroupOffsets, Manifest, Part, Topic, records
-from .settings import RESTORE_CONFIGS, SettingsWriter, check_creation, create, delete_fillers, description, own_configs
+from .settings import (
+    SettingsWriter,
+    check_creation,
+    create,
+    delete_fillers,
+    description,
+    own_configs,
+    restore_configs,
+)
 from .stores import Store
 
 if TYPE_CHECKING:
@@ -235,14 +244,19 @@ class Restoring:
         self._store = store
         self._manifest = manifest
         patterns = [re.compile(one) for one in topics]
-        self.topics = [
-            topic for topic in manifest.topics if not patterns or any(one.fullmatch(topic.name) for one in patterns)
-        ]
+        # Backups of older versions have it. Its events are of the store of the cluster that wrote them: another cluster with
+        # the same store would take that cluster's segments for those of deleted topics.
+        matching = [one for one in manifest.topics if not patterns or any(it.fullmatch(one.name) for it in patterns)]
+        self.topics = [one for one in matching if one.name != METADATA_TOPIC]
         self._replication_factor = replication_factor
         self._with_groups = with_groups
         self._with_settings = with_settings
         self._renumber = renumber
         self.warnings: list[str] = []
+        if len(self.topics) != len(matching):
+            self.warnings.append(
+                f"{METADATA_TOPIC} is not restored: its records are of the other cluster's remote store"
+            )
         #: (topic, partition) -> offset of a group in the backup -> its offset in the target.
         self._mapped: dict[tuple[str, int], dict[int, int]] = {}
 
@@ -409,7 +423,9 @@ class Restoring:
         """The configs of the backup, in place of those that let old records be written."""
         there = own_configs(admin, topic.name)
         changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in topic.configs.items()}
-        changes |= {key: ("DELETE", None) for key in there if key in RESTORE_CONFIGS and key not in topic.configs}
+        changes |= {
+            key: ("DELETE", None) for key in there if key in restore_configs(topic) and key not in topic.configs
+        }
         if changes:
             alter_configs(admin, "topic", topic.name, changes, dry_run=False)
 

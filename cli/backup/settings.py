@@ -256,7 +256,7 @@ _LAST = str((1 << 63) - 1)
 # ---- topics of the target
 
 #: Nothing is deleted, compacted or refused for its age while records are written; the backup's configs come at the end.
-RESTORE_CONFIGS = {
+_RESTORE_CONFIGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
@@ -266,6 +266,8 @@ RESTORE_CONFIGS = {
     "max.message.bytes": str(100 << 20),
     "compression.type": "producer",
 }
+_TIERED = ("remote.storage.enable", "local.retention.ms", "local.retention.bytes", "segment.bytes", "segment.ms")
+_FROM_RETENTION = "-2"
 _OWN = "DYNAMIC_TOPIC_CONFIG"
 _PATIENCE_S = 60.0
 _POLL_S = 0.1
@@ -277,9 +279,24 @@ def own_configs(admin: AdminClient, name: str) -> dict[str, str]:
     return {key: str(one["value"]) for key, one in values.items() if one["config_source"] == _OWN}
 
 
+def restore_configs(topic: Topic) -> dict[str, str]:
+    """The configs of a topic while its records are written. A tiered one is tiered from its creation on: the disks may not
+    have room for all of it.
+    """
+    own = topic.configs
+    if own.get("remote.storage.enable") != "true":
+        return {**_RESTORE_CONFIGS}
+    tiered = {key: own[key] for key in _TIERED if key in own}
+    for unit in ("ms", "bytes"):
+        total = own.get(f"retention.{unit}")
+        if total is not None and own.get(f"local.retention.{unit}", _FROM_RETENTION) == _FROM_RETENTION:
+            tiered[f"local.retention.{unit}"] = total
+    return _RESTORE_CONFIGS | tiered
+
+
 def check_creation(admin: AdminClient, topic: Topic, replication_factor: int) -> None:
     """Raises CommandError for a topic that the controller would not create, with its configs during a restore and after."""
-    for configs in (RESTORE_CONFIGS, topic.configs):
+    for configs in (restore_configs(topic), topic.configs):
         options: TopicOptions = {
             "num_partitions": len(topic.parts),
             "replication_factor": replication_factor,
@@ -298,7 +315,7 @@ def create(admin: AdminClient, topic: Topic, replication_factor: int) -> None:
     from kafka.admin import NewTopic
     from kafka.errors import TopicAlreadyExistsError
 
-    new = NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs={**RESTORE_CONFIGS})
+    new = NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs=restore_configs(topic))
     with contextlib.suppress(TopicAlreadyExistsError):
         admin.create_topics([new])
     deadline = time.monotonic() + _PATIENCE_S

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.java.fetch import TIERS, home
+from compat_tests.recipes import eventually
 from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
@@ -36,11 +38,17 @@ class TieredCluster(MixedCluster):
 
 
 @pytest.fixture
-def cluster(java_tools: None, tmp_path: Path, folder: Path) -> Iterator[TieredCluster]:
+def metadata_partitions() -> int:
+    return 3
+
+
+@pytest.fixture
+def cluster(java_tools: None, tmp_path: Path, folder: Path, metadata_partitions: int) -> Iterator[TieredCluster]:
     """Node 1 runs Odradek, nodes 2 and 3 Apache Kafka."""
     made = TieredCluster(tmp_path, [COMBINED] * 3)
     for node in made.nodes.values():
         node.properties |= tiered.properties(folder, replication=3)
+        node.properties["rlmm.config.remote.log.metadata.topic.num.partitions"] = str(metadata_partitions)
     for node_id in (2, 3):
         made.node(node_id).is_apache = True
     with made:
@@ -77,3 +85,29 @@ def test_leaders_of_both_kinds_follow_one_another(cluster: TieredCluster, folder
             assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
             cluster.nodes[leader].start()
             await_isr(cluster, [1, 2, 3])
+
+
+@pytest.mark.parametrize("metadata_partitions", [1])
+def test_apache_kafka_goes_on_behind_the_events_of_a_deleted_partition(cluster: TieredCluster, folder: Path) -> None:
+    """Apache Kafka 4.3 writes no DELETE_PARTITION_* event itself. The topics here share one metadata partition."""
+    address = bootstrap(cluster)
+    tiered.make_topic(address, replication=1)
+    tiered.make_topic(address, replication=1, name="other")
+    reassign(cluster, [1])
+    reassign(cluster, [2], topic="other")
+    tiered.produce(address, tiered.values_of(COUNT))
+    values = tiered.values_of(COUNT)
+    tiered.produce(address, values, topic="other")
+    tiered.await_remote(folder, 3)
+    await_local_start(cluster, 2, COUNT // 2, topic="other")
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([tiered.TOPIC])[tiered.TOPIC].result(30)
+    eventually(lambda: not tiered.remote_segments(folder), what="the segments are deleted", deadline_s=60)
+    assert tiered.consume(address, COUNT, topic="other") == tiered.numbered(values)
+    more = tiered.values_of(COUNT, COUNT)
+    tiered.produce(address, more, topic="other")
+    await_local_start(cluster, 2, COUNT + COUNT // 2, topic="other")
+    assert tiered.consume(address, 2 * COUNT, topic="other") == tiered.numbered(values + more)
+    cluster.nodes[2].stop()  # and after a start, from the beginning of the metadata or from its snapshot
+    cluster.nodes[2].start()
+    assert tiered.consume(address, 2 * COUNT, topic="other") == tiered.numbered(values + more)
