@@ -180,6 +180,15 @@ def _read_epoch(reader: _Reader) -> EpochReferences:
     return EpochReferences(epoch, highest_offset, tuple(references))
 
 
+def read_any_snapshot(path: str) -> MetadataPartition:
+    """Returns the content of the file, of whatever metadata topic and partition. Raises CorruptSnapshot and OSError."""
+    content = read_if_exists(path) or b""
+    if len(content) < _HEAD.size:
+        raise CorruptSnapshot(f"{len(content)} bytes")
+    _, topic_id, number, _, _ = _HEAD.unpack_from(content)
+    return decode_snapshot(content, topic_id, number)
+
+
 def write_snapshot(path: str, topic_id: bytes, metadata: MetadataPartition) -> None:
     """Replaces the file, and waits until the disk has it. Raises OSError."""
     write_atomically(path, encode_snapshot(topic_id, metadata))

@@ -108,6 +108,15 @@ def test_apache_kafka_goes_on_behind_the_events_of_a_deleted_partition(cluster: 
     tiered.produce(address, more, topic="other")
     await_local_start(cluster, 2, COUNT + COUNT // 2, topic="other")
     assert tiered.consume(address, 2 * COUNT, topic="other") == tiered.numbered(values + more)
-    cluster.nodes[2].stop()  # and after a start, from the beginning of the metadata or from its snapshot
+    cluster.nodes[2].stop()
     cluster.nodes[2].start()
-    assert tiered.consume(address, 2 * COUNT, topic="other") == tiered.numbered(values + more)
+
+    def is_read_again() -> bool:
+        """Apache Kafka answers remote reads with UNKNOWN_SERVER_ERROR until it has begun to read the metadata."""
+        try:
+            found = tiered.consume(address, 2 * COUNT, topic="other")
+        except AssertionError:
+            return False
+        return found == tiered.numbered(values + more)
+
+    eventually(is_read_again, what="Apache Kafka serves the topic after a start", deadline_s=120)

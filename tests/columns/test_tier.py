@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -24,6 +25,9 @@ from odradek.columns import (
     read_split,
     scan,
 )
+from odradek.tiers.metadata_topic import METADATA_TOPIC, MetadataPartition, metadata_partition
+from odradek.tiers.segment_metadata import TopicIdPartition
+from odradek.tiers.snapshot import write_snapshot
 
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually
@@ -193,6 +197,18 @@ def test_scan_from_another_machine_has_the_records_of_a_consumer(
     assert rows_of(found) == expected and found.count() == len(expected)
     assert world.fetch_requests() == before
     assert [one.path for one in found.splits] == [None] * len(found.splits)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("topic", TOPICS)
+def test_scan_of_a_directory_has_the_records_of_a_consumer(world: TieredWorld, topic: str, level: str) -> None:
+    before = world.fetch_requests()
+    found = scan(world.directory / topic, client=world.store, isolation_level=level, split_bytes=1_500)
+    rows, count = rows_of(found), found.count()
+    assert world.fetch_requests() == before
+    expected = world.by_kafka_python(topic, level)
+    assert rows == expected and count == len(expected)
+    assert [one for one in found.splits if one.remote is not None]
 
 
 @pytest.mark.parametrize("chunk_bytes", [100, 700, 2_000])
@@ -397,3 +413,35 @@ def test_leader_epochs_of_the_store_choose_between_copies(small: TieredWorld) ->
         small.scan("epochs")
     last.write_bytes(content)
     assert rows_of(small.scan("epochs")) == small.by_kafka_python("epochs", LEVELS[0])
+
+
+def test_directory_of_a_tiered_topic_is_not_read_in_part_in_silence(small: TieredWorld) -> None:
+    small.create_tiered("partial")
+    small.fill("partial", 300, 6)
+    small.await_tiered("partial")
+    expected = small.by_kafka_python("partial", LEVELS[0])
+    (base,) = (int(one.stem) for one in (small.directory / "partial-0").glob("*.log"))
+    with pytest.raises(InvalidScan, match=rf"partial-0: offsets 0 to {base - 1} are in a remote store: name it"):
+        scan(small.directory / "partial")
+    found = scan(small.directory / "partial", start_offsets=base)
+    assert rows_of(found) == [one for one in expected if one.offset >= base]
+
+
+def test_copy_of_a_directory_without_the_metadata_topic_has_the_snapshots(small: TieredWorld, tmp_path: Path) -> None:
+    small.create_tiered("copied")
+    small.fill("copied", 300, 7)
+    small.await_tiered("copied")
+    expected = small.by_kafka_python("copied", LEVELS[0])
+    (topic_id,) = (one.topic_id for one in small.scan("copied").splits[:1])
+    assert topic_id is not None
+    partition = TopicIdPartition(topic_id, "copied", 0)
+    events = scan(small.directory / METADATA_TOPIC, columns=["partition", "offset", "value"]).to_table().to_pylist()
+    metadata = MetadataPartition(metadata_partition(partition, 3))
+    metadata.follow(partition, 0)
+    for one in events:
+        if one["partition"] == metadata.number:
+            metadata.consume(one["offset"], one["value"])
+            metadata.advance(one["offset"] + 1)
+    shutil.copytree(small.directory / "copied-0", tmp_path / "copied-0")
+    write_snapshot(f"{tmp_path}/odradek-remote-log-metadata-{metadata.number}.snapshot", b"m" * 16, metadata)
+    assert rows_of(scan(tmp_path / "copied", client=small.store)) == expected
