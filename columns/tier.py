@@ -180,7 +180,7 @@ class DirectoryTier:
     """The remote part of the topics of a data directory, by the metadata that is in the directory.
 
     It has the logs of the metadata topic where the broker has replicas of it, and snapshots of what the broker has read.
-    `settings`: the store; None where nobody has named it.
+    `settings`: the store; None where it is not named.
     """
 
     def __init__(self, settings: StoreSettings | None) -> None:

@@ -30,7 +30,8 @@ class StoreSettings(NamedTuple):
         place = self.keys.get("url") or self.keys.get("dir")
         return f"store {self.class_name}" + (f" ({place})" if place else "")
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def store_settings(properties: Mapping[str, str]) -> StoreSettings | None:

@@ -45,7 +45,7 @@ def test_backup_and_restore_of_a_tiered_topic(broker: OdradekProcess, folder: Pa
 
 def config_of(broker: OdradekProcess, key: str) -> str | None:
     shown = odradek_command("config", "get", "topic", tiered.TOPIC, "-b", broker.bootstrap, "--output", "json")
-    return next((one["value"] for one in shown.json if one["name"] == key), None)
+    return next((one["value"] for one in shown.json if one["key"] == key), None)
 
 
 def test_restore_to_a_cluster_without_tiered_storage_writes_nothing(
