@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from odradek.columns import scan
 
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.java.fetch import TIERS, home
@@ -66,6 +67,15 @@ def test_each_reads_and_continues_the_tier_of_the_other(cluster: TieredCluster, 
         values += more
         await_local_start(cluster, node_id, COUNT * turn + COUNT // 2)
         assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
+        assert scanned(cluster, folder) == tiered.numbered(values)
+
+
+def scanned(cluster: TieredCluster, folder: Path) -> list[tuple[int, bytes]]:
+    """The records as a scan reads them from the folder, into which both programs have copied segments."""
+    store = {"remote.log.storage.manager.class.name": tiered.STORE_CLASS, "rsm.config.dir": str(folder)}
+    found = scan(tiered.TOPIC, client={"bootstrap.servers": bootstrap(cluster), **store}, columns=["offset", "value"])
+    assert any(one.remote is not None for one in found.splits)
+    return [(one["offset"], one["value"]) for one in found.to_table().to_pylist()]
 
 
 def test_leaders_of_both_kinds_follow_one_another(cluster: TieredCluster, folder: Path) -> None:
