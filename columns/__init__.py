@@ -37,9 +37,10 @@ from typing import TYPE_CHECKING, Any
 
 from .batches import SCHEMA, Aborted
 from .cluster import ClusterError, FetchReader, LocalReader, Reader, read_split
-from .errors import InvalidScan, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
+from .errors import InvalidScan, RemoteStoreUnavailable, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan
 from .reading import FileReader, Split
+from .remote_reading import RemoteReader
 from .scan import Scan, scan
 from .values import UNDECODABLE, ValueSchema, decoder_of, typed
 
@@ -58,6 +59,8 @@ __all__ = [
     "PartitionPlan",
     "Plan",
     "Reader",
+    "RemoteReader",
+    "RemoteStoreUnavailable",
     "Scan",
     "ScanDataset",
     "ScanError",

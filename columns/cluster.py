@@ -1,8 +1,9 @@
 """A running broker's topic: offsets, directories that this machine has, and records through Fetch.
 
 Records of closed segments come from files where DescribeLogDirs names a directory of this machine: one with the cluster's
-and the broker's id in `meta.properties`, and the topic's id beside the segments. The newest segment, and everything without
-such a directory, is fetched. So is what the files lack when they are read: they may have moved since the plan.
+and the broker's id in `meta.properties`, and the topic's id beside the segments. What a remote store has (tier.py) is read
+from there, if the properties name it. The newest segment, and everything else, is fetched. So is what the files lack when
+they are read: they may have moved since the plan.
 """
 
 from __future__ import annotations
@@ -10,27 +11,42 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.admin_calls import EARLIEST, LATEST, ask, described_topics, partition_offsets, replica_sizes
+from ..cli.client.admin_calls import (
+    EARLIEST,
+    LATEST,
+    LATEST_TIERED,
+    ask,
+    described_topics,
+    partition_offsets,
+    replica_sizes,
+)
 from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, from_library
+from ..cli.client.properties import store_settings
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ..protocol.records.batch import CONTROL_FLAG
 from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
 from ..storage.files.open_files import LogDirectoryFailure
+from ..tiers.cache import RemoteLogMetadataCache
+from ..tiers.lineage import OffsetAndEpoch
+from ..tiers.metadata_topic import METADATA_TOPIC
+from ..tiers.segment_metadata import TopicIdPartition
 from . import kernel
 from .batches import Aborted, BatchDecoder, BatchFault, Numbers, data_rows
 from .directory import end_of, segments_of, topic_id_of, transactions_of
 from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
 from .reading import FileReader, ReadOptions, Split
+from .remote_reading import RemoteReader
+from .tier import MetadataEvents, Tier
 
 if TYPE_CHECKING:
     from ..cli.client.admin import AdminClient, Topic
@@ -38,6 +54,8 @@ if TYPE_CHECKING:
 
 #: Bytes of one response; a larger batch comes alone.
 _FETCH_BYTES = 8 << 20
+#: One batch comes, whatever its size.
+_LEAST_FETCH_BYTES = 1
 _MAX_WAIT_MS = 500
 #: Limit of the time without a record while a leader is elected or a broker starts.
 _PATIENCE_S, _PAUSE_S = 30.0, 0.2
@@ -83,6 +101,8 @@ class Cluster:
     def __init__(self, client: Mapping[str, str]) -> None:
         self.client = dict(client)
         self._stack = contextlib.ExitStack()
+        settings = store_settings(self.client)
+        self._tier = None if settings is None else Tier(settings)
         #: (topic, partition) -> the leader and the topic's id.
         self._leaders: dict[tuple[str, int], tuple[int, bytes]] = {}
         with _explained():
@@ -131,7 +151,10 @@ class Cluster:
             return {}
 
     def plan(self, topic: str, request: Request) -> Plan:
-        """Raises ClusterError, InvalidScan, ScanError."""
+        """Raises ClusterError, InvalidScan, RemoteStoreUnavailable, ScanError."""
+        return self._plan(topic, request, self._tier)
+
+    def _plan(self, topic: str, request: Request, tier: Tier | None) -> Plan:
         with _explained():
             (described,) = described_topics(self._admin, [topic])
             known = [one["partition_index"] for one in described["partitions"]]
@@ -141,6 +164,7 @@ class Cluster:
             ends = partition_offsets(self._admin, [asked], LATEST, committed=request.committed)
         topic_id = _uuid_bytes(described.get("topic_id"))
         directories = self._directories(topic, topic_id, chosen)
+        tiered = None if tier is None or topic_id is None else _Tiered(self, tier, topic_id, asked)
         made = []
         for one in chosen:
             if (topic, one) not in starts or (topic, one) not in ends:
@@ -151,7 +175,7 @@ class Cluster:
                 topic, one, start, end, None, topic_id, aborted=() if request.committed else None,
                 first_timestamp=request.times[0], next_timestamp=request.times[1], client=self.client,
             )  # fmt: skip
-            splits = _splits(fetched, log_end, directories.get(one, ()), request)
+            splits = _splits(fetched, log_end, directories.get(one, ()), request, tiered)
             made.append(PartitionPlan(topic, one, start, end, log_start, log_end, splits))
         return Plan(topic, tuple(made))
 
@@ -177,29 +201,72 @@ class Cluster:
 
     # ---- records
 
-    def fetch(self, split: Split, offset: int) -> PartitionData:
+    def latest_tiered(self, topic: Topic) -> dict[int, OffsetAndEpoch]:
+        """The last offset in the remote store, and its leader epoch, of partitions that have one (KIP-1005)."""
+        from kafka.structs import TopicPartition
+
+        asked = {TopicPartition(topic["name"], one["partition_index"]): LATEST_TIERED for one in topic["partitions"]}
+        with _explained():
+            found = self._admin.list_partition_offsets(asked)
+        return {
+            where.partition: OffsetAndEpoch(one.offset, one.leader_epoch)
+            for where, one in found.items()
+            if one.offset >= 0 and one.leader_epoch is not None
+        }
+
+    def metadata_events(self, next_offsets: Mapping[int, int]) -> dict[int, MetadataEvents]:
+        """The records of partitions of the metadata topic of tiered storage, from these offsets on."""
+        plan = self._plan(METADATA_TOPIC, Request(list(next_offsets)), None)
+        return {
+            one.partition: MetadataEvents(one.log_start, one.end, self._events(one, next_offsets[one.partition]))
+            for one in plan.partitions
+        }
+
+    def _events(self, plan: PartitionPlan, next_offset: int) -> Iterator[tuple[int, bytes | None]]:
+        for split in plan.splits:
+            first = max(split.first_offset, next_offset)
+            if first < split.next_offset:
+                rest = replace(split, first_offset=first, base_offset=-1, position=0)
+                for batch in open_split(rest, ReadOptions(("offset", "value")), self):
+                    yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def metadata_count(self) -> int:
+        """The number of partitions of the metadata topic of tiered storage."""
+        (described,) = self.described([METADATA_TOPIC])
+        return len(described["partitions"])
+
+    def aborted_of(self, split: Split, offset: int) -> list[tuple[int, int]] | None:
+        """Aborted transactions, (producer id, first offset), that a reader of committed records gets with those from
+        `offset` on; None where none is there, or stable.
+        """
+        found = self.fetch(replace(split, aborted=()), offset, _LEAST_FETCH_BYTES)
+        if found.error_code or not found.records:
+            return None
+        return [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+
+    def fetch(self, split: Split, offset: int, most_bytes: int = _FETCH_BYTES) -> PartitionData:
         """The response of the partition's leader for one offset, without passing errors. Raises ClusterError."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             with _explained():
-                found = self._admin.repeated(lambda: self._fetched(split, offset))
+                found = self._admin.repeated(lambda: self._fetched(split, offset, most_bytes))
             if ErrorCode(found.error_code) not in _PASSING or time.monotonic() > deadline:
                 return found
             time.sleep(_PAUSE_S)
             self._leaders.clear()
             self._admin.forget_places()
 
-    def _fetched(self, split: Split, offset: int) -> PartitionData:
+    def _fetched(self, split: Split, offset: int, most_bytes: int) -> PartitionData:
         leader, topic_id = self._leaders.get((split.topic, split.partition)) or self._leader(split)
         if leader < 0:
             return PartitionData(split.partition, ErrorCode.LEADER_NOT_AVAILABLE)
-        partition = FetchPartition(partition=split.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+        partition = FetchPartition(partition=split.partition, fetch_offset=offset, partition_max_bytes=most_bytes)
         # Until the response is here: a connection that breaks leaves no leader that is gone.
         self._leaders.pop((split.topic, split.partition), None)
         request = FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=most_bytes,
             isolation_level=int(split.aborted is not None),
             topics=[FetchTopic(topic=split.topic, topic_id=topic_id, partitions=[partition])],
         )
@@ -225,23 +292,75 @@ class Cluster:
             return partition_offsets(self._admin, [described], EARLIEST)[split.topic, split.partition]
 
 
-def _splits(fetched: Split, log_end: int, directories: Sequence[str], request: Request) -> tuple[Split, ...]:
-    """Splits of closed segments that a directory of this machine has, and one that is fetched."""
+def _splits(
+    fetched: Split, log_end: int, directories: Sequence[str], request: Request, tiered: _Tiered | None
+) -> tuple[Split, ...]:
+    """Splits of closed segments that a directory of this machine has, then of those of a remote store, and fetched ones of
+    the rest.
+    """
+    local, known = _local_splits(fetched, log_end, directories, request)
+    head = replace(fetched, next_offset=local[0].first_offset) if local else fetched
+    remote = () if tiered is None or _is_empty(head) else tiered.splits(head, request.split_bytes, known)
+    before = replace(head, first_offset=remote[-1].next_offset) if remote else head
+    after = replace(fetched, first_offset=local[-1].next_offset if local else fetched.next_offset)
+    made = [*remote, before, *local, after]
+    return tuple(one for one in made if not _is_empty(one))
+
+
+def _is_empty(split: Split) -> bool:
+    return split.first_offset >= split.next_offset
+
+
+def _local_splits(
+    fetched: Split, log_end: int, directories: Sequence[str], request: Request
+) -> tuple[tuple[Split, ...], tuple[Aborted, ...] | None]:
+    """The splits of closed segments of a directory, and the aborted transactions that end in it."""
     for path in directories:
         with contextlib.suppress(OSError, ScanError):
             segments = segments_of(path)
             if len(segments) < 2 or end_of(segments[-1])[0] < log_end:
                 continue  # a follower that is behind: it may lack a marker, too
-            tail = segments[-1].base_offset
-            end = min(fetched.next_offset, tail)
-            if fetched.first_offset >= end:
-                continue
+            first = max(fetched.first_offset, segments[0].base_offset)
+            end = min(fetched.next_offset, segments[-1].base_offset)
             aborted = transactions_of(path, segments).aborted if request.committed else None
-            local = replace(fetched, path=path, next_offset=end, aborted=aborted)
-            made = splits_of_files(local, segments, request.split_bytes)
-            rest = replace(fetched, first_offset=end)
-            return (*made, rest) if rest.first_offset < rest.next_offset else made
-    return (fetched,) if fetched.first_offset < fetched.next_offset else ()
+            if first >= end:
+                return (), aborted
+            local = replace(fetched, path=path, first_offset=first, next_offset=end, aborted=aborted)
+            return splits_of_files(local, segments, request.split_bytes), aborted
+    return (), None
+
+
+class _Tiered:
+    """The remote part of a topic, for one plan. The metadata is read where a partition needs it."""
+
+    def __init__(self, cluster: Cluster, tier: Tier, topic_id: bytes, topic: Topic) -> None:
+        self._cluster = cluster
+        self._tier = tier
+        self._topic_id = topic_id
+        self._topic = topic
+        self._latest: dict[int, OffsetAndEpoch] | None = None
+        self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] | None = None
+
+    def splits(self, head: Split, split_bytes: int, known: Sequence[Aborted] | None) -> tuple[Split, ...]:
+        """Splits of what the store has of `head`. `known`: the aborted transactions that end behind it, where a directory
+        has them.
+        """
+        if self._latest is None:
+            self._latest = self._cluster.latest_tiered(self._topic)
+        latest = self._latest.get(head.partition)
+        if latest is None or latest.offset < head.first_offset:
+            return ()
+        if self._caches is None:
+            partitions = [TopicIdPartition(self._topic_id, head.topic, one) for one in self._latest]
+            self._caches = self._tier.caches(partitions, self._cluster.metadata_count(), self._cluster.metadata_events)
+        cache = self._caches[TopicIdPartition(self._topic_id, head.topic, head.partition)]
+
+        def outcomes(offset: int) -> list[tuple[int, int]] | None:
+            if known is not None:
+                return [(one.producer_id, one.first_offset) for one in known]
+            return self._cluster.aborted_of(head, offset)
+
+        return self._tier.splits(head, cache, latest, split_bytes, outcomes)
 
 
 def _is_of(path: str, cluster_id: str, node_id: int | None) -> bool:
@@ -397,11 +516,26 @@ class LocalReader:
         return made
 
 
-Reader = FileReader | FetchReader | LocalReader
+Reader = FileReader | FetchReader | LocalReader | RemoteReader
+
+
+def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
+    """Asks a cluster, over a connection in use or a new one, where the log of a split starts."""
+
+    def asked(split: Split) -> int:
+        if cluster is not None:
+            return cluster.log_start(split)
+        assert split.client is not None
+        with Cluster(split.client) as made:
+            return made.log_start(split)
+
+    return asked
 
 
 def open_split(split: Split, options: ReadOptions, cluster: Cluster | None = None) -> Reader:
     """The reader of a split, which opens nothing before it is iterated. `cluster`: a connection in use."""
+    if split.remote is not None:
+        return RemoteReader(split, options, _log_start(cluster) if split.client is not None else None)
     if split.path is None:
         if split.client is None:
             raise InvalidScan("a split needs a path or a client")

@@ -119,12 +119,16 @@ def _bases(names: Sequence[str], suffix: str) -> set[int]:
 def log_start_offset(path: str, segments: Sequence[Segment]) -> int:
     """The first offset that readers may have: of the first segment, or where DeleteRecords has set it."""
     first = segments[0].base_offset if segments else 0
+    return max(first, recorded_start(path) or 0)
+
+
+def recorded_start(path: str) -> int | None:
+    """The log start offset that a broker has written, up to a minute ago."""
     directory, name = os.path.split(path)
     topic, _, partition = name.rpartition("-")
     with suppress(LogDirectoryFailure):
-        start = inspect_offsets(directory, LOG_START_OFFSETS).offsets.get((topic, int(partition)))
-        return max(first, start or 0)
-    return first
+        return inspect_offsets(directory, LOG_START_OFFSETS).offsets.get((topic, int(partition)))
+    return None
 
 
 def topic_id_of(path: str) -> bytes | None:

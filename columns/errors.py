@@ -48,5 +48,11 @@ class SchemaRegistryUnavailable(ScanError):
     status = 4
 
 
+class RemoteStoreUnavailable(ScanError):
+    """The store of remote segments does not answer, or denies a read. A later scan may succeed."""
+
+    status = 4
+
+
 class InvalidScan(ScanError, ValueError):
     """A source, column or option that a scan cannot have."""

@@ -15,6 +15,7 @@ import typer
 from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
+from ..cli.client.properties import is_of_store
 from ..cli.options import FAILED, warn
 from ..cli.output import Output, Table
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
@@ -168,7 +169,9 @@ class _Scans:
 
     def _scan(self, topic: str) -> Scan:
         if self._data_dir is not None:
-            made = scan(self._data_dir / topic, **self._options)
+            properties = self._connection.properties
+            store = {name: value for name, value in properties.items() if is_of_store(name, properties)}
+            made = scan(self._data_dir / topic, client=store, **self._options)
         else:
             made = scan(topic, client=self._connection.properties, **self._options)
         if self._values is not None:

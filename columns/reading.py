@@ -10,8 +10,9 @@ by their offsets, and have the right CRC. Offsets that cannot be read raise Unre
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from ..storage.files.checkpoints import CLEANER_OFFSETS, inspect_offsets
 from ..storage.files.open_files import PartitionDirectory
 from ..storage.segments.damage import Damage, DamagedRange
 from ..storage.segments.recovery import next_whole_batch
+from ..tiers.reading import SegmentRange
 from . import kernel
 from .batches import Aborted, BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
 from .directory import (
@@ -47,6 +49,14 @@ _LARGE_BATCH = 16 << 10
 _MAGIC_AT = 16
 
 
+class RemotePart(NamedTuple):
+    """Segments of tiered storage, and the class and the keys of their store. The keys may hold passwords."""
+
+    class_name: str
+    keys: dict[str, str]
+    ranges: tuple[SegmentRange, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """Offsets of one partition that one reader reads: plain data, to be pickled and sent to other processes.
@@ -69,6 +79,8 @@ class Split:
     first_timestamp: int = Bounds().first_timestamp
     next_timestamp: int = Bounds().next_timestamp
     client: dict[str, str] | None = field(default=None, repr=False)
+    #: The segments of a remote store that have the offsets; None for a split of files or brokers.
+    remote: RemotePart | None = field(default=None, repr=False)
 
     @property
     def bounds(self) -> Bounds:
@@ -97,7 +109,7 @@ class FileReader:
         self._options = options
         self._path = split.path
         self._bounds = split.bounds
-        self._aborts = _AbortCheck(split)
+        self._aborts = AbortCheck(split)
         self._damage: list[DamagedRange] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -244,7 +256,7 @@ class FileReader:
             if len(rows):
                 aborted = split.aborted
                 if aborted is not None:
-                    aborted += self._aborts.added(file, rows)
+                    aborted += self._aborts.added(file.segment.path, file.batch, rows)
                 yield file, rows, data_rows(rows, self._bounds, aborted)
                 last = rows[-1]
                 end = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
@@ -451,7 +463,7 @@ _REASONS = {
 }
 
 
-class _AbortCheck:
+class AbortCheck:
     """Compares markers of aborted transactions that are read with those that the plan has.
 
     The index of aborted transactions may be lost, and then looks like that of a segment without any.
@@ -463,8 +475,8 @@ class _AbortCheck:
         #: Producer id -> the first offset that was read of its open transaction.
         self._begun: dict[int, int] = {}
 
-    def added(self, file: _File, rows: Numbers) -> tuple[Aborted, ...]:
-        """Aborted transactions that end in these batches and that the plan lacks.
+    def added(self, path: str, batch: Callable[[Numbers], bytes], rows: Numbers) -> tuple[Aborted, ...]:
+        """Aborted transactions that end in these batches and that the plan lacks. `batch` returns the bytes of a row.
 
         Raises UnreadableOffsets where records of one were yielded before.
         """
@@ -479,14 +491,13 @@ class _AbortCheck:
             first = self._begun.pop(producer_id, None)
             if first is None or (producer_id, offset) in self._known:
                 continue
-            if marker_of(file.batch(row)) is not ControlType.ABORT:
+            if marker_of(batch(row)) is not ControlType.ABORT:
                 continue
             if first < first_row:
                 reason = (
                     f"the index of aborted transactions lacks the one that this marker ends: offsets from {first} on"
                 )
-                path, position = file.segment.path, int(row[kernel.POSITION])
-                split = self._split
+                position, split = int(row[kernel.POSITION]), self._split
                 raise UnreadableOffsets(
                     Unread(
                         split.topic, split.partition, first, offset + 1, path, position, f"{reason} are not committed"

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ..cli.client.properties import store_settings
 from .batches import SCHEMA, schema_of
 from .cluster import Cluster, Reader, open_split
 from .errors import InvalidScan, ScanError, Unread
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, Plan, Request, plan_directory
 from .reading import ReadOptions, Split
+from .tier import DirectoryTier
 
 if TYPE_CHECKING:
     from .values import Decoder, ValueSchema
@@ -173,7 +175,7 @@ class Scan:
         cluster: Cluster | None = None
         try:
             for split in splits:
-                if split.path is None and split.client is not None and cluster is None:
+                if split.path is None and split.remote is None and split.client is not None and cluster is None:
                     cluster = Cluster(split.client)
                 reader = open_split(split, options, cluster)
                 try:
@@ -255,7 +257,8 @@ def scan(
 
     `source`: DATA_DIRECTORY/TOPIC, or the directory of one partition, of Odradek or Apache Kafka, also a copy. With
     `bootstrap_servers` a topic of a running cluster: closed segments come from its data directories where this machine has
-    them, the newest records through Fetch. `client`: Kafka's client properties, for secured clusters.
+    them, the newest records through Fetch. `client`: Kafka's client properties, for secured clusters. With the broker's keys
+    that name its remote store (`remote.log.storage.manager.class.name`, `rsm.config.*`) a tiered topic is read from there.
     `columns`: of topic, partition, offset, timestamp, timestamp_type, key, value, headers; only these are built.
     `start_offsets`, `end_offsets`: a number for all partitions or one for each; the end is not included.
     `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range: milliseconds, or datetimes with a zone.
@@ -287,8 +290,9 @@ def scan(
     if bootstrap_servers is not None:
         is_text = isinstance(bootstrap_servers, str)
         properties["bootstrap.servers"] = bootstrap_servers if is_text else ",".join(bootstrap_servers)  # type: ignore[assignment]
-    if not properties:
-        plan = plan_directory(os.fspath(source), request)
+    settings = store_settings(properties)
+    if not properties or ("bootstrap.servers" not in properties and settings is not None):
+        plan = plan_directory(os.fspath(source), request, DirectoryTier(settings).find)
     elif "bootstrap.servers" not in properties:
         raise InvalidScan("client needs bootstrap.servers")
     else:

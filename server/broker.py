@@ -198,6 +198,7 @@ class BrokerServer:
             self.replicas.leaders,
             self.network.peers,
             self.coordinators.topic_creation(),
+            self.controller.driver.has_commits_until,
         )
 
     def _make_request_paths(self, deadlines: Deadlines, wakeups: Wakeups) -> None:

@@ -50,8 +50,7 @@ class FolderStore:
             raise InvalidStore("a store in a folder needs the key dir")
         self._root = Path(directory).absolute() / _ROOT
         self._uploads = self._root.with_name(_UPLOADS)
-        for folder in (self._root, self._uploads):
-            folder.mkdir(parents=True, exist_ok=True)
+        self._root.mkdir(parents=True, exist_ok=True)
 
     def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
         written: dict[PartType, tuple[int, int]] = {}
@@ -70,6 +69,7 @@ class FolderStore:
         size, path = part_size(segment, part, source), self._path(segment, part)
         if path.exists() and path.stat().st_size == size:  # an earlier attempt ended behind it
             return size, checksum_of(source, size)
+        self._uploads.mkdir(exist_ok=True)  # not before: a reader may have the folder read-only
         temporary, position, crc = self._temporary(segment, part), 0, 0
         fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:

@@ -15,6 +15,7 @@ from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 
 Epochs = Sequence[tuple[int, int]]
 NO_EPOCH = UNDEFINED_EPOCH
+_FAR = 1 << 62
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -90,6 +91,24 @@ def is_within(segment: RemoteLogSegmentMetadata, log_end_offset: int, epochs: Ep
         elif after is not None and segment.end_offset >= after[1]:
             return False
     return True
+
+
+def common_end(segment: RemoteLogSegmentMetadata, epochs: Epochs, offset: int) -> int:
+    """Returns the offset after the last record of a segment, from `offset` on, that is of the history of a log with these
+    epochs.
+
+    The rest may be of another history: its leader's log was shorter, and a later leader had what it lacked.
+    """
+    while offset <= segment.end_offset:
+        epoch = epoch_of(segment.epochs, offset)
+        if epoch == UNDEFINED_EPOCH or epoch != epoch_of(epochs, offset):
+            break
+        offset = min(segment.epoch_end_offset(epoch) + 1, _epoch_end(epochs, epoch))
+    return offset
+
+
+def _epoch_end(epochs: Epochs, epoch: int) -> int:
+    return next((start for other, start in epochs if other > epoch), _FAR)
 
 
 def highest_remote_offset(cache: RemoteLogMetadataCache, epochs: Epochs, log_end_offset: int) -> OffsetAndEpoch:

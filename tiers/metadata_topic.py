@@ -12,7 +12,8 @@ caller fetches records, hands each to `consume`, and then the end of the fetched
 A partition that is followed later has the metadata partition read again from its start; what others have read already is
 skipped for them.
 
-Deletions of partitions that have begun and not ended are known of all partitions, followed or not (`deletions`).
+Of all partitions, followed or not, two things are known: deletions that have begun and not ended (`deletions`), and whether
+the store may have something of them (`stored`).
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ class MetadataPartition:
         self.number = number
         self.followed: dict[TopicIdPartition, Followed] = {}
         self.deletions: dict[TopicIdPartition, Deletion] = {}
-        #: Events below it are in `deletions`.
+        #: Partitions with events, and no DELETE_PARTITION_FINISHED behind them, by the ids of their topics.
+        self.stored: dict[bytes, set[TopicIdPartition]] = {}
+        #: Events below it are in `deletions` and in `stored`.
         self.deletions_offset = 0
         self.damaged: deque[DamagedRecord] = deque(maxlen=_MOST_DAMAGE)
         self._seen_damage_up_to = 0
@@ -147,7 +150,7 @@ class MetadataPartition:
             one.next_offset = max(one.next_offset, log_start_offset)
             one.ready_at = end_offset
         if 0 < self.deletions_offset < log_start_offset or self.deletions_offset > end_offset:
-            self.deletions, self.deletions_offset = {}, 0
+            self.deletions, self.stored, self.deletions_offset = {}, {}, 0
         self.deletions_offset = max(self.deletions_offset, log_start_offset)
         self.damaged = deque((one for one in self.damaged if log_start_offset <= one.offset < end_offset), _MOST_DAMAGE)
         self._seen_damage_up_to = min(self._seen_damage_up_to, end_offset)
@@ -184,14 +187,22 @@ class MetadataPartition:
 
     def _note_deletion(self, offset: int, event: RemoteLogMetadata) -> None:
         self.deletions_offset = offset + 1
-        known = self.deletions.get(event.partition)
+        partition = event.partition
+        known = self.deletions.get(partition)
+        is_finished = isinstance(event, RemotePartitionDeleteMetadata) and event.state is DELETE_PARTITION_FINISHED
+        if not is_finished:
+            self.stored.setdefault(partition.topic_id, set()).add(partition)
+        elif (stored := self.stored.get(partition.topic_id)) is not None:
+            stored.discard(partition)
+            if not stored:
+                del self.stored[partition.topic_id]
         if not isinstance(event, RemotePartitionDeleteMetadata):
             if known is not None:
-                self.deletions[event.partition] = known._replace(offset=offset)
-        elif event.state is DELETE_PARTITION_FINISHED:
-            self.deletions.pop(event.partition, None)
+                self.deletions[partition] = known._replace(offset=offset)
+        elif is_finished:
+            self.deletions.pop(partition, None)
         elif known is not None or event.state is DELETE_PARTITION_MARKED:
-            self.deletions[event.partition] = Deletion(event.broker_id, event.state, offset)
+            self.deletions[partition] = Deletion(event.broker_id, event.state, offset)
 
     def _note_damage(self, offset: int, reason: str) -> None:
         if offset >= self._seen_damage_up_to:

@@ -21,7 +21,7 @@ from ..storage.segments.aborted import AbortedTransaction
 from ..storage.segments.segment import LargeBatch, TimestampedOffset
 from .cache import RemoteLogMetadataCache
 from .indexes import IndexCache
-from .lineage import NO_EPOCH, Epochs
+from .lineage import NO_EPOCH, Epochs, common_end
 from .segment_metadata import RemoteLogSegmentMetadata
 from .store import DamagedRemoteObject, PartType, RemoteStore, object_name, remote_range
 
@@ -34,6 +34,14 @@ _CHUNK_BYTES = 1 << 20
 _CHECKED_FIELDS = struct.Struct(">qiibI2xi")
 _CRC_COVERS_FROM = 21
 _LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+
+
+class SegmentRange(NamedTuple):
+    """The offsets from `first_offset` up to, and without, `next_offset` of a copied segment."""
+
+    first_offset: int
+    next_offset: int
+    segment: RemoteLogSegmentMetadata
 
 
 class RemoteRead(NamedTuple):
@@ -50,6 +58,22 @@ class RemoteRead(NamedTuple):
 def segment_at(cache: RemoteLogMetadataCache, epochs: Epochs, offset: int) -> RemoteLogSegmentMetadata | None:
     """Returns the remote segment that has `offset` in the history of a log with these epochs; None: OFFSET_OUT_OF_RANGE."""
     return cache.segment_for(epoch_of(epochs, offset), offset)
+
+
+def segment_ranges(cache: RemoteLogMetadataCache, epochs: Epochs, start: int, end: int) -> list[SegmentRange]:
+    """Returns which segments have the offsets from `start` up to before `end`, each offset once, in the history of a log
+    with these epochs. They end before the first offset that no segment has.
+    """
+    found: list[SegmentRange] = []
+    offset = start
+    while offset < end:
+        segment = segment_at(cache, epochs, offset)
+        if segment is None:
+            break
+        next_offset = min(common_end(segment, epochs, offset), end)
+        found.append(SegmentRange(offset, next_offset, segment))
+        offset = next_offset
+    return found
 
 
 def next_segment_with_aborted(
@@ -73,20 +97,24 @@ def read_segment(
     max_bytes: int,
     *,
     min_one_batch: bool = True,
+    up_to_offset: int | None = None,
 ) -> RemoteRead:
     """Returns the whole batches from the one that contains `offset` on that take `max_bytes` at most; with `min_one_batch`
-    the first may take more, up to MOST_BATCH_BYTES. Raises RemoteStorageError.
+    the first may take more, up to MOST_BATCH_BYTES. Batches from `up_to_offset` on are left out: they are of another
+    history (`common_end`). Raises RemoteStorageError.
     """
     assert segment.start_offset <= offset <= segment.end_offset, f"offset {offset} is not in {segment}"
     indexed = indexes.indexes(segment).position_of(offset)
-    walk = _Walk(store, segment, indexed, max_bytes + _BEFORE_BYTES)
+    walk = _Walk(store, segment, indexed, max_bytes + _BEFORE_BYTES, up_to_offset)
     for position, header in walk.headers():
         if position == indexed > 0 and header.base_offset > offset:
             reason = f"it has position {position} for offset {offset}, where the batch of {header.base_offset} is"
             raise DamagedRemoteObject(object_name(segment, PartType.OFFSET_INDEX), 0, reason)
+        if header.base_offset >= walk.up_to_offset:
+            break
         if header.last_offset >= offset:
             return _read_from(walk, position, header, max_bytes, min_one_batch)
-    return RemoteRead(memoryview(b""), segment.end_offset + 1)
+    return RemoteRead(memoryview(b""), walk.up_to_offset)
 
 
 def _read_from(walk: _Walk, start: int, first: BatchHeader, max_bytes: int, min_one_batch: bool) -> RemoteRead:
@@ -119,7 +147,7 @@ def _whole_batches(walk: _Walk, data: memoryview, start: int, least_offset: int)
             known_epoch, epoch_end = epoch, segment.end_offset if epoch < 0 else segment.epoch_end_offset(epoch)
         if magic != MAGIC or length < _LEAST_LENGTH or not least_offset <= base <= last <= segment.end_offset:
             walk.header(data, position, start + position, least_offset)
-        if stop > size:
+        if stop > size or base >= walk.up_to_offset:
             break
         if base > epoch_end or crc32c(data[position + _CRC_COVERS_FROM : stop]) != crc:
             walk.check(data, position, start + position, walk.header(data, position, start + position, least_offset))
@@ -177,9 +205,14 @@ def aborted_transactions(
 class _Walk:
     """Batch headers of a remote segment from a position on, read in chunks, of which the last one is kept."""
 
-    def __init__(self, store: RemoteStore, segment: RemoteLogSegmentMetadata, position: int, chunk_bytes: int) -> None:
+    def __init__(
+        self, store: RemoteStore, segment: RemoteLogSegmentMetadata, position: int, chunk_bytes: int,
+        up_to_offset: int | None = None,
+    ) -> None:  # fmt: skip
         self._store = store
         self.segment = segment
+        #: Batches from it on are not read.
+        self.up_to_offset = segment.end_offset + 1 if up_to_offset is None else up_to_offset
         self._start = position
         self._chunk_bytes = max(chunk_bytes, HEADER_BYTES)
         self._chunk = b""

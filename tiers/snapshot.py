@@ -4,18 +4,19 @@ All numbers are big-endian. `bytes` are preceded by their length as uint32.
 
 | field | type |
 |---|---|
-| magic | 8 bytes, `ODRTIER` and the version, 2 |
+| magic | 8 bytes, `ODRTIER` and the version, 3 |
 | id of the metadata topic | 16 bytes |
 | metadata partition | uint32 |
 | next offset | int64; events below it are in the snapshot |
 | followed partitions | uint32, then each of them |
 | deletions that have not ended | uint32, then each of them |
+| partitions of which the store may have something | uint32, then each of them |
 | CRC-32C of all before it | uint32 |
 
 A followed partition is its topic's id (16 bytes), topic (bytes), partition (uint32), delete state (int8, -1 for none), its
 segments (uint32, each as bytes: Kafka's snapshot record), and its epochs (uint32; each epoch int32, highest offset int64,
 references uint32 of start offset int64 and id 16 bytes). A deletion is topic id, topic, partition, and broker (int32),
-state (int8) and offset (int64) of its last event.
+state (int8) and offset (int64) of its last event. Other partitions are topic id, topic, and partition.
 
 The file is only a shortcut: one that is damaged, or of another topic or partition, counts as none.
 """
@@ -37,7 +38,7 @@ from .segment_metadata import (
     check_partition,
 )
 
-_MAGIC = b"ODRTIER\x02"
+_MAGIC = b"ODRTIER\x03"
 _HEAD = struct.Struct(">8s16sIqI")
 _UINT32 = struct.Struct(">I")
 _STATE = struct.Struct(">b")
@@ -62,6 +63,10 @@ def encode_snapshot(topic_id: bytes, metadata: MetadataPartition) -> bytes:
     for partition, deletion in metadata.deletions.items():
         _write_partition(content, partition)
         content += _DELETION.pack(*deletion)
+    stored = [partition for partitions in metadata.stored.values() for partition in partitions]
+    content += _UINT32.pack(len(stored))
+    for partition in stored:
+        _write_partition(content, partition)
     return bytes(content + _UINT32.pack(crc32c(content)))
 
 
@@ -112,6 +117,9 @@ def decode_snapshot(content: bytes, topic_id: bytes, number: int) -> MetadataPar
             partition = _read_partition(reader)
             broker_id, state, offset = reader.unpack(_DELETION)
             metadata.deletions[partition] = Deletion(broker_id, RemotePartitionDeleteState(state), offset)
+        for _ in range(*reader.unpack(_UINT32)):
+            partition = _read_partition(reader)
+            metadata.stored.setdefault(partition.topic_id, set()).add(partition)
     except (struct.error, ValueError, DamagedMetadata, InvalidSegmentMetadata) as error:
         raise CorruptSnapshot(str(error)) from None
     if reader.position != len(body):
@@ -170,6 +178,15 @@ def _read_epoch(reader: _Reader) -> EpochReferences:
         (start,) = reader.unpack(_OFFSET)
         references.append((start, reader.raw(16)))
     return EpochReferences(epoch, highest_offset, tuple(references))
+
+
+def read_any_snapshot(path: str) -> MetadataPartition:
+    """Returns the content of the file, of whatever metadata topic and partition. Raises CorruptSnapshot and OSError."""
+    content = read_if_exists(path) or b""
+    if len(content) < _HEAD.size:
+        raise CorruptSnapshot(f"{len(content)} bytes")
+    _, topic_id, number, _, _ = _HEAD.unpack_from(content)
+    return decode_snapshot(content, topic_id, number)
 
 
 def write_snapshot(path: str, topic_id: bytes, metadata: MetadataPartition) -> None:

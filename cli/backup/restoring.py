@@ -24,6 +24,7 @@ from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, T
 from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
+from ...tiers.metadata_topic import METADATA_TOPIC
 from ..client.admin_calls import (
     LATEST,
     alter_configs,
@@ -248,14 +249,19 @@ class Restoring:
         self._store = store
         self._manifest = manifest
         patterns = [re.compile(one) for one in topics]
-        self.topics = [
-            topic for topic in manifest.topics if not patterns or any(one.fullmatch(topic.name) for one in patterns)
-        ]
+        # Backups of older versions have it. Its events are of the store of the cluster that wrote them: another cluster with
+        # the same store would take that cluster's segments for those of deleted topics.
+        matching = [one for one in manifest.topics if not patterns or any(it.fullmatch(one.name) for it in patterns)]
+        self.topics = [one for one in matching if one.name != METADATA_TOPIC]
         self._replication_factor = replication_factor
         self._with_groups = with_groups
         self._with_settings = with_settings
         self._renumber = renumber
         self.warnings: list[str] = []
+        if len(self.topics) != len(matching):
+            self.warnings.append(
+                f"{METADATA_TOPIC} is not restored: its records are of the other cluster's remote store"
+            )
         #: (topic, partition) -> offset of a group in the backup -> its offset in the target.
         self._mapped: dict[tuple[str, int], dict[int, int]] = {}
 
@@ -422,7 +428,9 @@ class Restoring:
         """The configs of the backup, in place of those that let old records be written."""
         there = own_configs(admin, topic.name)
         changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in topic.configs.items()}
-        changes |= {key: ("DELETE", None) for key in there if key in RESTORE_CONFIGS and key not in topic.configs}
+        changes |= {
+            key: ("DELETE", None) for key in there if key in restore_configs(topic) and key not in topic.configs
+        }
         if changes:
             alter_configs(admin, "topic", topic.name, changes, dry_run=False)
 
@@ -452,7 +460,7 @@ _LAST = str((1 << 63) - 1)
 # ---- topics of the target
 
 #: Nothing is deleted, compacted or refused for its age while records are written; the backup's configs come at the end.
-RESTORE_CONFIGS = {
+_RESTORE_CONFIGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
@@ -462,13 +470,30 @@ RESTORE_CONFIGS = {
     "max.message.bytes": str(100 << 20),
     "compression.type": "producer",
 }
+_TIERED = ("remote.storage.enable", "local.retention.ms", "local.retention.bytes", "segment.bytes", "segment.ms")
+_FROM_RETENTION = "-2"
 _TOPIC_PATIENCE_S = 60.0
 _POLL_S = 0.1
 
 
+def restore_configs(topic: Topic) -> dict[str, str]:
+    """The configs of a topic while its records are written. A tiered one is tiered from its creation on: the disks may not
+    have room for all of it.
+    """
+    own = topic.configs
+    if own.get("remote.storage.enable") != "true":
+        return {**_RESTORE_CONFIGS}
+    tiered = {key: own[key] for key in _TIERED if key in own}
+    for unit in ("ms", "bytes"):
+        total = own.get(f"retention.{unit}")
+        if total is not None and own.get(f"local.retention.{unit}", _FROM_RETENTION) == _FROM_RETENTION:
+            tiered[f"local.retention.{unit}"] = total
+    return _RESTORE_CONFIGS | tiered
+
+
 def check_creation(admin: AdminClient, topic: Topic, replication_factor: int) -> None:
     """Raises CommandError for a topic that the controller would not create, with its configs during a restore and after."""
-    for configs in (RESTORE_CONFIGS, topic.configs):
+    for configs in (restore_configs(topic), topic.configs):
         options: TopicOptions = {
             "num_partitions": len(topic.parts),
             "replication_factor": replication_factor,
@@ -487,7 +512,7 @@ def create(admin: AdminClient, topic: Topic, replication_factor: int) -> None:
     from kafka.admin import NewTopic
     from kafka.errors import TopicAlreadyExistsError
 
-    new = NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs={**RESTORE_CONFIGS})
+    new = NewTopic(topic.name, len(topic.parts), replication_factor, topic_configs=restore_configs(topic))
     with contextlib.suppress(TopicAlreadyExistsError):
         admin.create_topics([new])
     deadline = time.monotonic() + _TOPIC_PATIENCE_S

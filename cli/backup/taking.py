@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.records.record import Record
+from ...tiers.metadata_topic import METADATA_TOPIC
 from ..client.admin_calls import EARLIEST, LATEST, described_topics, own_configs, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
@@ -81,7 +82,8 @@ class Taking:
         return made
 
     def _is_wanted(self, topic: TopicDescription) -> bool:
-        return not topic["is_internal"] and _matches(self._topics, topic["name"])
+        is_internal = topic["is_internal"] or topic["name"] == METADATA_TOPIC
+        return not is_internal and _matches(self._topics, topic["name"])
 
     def _group_names(self, admin: AdminClient, *, shares: bool) -> list[str]:
         return sorted(
@@ -201,7 +203,10 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
             if messages:
                 deadline = time.monotonic() + _PATIENCE_S
             elif time.monotonic() > deadline:
-                raise CommandError(f"{topic}-{partition}: no records came for {_PATIENCE_S:g} s: is its leader up?")
+                raise CommandError(
+                    f"{topic}-{partition}: no records came for {_PATIENCE_S:g} s: is its leader up, and its remote store if "
+                    "it is tiered?"
+                )
             for message in messages:
                 error = message.error()
                 if error is None:

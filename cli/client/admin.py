@@ -177,6 +177,7 @@ class GroupListing(TypedDict):
 class ListedOffset(Protocol):
     offset: int
     timestamp: int
+    leader_epoch: int | None
 
 
 class ScramCredential(TypedDict):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..options import did_you_mean, shown
 from .errors import Misused
+from .properties import is_of_store
 from .security import NAMES, Security
 
 _NO_PROPERTY = "odradek.no.property"
@@ -55,6 +56,7 @@ def check_names(properties: Mapping[str, str]) -> None:
             or name in _RENAMED
             or name in _COMMON
             or name.startswith(_JAVA_PREFIXES)
+            or is_of_store(name, properties)
         ):
             continue
         if not _is_librdkafkas(name):
@@ -77,7 +79,7 @@ def librdkafka_settings(properties: Mapping[str, str], security: Security) -> di
     """Returns settings for a confluent-kafka client; the bootstrap servers are among `properties`."""
     made: dict[str, str] = {}
     for name, value in properties.items():
-        if name not in NAMES and name not in _JAVA_ONLY:
+        if name not in NAMES and name not in _JAVA_ONLY and not is_of_store(name, properties):
             made[_RENAMED.get(name, name)] = value
     made["security.protocol"] = security.protocol
     _add_tls(made, security)

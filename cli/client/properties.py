@@ -5,13 +5,48 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from .errors import Misused
 
 #: Parts of names of which no value is shown.
-_SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info")
+_SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info", "account_key")
 HIDDEN = "(hidden)"
 _JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+
+
+#: Keys of a broker's configuration that name its store of remote segments, and the prefix of the store's own keys.
+STORE_CLASS = "remote.log.storage.manager.class.name"
+_STORE_PREFIX, _DEFAULT_STORE_PREFIX = "remote.log.storage.manager.impl.prefix", "rsm.config."
+
+
+class StoreSettings(NamedTuple):
+    """A store of remote segments: its class, and its own keys without their prefix. They may hold passwords."""
+
+    class_name: str
+    keys: dict[str, str]
+
+    def __str__(self) -> str:
+        place = self.keys.get("url") or self.keys.get("dir")
+        return f"store {self.class_name}" + (f" ({place})" if place else "")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def store_settings(properties: Mapping[str, str]) -> StoreSettings | None:
+    """The store that properties name with the keys of a broker's configuration."""
+    if not properties.get(STORE_CLASS):
+        return None
+    prefix = properties.get(_STORE_PREFIX) or _DEFAULT_STORE_PREFIX
+    own = {name[len(prefix) :]: value for name, value in properties.items() if name.startswith(prefix)}
+    return StoreSettings(properties[STORE_CLASS], own)
+
+
+def is_of_store(name: str, properties: Mapping[str, str]) -> bool:
+    """Returns whether a property is of the store, with no meaning for Kafka's clients."""
+    prefix = properties.get(_STORE_PREFIX) or _DEFAULT_STORE_PREFIX
+    return name in (STORE_CLASS, _STORE_PREFIX) or name.startswith(prefix)
 
 
 def is_secret(name: str) -> bool:

@@ -21,7 +21,7 @@ from ..client.completing import complete_topic
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
-from ..client.properties import read_client_properties
+from ..client.properties import STORE_CLASS, read_client_properties, store_settings
 from ..options import FAILED, warn
 from ..output import Table
 from .metadata import RemoteMetadata
@@ -37,8 +37,6 @@ Config = Annotated[
         "--config", metavar="FILE", help="a broker's server.properties, which names the store and has its settings"
     ),
 ]
-_CLASS = "remote.log.storage.manager.class.name"
-_PREFIX, _DEFAULT_PREFIX = "remote.log.storage.manager.impl.prefix", "rsm.config."
 
 
 class Row(NamedTuple):
@@ -167,14 +165,11 @@ def repair(connection: Connection, output: Output, config: Config, yes: Yes = Fa
 @contextmanager
 def _store(config: Path) -> Iterator[RemoteStore]:
     """The store of a broker's configuration. Raises Misused."""
-    properties = read_client_properties(config)
-    name = properties.get(_CLASS, "")
-    if not name:
-        raise Misused(f"{config} has no {_CLASS}")
-    prefix = properties.get(_PREFIX, _DEFAULT_PREFIX)
-    settings = {key[len(prefix) :]: value for key, value in properties.items() if key.startswith(prefix)}
+    settings = store_settings(read_client_properties(config))
+    if settings is None:
+        raise Misused(f"{config} has no {STORE_CLASS}")
     try:
-        store = make_store(name, settings)
+        store = make_store(*settings)
     except InvalidStore as error:
         raise Misused(f"{config}: {error}") from None
     try:

@@ -19,9 +19,9 @@ def bootstrap(cluster: MixedCluster) -> str:
     return ",".join(node.bootstrap for node in cluster.nodes.values())
 
 
-def partition_state(cluster: MixedCluster) -> tuple[int, list[int], list[int]]:
+def partition_state(cluster: MixedCluster, topic: str = tiered.TOPIC) -> tuple[int, list[int], list[int]]:
     """Returns leader, replicas and ISR, as a running node has them."""
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=tiered.TOPIC)])
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     for node in cluster.nodes.values():
         if node.is_running:
             try:
@@ -32,8 +32,8 @@ def partition_state(cluster: MixedCluster) -> tuple[int, list[int], list[int]]:
     return -1, [], []
 
 
-def await_local_start(cluster: MixedCluster, node_id: int, at_least: int) -> int:
-    return tiered.await_local_start(cluster.nodes[node_id].log_dirs[0], at_least)
+def await_local_start(cluster: MixedCluster, node_id: int, at_least: int, *, topic: str = tiered.TOPIC) -> int:
+    return tiered.await_local_start(cluster.nodes[node_id].log_dirs[0], at_least, topic=topic)
 
 
 def await_isr(cluster: MixedCluster, isr: list[int]) -> None:
@@ -48,13 +48,15 @@ def await_other_leader(cluster: MixedCluster, former: int) -> int:
     return eventually(found, what=f"another broker than {former} leads", deadline_s=60)
 
 
-def reassign(cluster: MixedCluster, replicas: list[int]) -> None:
-    topic = ReassignableTopic(tiered.TOPIC, [ReassignablePartition(0, replicas)])
+def reassign(cluster: MixedCluster, replicas: list[int], *, topic: str = tiered.TOPIC) -> None:
+    if partition_state(cluster, topic)[1] == sorted(replicas):
+        return
+    named = ReassignableTopic(topic, [ReassignablePartition(0, replicas)])
     node = next(node for node in cluster.nodes.values() if node.is_running)
-    done = node.ask(AlterPartitionReassignmentsRequest(topics=[topic]), 0)
+    done = node.ask(AlterPartitionReassignmentsRequest(topics=[named]), 0)
     assert not done.error_code and not done.responses[0].partitions[0].error_code, done
     eventually(
-        lambda: partition_state(cluster)[1:] == (sorted(replicas), sorted(replicas)),
+        lambda: partition_state(cluster, topic)[1:] == (sorted(replicas), sorted(replicas)),
         what=f"the replicas are {replicas}",
         deadline_s=90,
     )

@@ -7,13 +7,9 @@ every part of every copied segment.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
-import shutil
-import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +17,9 @@ from random import Random
 
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.broker_process import BrokerFailed
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster
+from compat_tests.faults.running import round_parser, run_rounds
 from compat_tests.recipes import eventually
 from tests.hostile import full_disk
 from tests.server.harness.cluster_process import COMBINED
@@ -43,6 +39,8 @@ LASTS_S = (2.0, 6.0)
 LEADER_SHARE = 0.7
 WHOLE_S = 240
 READ_S = 240
+#: The time for copies and deletions that are under way.
+STORE_S = 20
 #: A start on a machine with much other work.
 START_S = 300
 _PROPERTIES = {
@@ -199,18 +197,19 @@ class Round:
         config.write_text(
             f"remote.log.storage.manager.class.name={tiered.STORE_CLASS}\nrsm.config.dir={self._folder}\n"
         )
-        wrong: list[str] = []
-        for _ in range(5):
+        kinds: list[str] = []
+
+        def is_whole() -> bool:
             done = odradek_command(
                 "tier", "check", "--config", str(config), "-b", self._cluster.bootstrap, "--output", "json"
             )
-            kinds = [one["kind"] for one in json.loads(done.out)]
-            self.outcome.orphans = kinds.count("orphan")
-            wrong = [f"the store: {kind}" for kind in kinds if kind != "orphan"]
-            if not kinds:
-                break
-            time.sleep(1)
-        self.outcome.anomalies += wrong
+            kinds[:] = [one["kind"] for one in json.loads(done.out)]
+            return not kinds
+
+        with contextlib.suppress(AssertionError):  # what is left then is an anomaly, or an orphan
+            eventually(is_whole, what="the store has what the metadata names", deadline_s=STORE_S)
+        self.outcome.orphans = kinds.count("orphan")
+        self.outcome.anomalies += [f"the store: {kind}" for kind in kinds if kind != "orphan"]
 
 
 def has_disks() -> bool:
@@ -228,32 +227,13 @@ def execute(directory: Path, seed: int, steps: int) -> Outcome:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m compat_tests.tiers.fault_rounds", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1, help="of the first round; each further one has the next")
+    parser = round_parser("compat_tests.tiers.fault_rounds", __doc__)
     parser.add_argument("--steps", type=int, default=4, help="how many in a round")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further round after this time")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs of bad rounds there")
     options = parser.parse_args()
-    until = time.monotonic() + options.minutes * 60
-    ran = bad = 0
-    for seed in range(options.seed, options.seed + options.rounds):
-        if time.monotonic() > until:
-            break
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                outcome = execute(Path(folder), seed, options.steps)
-            except (AssertionError, BrokerFailed) as failure:
-                outcome = Outcome(seed, anomalies=[str(failure)])
-            ran += 1
-            bad += bool(outcome.anomalies)
-            print(outcome, *outcome.anomalies[:10], sep="\n  ", flush=True)
-            if outcome.anomalies and options.keep is not None:
-                options.keep.mkdir(exist_ok=True, parents=True)
-                for log in Path(folder).glob("node-*/broker.log"):
-                    shutil.copy(log, options.keep / f"{seed}-{log.parent.name}.log")
-    print(f"{ran} rounds, {bad} with anomalies")
-    sys.exit(bool(bad))
+    run_rounds(
+        options, lambda seed, folder: execute(folder, seed, options.steps),
+        lambda seed, why: Outcome(seed, anomalies=[why]), kept="node-*/broker.log",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -38,6 +38,17 @@ class ControlledStore(FolderStore):
         super().delete_log_segment_data(segment)
 
 
+class SweepingStore(ControlledStore):
+    """Has its broker delete the segments of topics that are gone after two seconds instead of an hour."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        from odradek.server.remote import deletion
+
+        super().__init__(config)
+        deletion.ABANDONED_S, deletion.SWEEP_S = 2.0, 0.5
+
+
+SWEEPING = {"remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:SweepingStore"}
 #: The property that has a broker use the class.
 CONTROLLED = {"remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:ControlledStore"}
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from odradek.cli.client.errors import NOT_FOUND
 
+from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import eventually
@@ -80,11 +81,29 @@ def test_emptying_of_a_disabled_topic_goes_on_after_a_kill(broker: OdradekProces
     await_empty(folder)
 
 
+def addresses_without(cluster: MixedCluster, node_id: int) -> str:
+    return ",".join(node.bootstrap for number, node in cluster.nodes.items() if number != node_id)
+
+
+def delete_through(address: str) -> None:
+    """Deletes the topic, also while another controller becomes active."""
+
+    def is_deleted() -> bool:
+        return odradek_command("topic", "delete", tiered.TOPIC, "--yes", "-b", address).status in (0, NOT_FOUND)
+
+    eventually(is_deleted, what="the topic is deleted", deadline_s=120)
+
+
 @pytest.fixture
-def cluster(tmp_path: Path, folder: Path) -> Iterator[MixedCluster]:
+def store_class() -> dict[str, str]:
+    return stores.CONTROLLED
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, folder: Path, store_class: dict[str, str]) -> Iterator[MixedCluster]:
     made = MixedCluster(tmp_path, [COMBINED] * 3)
     for node in made.nodes.values():
-        node.properties |= tiered.properties(folder, replication=3) | stores.CONTROLLED
+        node.properties |= tiered.properties(folder, replication=3) | store_class
     with made:
         yield made
 
@@ -95,18 +114,29 @@ def test_deletion_is_taken_over_from_a_leader_that_does_not_come_back(cluster: M
     leader, _, _ = partition_state(cluster)
     tiered.await_local_start(cluster.nodes[leader].log_dirs[0], COUNT // 2)
     (folder / stores.SLOW_DELETION).touch()
-    others = ",".join(node.bootstrap for number, node in cluster.nodes.items() if number != leader)
-
-    def is_deleted() -> bool:
-        try:
-            delete_topic(others)
-        except KafkaException:
-            return False
-        return True
-
-    eventually(is_deleted, what="the topic is deleted", deadline_s=60)
+    others = addresses_without(cluster, leader)
+    delete_through(others)
     await_first_deletion(folder)
     cluster.nodes[leader].kill()
     (folder / stores.SLOW_DELETION).unlink()
     assert len(tiered.remote_segments(folder)) > 1
     await_empty(folder)
+
+
+@pytest.mark.parametrize("store_class", [stores.SWEEPING])
+def test_segments_of_a_topic_that_was_deleted_while_its_replicas_were_down_are_deleted(
+    cluster: MixedCluster, folder: Path
+) -> None:
+    tiered.make_topic(bootstrap(cluster), replication=1)
+    tiered.make_topic(bootstrap(cluster), replication=3, name="kept")
+    for topic in (tiered.TOPIC, "kept"):
+        tiered.produce(bootstrap(cluster), tiered.values_of(COUNT), topic=topic)
+        tiered.await_remote(folder, 3, topic=topic)
+    leader, _, _ = partition_state(cluster)
+    cluster.nodes[leader].kill()
+    delete_through(addresses_without(cluster, leader))
+    eventually(lambda: not tiered.remote_segments(folder), what="its segments are deleted", deadline_s=90)
+    cluster.nodes[leader].start()
+    assert len(tiered.remote_segments(folder, topic="kept")) >= 3
+    values = tiered.numbered(tiered.values_of(COUNT))
+    assert tiered.consume(bootstrap(cluster), COUNT, topic="kept") == values

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from odradek.columns import scan
 
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.java.fetch import TIERS, home
+from compat_tests.recipes import eventually
 from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
@@ -36,11 +39,17 @@ class TieredCluster(MixedCluster):
 
 
 @pytest.fixture
-def cluster(java_tools: None, tmp_path: Path, folder: Path) -> Iterator[TieredCluster]:
+def metadata_partitions() -> int:
+    return 3
+
+
+@pytest.fixture
+def cluster(java_tools: None, tmp_path: Path, folder: Path, metadata_partitions: int) -> Iterator[TieredCluster]:
     """Node 1 runs Odradek, nodes 2 and 3 Apache Kafka."""
     made = TieredCluster(tmp_path, [COMBINED] * 3)
     for node in made.nodes.values():
         node.properties |= tiered.properties(folder, replication=3)
+        node.properties["rlmm.config.remote.log.metadata.topic.num.partitions"] = str(metadata_partitions)
     for node_id in (2, 3):
         made.node(node_id).is_apache = True
     with made:
@@ -58,6 +67,15 @@ def test_each_reads_and_continues_the_tier_of_the_other(cluster: TieredCluster, 
         values += more
         await_local_start(cluster, node_id, COUNT * turn + COUNT // 2)
         assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
+        assert scanned(cluster, folder) == tiered.numbered(values)
+
+
+def scanned(cluster: TieredCluster, folder: Path) -> list[tuple[int, bytes]]:
+    """The records as a scan reads them from the folder, into which both programs have copied segments."""
+    store = {"remote.log.storage.manager.class.name": tiered.STORE_CLASS, "rsm.config.dir": str(folder)}
+    found = scan(tiered.TOPIC, client={"bootstrap.servers": bootstrap(cluster), **store}, columns=["offset", "value"])
+    assert any(one.remote is not None for one in found.splits)
+    return [(one["offset"], one["value"]) for one in found.to_table().to_pylist()]
 
 
 def test_leaders_of_both_kinds_follow_one_another(cluster: TieredCluster, folder: Path) -> None:
@@ -77,3 +95,38 @@ def test_leaders_of_both_kinds_follow_one_another(cluster: TieredCluster, folder
             assert tiered.consume(bootstrap(cluster), len(values)) == tiered.numbered(values)
             cluster.nodes[leader].start()
             await_isr(cluster, [1, 2, 3])
+
+
+@pytest.mark.parametrize("metadata_partitions", [1])
+def test_apache_kafka_goes_on_behind_the_events_of_a_deleted_partition(cluster: TieredCluster, folder: Path) -> None:
+    """Apache Kafka 4.3 writes no DELETE_PARTITION_* event itself. The topics here share one metadata partition."""
+    address = bootstrap(cluster)
+    tiered.make_topic(address, replication=1)
+    tiered.make_topic(address, replication=1, name="other")
+    reassign(cluster, [1])
+    reassign(cluster, [2], topic="other")
+    tiered.produce(address, tiered.values_of(COUNT))
+    values = tiered.values_of(COUNT)
+    tiered.produce(address, values, topic="other")
+    tiered.await_remote(folder, 3)
+    await_local_start(cluster, 2, COUNT // 2, topic="other")
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([tiered.TOPIC])[tiered.TOPIC].result(30)
+    eventually(lambda: not tiered.remote_segments(folder), what="the segments are deleted", deadline_s=60)
+    assert tiered.consume(address, COUNT, topic="other") == tiered.numbered(values)
+    more = tiered.values_of(COUNT, COUNT)
+    tiered.produce(address, more, topic="other")
+    await_local_start(cluster, 2, COUNT + COUNT // 2, topic="other")
+    assert tiered.consume(address, 2 * COUNT, topic="other") == tiered.numbered(values + more)
+    cluster.nodes[2].stop()
+    cluster.nodes[2].start()
+
+    def is_read_again() -> bool:
+        """Apache Kafka answers remote reads with UNKNOWN_SERVER_ERROR until it has begun to read the metadata."""
+        try:
+            found = tiered.consume(address, 2 * COUNT, topic="other")
+        except AssertionError:
+            return False
+        return found == tiered.numbered(values + more)
+
+    eventually(is_read_again, what="Apache Kafka serves the topic after a start", deadline_s=120)

@@ -127,10 +127,12 @@ def await_remote(folder: Path, count: int, *, topic: str = TOPIC, partition: int
     )
 
 
-def await_local_start(data_dir: Path, at_least: int, *, partition: int = 0) -> int:
+def await_local_start(data_dir: Path, at_least: int, *, topic: str = TOPIC, partition: int = 0) -> int:
     """Waits until the segments before an offset are in the store only. Returns the local log start offset."""
     return eventually(
-        lambda: (start := min(local_bases(data_dir, partition=partition), default=0)) >= at_least and start,
-        what=f"the local log of partition {partition} starts at {at_least} or later",
+        lambda: (
+            (start := min(local_bases(data_dir, topic=topic, partition=partition), default=0)) >= at_least and start
+        ),
+        what=f"the local log of {topic}-{partition} starts at {at_least} or later",
         deadline_s=60,
     )

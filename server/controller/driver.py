@@ -181,6 +181,15 @@ class QuorumDriver:
         """Everything below this offset is committed and replayed here."""
         return self._images.committed_offset
 
+    def has_commits_until(self, ago_ms: int) -> bool:
+        """Returns whether the published image has everything that was committed so long ago. A node without a connection to
+        the quorum's leader does not know.
+        """
+        raft, images = self._member.raft, self._images
+        if images.end_offset < images.committed_offset or not self._member.is_caught_up:
+            return False
+        return raft is None or self._member.leads or raft.ms_since_fetch() <= ago_ms
+
     @property
     def caught_up(self) -> asyncio.Future[None]:
         """Done when this node has published everything that was committed when it joined the quorum."""

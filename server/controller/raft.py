@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 quorum_log = logging.getLogger("odradek.damage")
 
 _READ_BYTES = 1 << 20
+#: The time since an event that has not happened.
+_NEVER_MS = 1 << 62
 #: The minimum time between two log lines about damage, since many followers repeat their requests.
 _QUIET_MS = 60_000
 #: A fetched snapshot is synced in parts of this size. One sync at the end would block the event loop for all of it.
@@ -403,6 +405,10 @@ class QuorumRaft:
         if partition is not None and partition.error_code == ErrorCode.NONE:
             self.leader_high_watermark = partition.high_watermark
             self.last_fetched_ms = self._clock()
+
+    def ms_since_fetch(self) -> int:
+        """Returns the time since the leader's last response, without end before the first."""
+        return _NEVER_MS if self.last_fetched_ms < 0 else self._clock() - self.last_fetched_ms
 
     def _expire(self) -> None:
         if not self._is_closed:

@@ -6,6 +6,12 @@ DELETE_PARTITION_FINISHED at the end. A deletion that was interrupted is resumed
 - the broker that began it, after a restart, where it reads that metadata partition,
 - the leader of the metadata partition: at once if that broker is not alive, else after a time without an event.
 
+A deletion may not have begun: the last leader was killed before its first event, or no replica was alive. So the leader of
+the metadata partition looks for topics that have segments and are not in its image (`delete_abandoned`). It must not take a
+topic that its image does not have yet for a deleted one. A topic is created before its segments, and its id is never used
+again: an image that has everything that was committed when the last event was read, and not the topic, is later than its
+deletion.
+
 Two brokers may delete the same segments: a missing object counts as deleted, and the second event of a state has no effect.
 """
 
@@ -26,6 +32,8 @@ from ...tiers.segment_metadata import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
+from ...tiers.store import RemoteStorageError
+from .metadata_log import PublishFailed
 
 if TYPE_CHECKING:
     from ...tiers.metadata_topic import Deletion
@@ -33,9 +41,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.remote")
 
+TASK = "deletions of remote parts"
+
 #: A living broker's deletion is taken over after this time without an event of the partition: it has restarted, and does not
 #: read the metadata partition any more. A call of the store may take as long as its own timeouts.
 TAKE_OVER_S = 60.0
+#: Topics that are gone are looked for so often. Their segments are deleted after this time: their last leaders need less,
+#: and an operator may have restored the controllers from an old backup, which lacks topics.
+SWEEP_S = 10.0
+ABANDONED_S = 3_600.0
+#: The image has everything that was committed so long ago, or nothing is deleted.
+CURRENT_MS = 5_000
 
 
 async def delete_segments(
@@ -77,6 +93,9 @@ class Deletions:
         self._tasks: dict[TopicIdPartition, asyncio.Task[None]] = {}
         #: The last event of other brokers' deletions, and the time at which this broker first saw that it is the last one.
         self._seen: dict[TopicIdPartition, tuple[int, float]] = {}
+        #: Partitions with segments whose topic is not in the image, and the time since when it is not.
+        self._gone: dict[TopicIdPartition, float] = {}
+        self._next_sweep_s = 0.0
 
     def __contains__(self, partition: object) -> bool:
         return partition in self._tasks
@@ -120,6 +139,26 @@ class Deletions:
                 self.begin(partition, is_marked=True, done=lambda one=partition: work.events.unfollow(one))  # type: ignore[misc]
         self._seen = left
 
+    def delete_abandoned(self) -> None:
+        """Deletes segments of topics that are not in the image, and that no broker has begun to delete."""
+        work, now_s = self._work, asyncio.get_running_loop().time()
+        if now_s < self._next_sweep_s:
+            return
+        self._next_sweep_s = now_s + SWEEP_S
+        if not work.has_commits_until(CURRENT_MS):
+            self._gone = {}
+            return
+        begun = {partition for partition, _, _ in work.events.deletions()}
+        gone: dict[TopicIdPartition, float] = {}
+        for topic_id, partitions in work.events.stored():
+            if work.image.topic_by_id(topic_id) is None:
+                gone |= {one: self._gone.get(one, now_s) for one in partitions - begun if one not in self._tasks}
+        self._gone = gone
+        for partition, since_s in gone.items():
+            if now_s - since_s >= ABANDONED_S:
+                log.info("%s: the topic is gone, and its segments are deleted", partition)
+                self.begin(partition, is_marked=True, done=lambda one=partition: work.events.unfollow(one))  # type: ignore[misc]
+
     def _is_due(
         self,
         partition: TopicIdPartition,
@@ -149,11 +188,14 @@ class Deletions:
         while True:
             try:
                 await self._delete(partition, is_marked, before, may_go_on)
+                self._work.background.succeeded(TASK)
                 return
-            except Exception as failure:
-                failures += 1
+            except (RemoteStorageError, PublishFailed) as failure:
                 log.warning("%s: the deletion of its remote part: %s", partition, failure)
-                await asyncio.sleep(self._work.backoff_s(failures))
+            except Exception as failure:
+                self._work.background.failed(TASK, failure)
+            failures += 1
+            await asyncio.sleep(self._work.backoff_s(failures))
 
     async def _delete(
         self,

@@ -214,6 +214,19 @@ class MetadataLog:
             for partition, deletion in part.state.deletions.items()
         ]
 
+    def stored(self) -> Iterator[tuple[bytes, set[TopicIdPartition]]]:
+        """Returns, by topic ids, the partitions of which the store may have something, in the metadata partitions that this
+        broker leads.
+        """
+        topic = self._metadata.image.topic(METADATA_TOPIC)
+        if topic is None or topic.id != self._topic_id:
+            return
+        for part in self._parts.values():
+            is_read = part.is_loaded and not part.needs_ends and part.state.deletions_offset >= part.end_offset
+            leads = topic.partitions[part.number].leader == self._config.node_id
+            if is_read and leads and not part.state.is_doubtful:
+                yield from part.state.stored.items()
+
     def is_doubtful(self, partition: TopicIdPartition) -> bool:
         part = self._part_of(partition)
         return part is None or part.state.is_doubtful

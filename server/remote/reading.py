@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -17,7 +18,7 @@ from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.epochs import epoch_of
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import SegmentSuspected
-from ...tiers.lineage import NO_EPOCH
+from ...tiers.lineage import NO_EPOCH, common_end
 from ...tiers.offsets import segments_for_timestamp
 from ...tiers.reading import (
     aborted_transactions,
@@ -132,7 +133,10 @@ class RemoteReader:
             segment = self._segment(remote, offset)
             if isinstance(segment, int):
                 return RemoteRecords(segment)
-            read = await work.readers.run(read_segment, work.store, work.indexes, segment, offset, key.max_bytes)
+            end = common_end(segment, hosted.log.epochs.entries(), offset)
+            read = await work.readers.run(
+                partial(read_segment, work.store, work.indexes, segment, offset, key.max_bytes, up_to_offset=end)
+            )
             if len(read.data):
                 aborted = await self._aborted(remote, segment, offset, read.next_offset) if key.isolated else None
                 return RemoteRecords(0, read.data, read.next_offset, aborted)

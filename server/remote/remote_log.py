@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.remote")
 
+TASK = "tasks of remote logs"
+
 _FROM_RETENTION = -2
 #: A copy that another leader began is deleted when it is this old: its broker may still be writing it.
 COPY_GRACE_MS = 3_600_000
@@ -195,13 +197,14 @@ class RemoteLog:
         try:
             await self._run()
             self.failures, self._last_reason = 0, ""
+            self._work.background.succeeded(TASK)
         except (RemoteStorageError, PublishFailed, NotCopyable) as error:
             self._failed(str(error))
         except CopyDiscarded as error:
             log.info("%s: %s", self.hosted.name, error)
         except Exception as failure:
             self._failed(str(failure))
-            self._work.background.failed("tasks of remote logs", failure)
+            self._work.background.failed(TASK, failure)
         finally:
             self._task = None
 

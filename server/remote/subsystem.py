@@ -68,6 +68,7 @@ class RemoteSubsystem(Subsystem):
         leaders: Leaders,
         peers: Lazy[Peers],
         topic_creation: TopicCreation,
+        has_commits_until: Callable[[int], bool],
     ) -> None:
         self._config = config
         self._clock = clock
@@ -77,7 +78,8 @@ class RemoteSubsystem(Subsystem):
         events = MetadataLog(
             config, clock, metadata, partitions, leaders, peers, topic_creation, pools.disk, background
         )
-        self.work = RemoteWork(config, clock, metadata, leaders, peers, background, events, make_remote_store(config))
+        store = make_remote_store(config)
+        self.work = RemoteWork(config, clock, metadata, leaders, peers, background, events, store, has_commits_until)
         self.reader = RemoteReader(self.work)
         self.logs: dict[tuple[bytes, int], RemoteLog] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -171,6 +173,7 @@ class RemoteSubsystem(Subsystem):
                 del self.logs[key]
                 self._end(remote)
         self.deletions.resume()
+        self.deletions.delete_abandoned()
 
     def _end(self, remote: RemoteLog) -> None:
         """The topic is deleted or not tiered any more: its last leader deletes what the store has. Or it has moved away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import TOPIC_RESOURCE
@@ -131,8 +131,9 @@ class RemoteWork:
 
     def __init__(
         self, config: BrokerConfig, clock: Clock, metadata: MetadataCache, leaders: Leaders, peers: Lazy[Peers],
-        background: BackgroundTasks, events: MetadataLog, store: RemoteStore,
+        background: BackgroundTasks, events: MetadataLog, store: RemoteStore, has_commits_until: Callable[[int], bool],
     ) -> None:  # fmt: skip
+        """`has_commits_until`: returns whether the image has everything that was committed so many ms ago."""
         self.config = config
         self.clock = clock
         self.leaders = leaders
@@ -140,6 +141,7 @@ class RemoteWork:
         self.background = background
         self.events = events
         self.store = store
+        self.has_commits_until = has_commits_until
         self.node_id = config.node_id
         self._metadata = metadata
         self._loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ from odradek.tiers.cache import NO_OFFSET, RemoteLogMetadataCache
 from odradek.tiers.events import encode_event
 from odradek.tiers.lineage import (
     NO_EPOCH,
+    common_end,
     epochs_in_range,
     extended_epochs,
     highest_remote_offset,
@@ -138,3 +139,19 @@ def test_epochs_before_a_hole_or_of_a_segment_that_is_not_copied_are_not_taken()
 def test_epochs_of_another_history_are_not_taken() -> None:
     newer, older = copied(1, 0, 29, (7, 0)), copied(2, 0, 29, (1, 0), (3, 10))
     assert extended_epochs([newer, older], [(5, 30)], 30) == [(1, 0), (3, 10), (5, 30)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(segment=small_segments(1), epochs=log_epochs(), data=st.data())
+def test_common_end_is_the_first_offset_whose_epoch_differs(
+    segment: RemoteLogSegmentMetadata, epochs: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    offset = data.draw(st.integers(segment.start_offset, segment.end_offset))
+    expected = offset
+    while (
+        expected <= segment.end_offset
+        and epoch_of(segment.epochs, expected) != NO_EPOCH
+        and epoch_of(segment.epochs, expected) == epoch_of(epochs, expected)
+    ):
+        expected += 1
+    assert common_end(segment, epochs, offset) == expected

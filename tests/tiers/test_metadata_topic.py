@@ -196,6 +196,19 @@ def test_deletion_that_has_not_ended_is_known_of_a_partition_that_is_not_followe
     assert metadata.deletions == {}
 
 
+def test_partition_may_be_stored_from_its_first_event_to_the_end_of_its_deletion() -> None:
+    metadata = MetadataPartition(0)
+    events: list[RemoteLogMetadata] = [segment(1, OTHER), finished(segment(1, OTHER)), segment(2)]
+    read(metadata, events)
+    assert metadata.stored == {OTHER.topic_id: {OTHER}, HISTORY_PARTITION.topic_id: {HISTORY_PARTITION}}
+    restored = decode_snapshot(encode_snapshot(TOPIC_ID, metadata), TOPIC_ID, 0)
+    assert restored.stored == metadata.stored
+    read(restored, [*events, deletion(MARKED), deletion(STARTED), deletion(FINISHED)])
+    assert restored.stored == {HISTORY_PARTITION.topic_id: {HISTORY_PARTITION}}
+    restored.begin_at(0, 2)
+    assert restored.stored == {} and restored.fetch_offset == 0
+
+
 def test_events_of_a_second_deletion_after_the_end_begin_none() -> None:
     metadata = MetadataPartition(0)
     read(metadata, [deletion(MARKED), deletion(STARTED), deletion(FINISHED), deletion(STARTED), deletion(FINISHED)])

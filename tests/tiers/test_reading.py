@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from odradek.protocol.records.batch import iter_headers
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.indexes import IndexCache, parse_aborted, parse_indexes
+from odradek.tiers.lineage import common_end
 from odradek.tiers.reading import (
     aborted_transactions,
     find_by_timestamp,
     next_segment_with_aborted,
     read_segment,
     segment_at,
+    segment_ranges,
 )
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata
 from odradek.tiers.store import DamagedRemoteObject, PartType, RemoteStorageError, object_name
@@ -50,6 +52,32 @@ def segment_of(tiered: TieredLog, offset: int) -> RemoteLogSegmentMetadata:
     found = segment_at(tiered.cache, tiered.log.epochs.entries(), offset)
     assert found is not None and found.start_offset <= offset <= found.end_offset
     return found
+
+
+def test_ranges_of_segments_have_each_offset_once(tiered: TieredLog) -> None:
+    epochs, end = tiered.log.epochs.entries(), end_of(tiered)
+    found = segment_ranges(tiered.cache, epochs, 5, end + 100)
+    assert [one.first_offset for one in found] == [5, *(one.next_offset for one in found[:-1])]
+    assert found[-1].next_offset == end and len(found) > 10
+    assert segment_ranges(tiered.cache, epochs, end, end + 1) == []
+
+
+@pytest.mark.parametrize("max_bytes", [1, 300, _MIB])
+def test_read_leaves_out_batches_of_another_history(tiered: TieredLog, indexes: IndexCache, max_bytes: int) -> None:
+    """A leader with a longer log came after the one that copied the segment: it has other records from there on."""
+    segment = next(one for one in tiered.cache.segments() if len(one.epochs) > 1)
+    (first, start), (_, diverges), *_ = segment.epochs
+    epochs = [(first, start), (99, diverges)]
+    end = common_end(segment, epochs, start)
+    assert end == diverges <= segment.end_offset
+    read, offset = [], start
+    while offset < end:
+        found = read_segment(tiered.store, indexes, segment, offset, max_bytes, up_to_offset=end)
+        read += [one.offset for one in records_in(found.data)]
+        assert found.next_offset > offset
+        offset = found.next_offset
+    local = [one.offset for one in records_in(tiered.log.read(start, _MIB, up_to_offset=end).bytes())]
+    assert read == local and offset == end
 
 
 @pytest.mark.parametrize("max_bytes", [1, 300, 1_000, _MIB])

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from odradek.server.remote import deletion
 from odradek.server.remote.deletion import Deletions
+from odradek.server.remote.metadata_log import PublishFailed
 from odradek.server.remote.work import RemoteCounters
+from odradek.server.runtime.subsystem import BackgroundTasks
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.metadata_topic import Deletion
 from odradek.tiers.segment_metadata import RemotePartitionDeleteState, TopicIdPartition
+from odradek.tiers.store import RemoteStorageError
 
 MARKED, STARTED, FINISHED = RemotePartitionDeleteState
 PARTITION = TopicIdPartition(b"t" * 16, "orders", 0)
@@ -26,6 +29,7 @@ class Events:
         self.published: list[RemotePartitionDeleteState] = []
         self.unfollowed: list[TopicIdPartition] = []
         self.found: list[tuple[TopicIdPartition, Deletion, bool]] = []
+        self.kept: list[tuple[bytes, set[TopicIdPartition]]] = []
         self._followed = SimpleNamespace(delete_state=state, cache=SimpleNamespace(segments=lambda: segments))
 
     def follow(self, partition: TopicIdPartition) -> None: ...
@@ -35,6 +39,9 @@ class Events:
 
     def deletions(self) -> list[tuple[TopicIdPartition, Deletion, bool]]:
         return self.found
+
+    def stored(self) -> list[tuple[bytes, set[TopicIdPartition]]]:
+        return self.kept
 
     async def ready(self, partition: TopicIdPartition) -> Any:
         return self._followed
@@ -53,7 +60,8 @@ class Work(SimpleNamespace):
         super().__init__(
             image=image, node_id=OWN, events=Events(state, segments or []), counters=RemoteCounters(), store=None,
             clock=SimpleNamespace(now_ms=lambda: 0), expirers=ThreadPool("remote-test", 1), backoff_s=lambda failures: 0,
-            indexes=SimpleNamespace(remove=lambda ids: None), publish_from_thread=None,
+            indexes=SimpleNamespace(remove=lambda ids: None), publish_from_thread=None, background=BackgroundTasks(),
+            has_commits_until=lambda ago_ms: True,
         )  # fmt: skip
 
 
@@ -77,13 +85,18 @@ async def test_deletion_of_a_topic_is_marked_before_and_finished_after_the_objec
     assert done == [(b"1", 2), (b"2", 2), "end"]
 
 
-async def test_failed_deletion_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "failure", [RemoteStorageError("the store fails"), PublishFailed("no event"), TypeError("a bug")]
+)
+async def test_failed_deletion_is_tried_again_and_a_bug_is_noted(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
     work, calls = Work(segments=[SimpleNamespace(segment_id=b"1")]), list[int]()
 
     def fails_once(segment: object, *_: object) -> None:
         calls.append(1)
         if len(calls) == 1:
-            raise OSError("the store fails")
+            raise failure
 
     monkeypatch.setattr(deletion, "delete_segment", fails_once)
     deletions = Deletions(work)  # type: ignore[arg-type]
@@ -91,6 +104,7 @@ async def test_failed_deletion_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
     await ended(deletions)
     assert len(calls) == 2 and work.events.published[-1] is FINISHED
     assert work.counters.topic("orders").delete_errors == 1
+    assert work.background.failures[deletion.TASK] == isinstance(failure, TypeError) and not work.background.failing
 
 
 @pytest.mark.parametrize(
@@ -143,3 +157,48 @@ async def test_marked_topic_that_is_still_there_is_not_touched() -> None:
     deletions = Deletions(work)  # type: ignore[arg-type]
     deletions.resume()
     assert PARTITION not in deletions
+
+
+class Sweeps:
+    """Deletions whose clock a test moves."""
+
+    def __init__(self, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.deletions = Deletions(work)  # type: ignore[arg-type]
+        self.now = 100.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
+
+    def after(self, seconds: float) -> bool:
+        """Sweeps after some time. Returns whether the partition is being deleted."""
+        self.now += seconds
+        self.deletions.delete_abandoned()
+        return PARTITION in self.deletions
+
+
+async def test_segments_of_a_topic_that_is_gone_are_deleted_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work()
+    work.events.kept = [(PARTITION.topic_id, {PARTITION})]
+    sweeps = Sweeps(work, monkeypatch)
+    assert not sweeps.after(0) and not sweeps.after(deletion.ABANDONED_S - 1)
+    assert sweeps.after(deletion.SWEEP_S)
+    await ended(sweeps.deletions)
+    assert work.events.published == [MARKED, STARTED, FINISHED] and work.events.unfollowed == [PARTITION]
+
+
+@pytest.mark.parametrize("why", ["in the image", "begun by a broker", "image is old"])
+async def test_segments_of_a_topic_that_may_be_there_are_not_deleted(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    work = Work()
+    work.events.kept = [(PARTITION.topic_id, {PARTITION})]
+    sweeps = Sweeps(work, monkeypatch)
+    assert not sweeps.after(0)
+    if why == "in the image":
+        work.topics[PARTITION.topic_id] = object()
+    elif why == "begun by a broker":
+        work.events.found = [(PARTITION, Deletion(OTHER, MARKED, 5), True)]
+    else:
+        work.has_commits_until = lambda ago_ms: False
+    assert not sweeps.after(2 * deletion.ABANDONED_S)
+    work.has_commits_until, work.events.found = (lambda ago_ms: True), []
+    work.topics.clear()
+    assert not sweeps.after(deletion.SWEEP_S), "the time begins anew"
+    assert sweeps.after(deletion.ABANDONED_S)
+    await ended(sweeps.deletions)

@@ -57,7 +57,8 @@ Read = Callable[..., RemoteRead]
 def store_reads(monkeypatch: pytest.MonkeyPatch) -> list[Read]:
     """Holds the function that stands for a read of the store; a test replaces it."""
     found: list[Read] = [lambda *_: RemoteRead(memoryview(b"batch"), 10)]
-    monkeypatch.setattr(reading, "read_segment", lambda *arguments: found[0](*arguments))
+    monkeypatch.setattr(reading, "read_segment", lambda *arguments, up_to_offset: found[0](*arguments))
+    monkeypatch.setattr(reading, "common_end", lambda segment, epochs, offset: offset + 1)
     return found
 
 

@@ -1,0 +1,272 @@
+"""The part of a topic that only a remote store has, as splits: segments of tiered storage (KIP-405).
+
+The metadata of segments is in `__remote_log_metadata`, which is read as any topic. The broker's LATEST_TIERED offset and its
+epoch name the last segment of the leader's log; the leader epochs that are stored with that segment are the history of the
+log before it. So each offset is read once, from a segment of the right history, also where several leaders copied it.
+
+The indexes of aborted transactions are read with the plan. A transaction that is open at the end of the store's part is in
+the producer snapshot of its last segment; its end is in the log, which a broker or a directory has.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..cli.client.properties import StoreSettings
+from ..storage.files.open_files import PartitionDirectory
+from ..storage.log.epochs import LeaderEpochs
+from ..tiers.cache import RemoteLogMetadataCache
+from ..tiers.events import DamagedMetadata, decode_event
+from ..tiers.follower import fetch_auxiliary_state, parse_leader_epochs
+from ..tiers.indexes import IndexCache
+from ..tiers.lineage import Epochs, OffsetAndEpoch, extended_epochs, highest_remote_offset, remote_start_offset
+from ..tiers.metadata_topic import METADATA_TOPIC, MetadataPartition, metadata_partition
+from ..tiers.reading import SegmentRange, aborted_transactions, next_segment_with_aborted, segment_ranges
+from ..tiers.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
+from ..tiers.snapshot import CorruptSnapshot, read_any_snapshot
+from ..tiers.store import PartType, RemoteStorageError, object_name, remote_index
+from .batches import Aborted
+from .directory import Segment, topic_id_of
+from .errors import RemoteStoreUnavailable
+from .plan import PartitionPlan, RemoteHead, Request, overlapping, plan_directory
+from .reading import FileReader, ReadOptions, RemotePart, Split
+from .remote_reading import open_store
+
+_INDEX_BYTES = 64 << 20
+#: A marker behind the store's part.
+_FAR = 1 << 62
+
+#: (offset, value) of records of the metadata topic.
+Events = Iterable[tuple[int, bytes | None]]
+
+
+class MetadataEvents(NamedTuple):
+    """The records of a partition of the metadata topic from an offset on, and its present bounds."""
+
+    start: int
+    end: int
+    events: Events
+
+
+#: Aborted transactions, (producer id, first offset), that a reader of an offset gets; None where no record from it on is
+#: stable.
+Outcomes = Callable[[int], list[tuple[int, int]] | None]
+
+
+class Tier:
+    """The segments of one store, as the metadata topic has them. `settings` names the store."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._settings = settings
+        self._states: dict[int, MetadataPartition] = {}
+        self._indexes: IndexCache | None = None
+        self._epochs: dict[bytes, list[tuple[int, int]]] = {}
+
+    def caches(
+        self,
+        partitions: Sequence[TopicIdPartition],
+        count: int,
+        read: Callable[[dict[int, int]], dict[int, MetadataEvents]],
+    ) -> dict[TopicIdPartition, RemoteLogMetadataCache]:
+        """The segments of partitions at present. `count`: the partitions of the metadata topic. `read` returns the events of
+        some of them, from the next offsets on.
+        """
+        for one in partitions:
+            number = metadata_partition(one, count)
+            self._states.setdefault(number, MetadataPartition(number)).follow(one, 0)
+        left = {metadata_partition(one, count) for one in partitions}
+        while left:
+            asked = {number: self._states[number].fetch_offset for number in left}
+            for number, found in read(asked).items():
+                state = self._states[number]
+                state.begin_at(found.start, found.end)
+                if state.fetch_offset < asked[number]:
+                    continue  # the topic was cut, and is read again from its start
+                for offset, value in found.events:
+                    state.consume(offset, value)
+                state.advance(found.end)
+                left.discard(number)
+        return {one: self._states[metadata_partition(one, count)].followed[one].cache for one in partitions}
+
+    def splits(
+        self, whole: Split, cache: RemoteLogMetadataCache, latest: OffsetAndEpoch, split_bytes: int, outcomes: Outcomes
+    ) -> tuple[Split, ...]:
+        """Splits of the offsets of `whole` that the store has, from its first one on without a gap.
+
+        `latest`: the last offset in the store and its epoch, by the leader. Raises RemoteStoreUnavailable.
+        """
+        last = cache.segment_for(latest.epoch, latest.offset)
+        if last is None:  # the metadata is damaged, or the segment is deleted by now: brokers decide
+            return ()
+        end = min(whole.next_offset, latest.offset + 1)
+        try:
+            epochs = self._epochs_of(last)
+            ranges = segment_ranges(cache, epochs, whole.first_offset, end)
+            aborted: tuple[Aborted, ...] | None = None
+            if whole.aborted is not None and ranges:
+                aborted, end = self._aborted(cache, epochs, ranges, last, outcomes)
+                ranges = [one._replace(next_offset=min(one.next_offset, end)) for one in ranges]
+        except RemoteStorageError as error:
+            raise RemoteStoreUnavailable(
+                f"{whole.topic}-{whole.partition}: offset {whole.first_offset}: {self._settings}: "
+                f"{object_name(last, PartType.LEADER_EPOCHS)} or an index of transactions cannot be read: {error}"
+            ) from None
+        return tuple(
+            self._split(whole, group, aborted)
+            for group in _grouped([one for one in ranges if one.first_offset < one.next_offset], split_bytes)
+        )
+
+    def _split(self, whole: Split, group: list[SegmentRange], aborted: tuple[Aborted, ...] | None) -> Split:
+        first, end = group[0].first_offset, group[-1].next_offset
+        return replace(
+            whole, first_offset=first, next_offset=end, aborted=overlapping(aborted, first, end),
+            size=sum(_bytes_of(one) for one in group), remote=RemotePart(*self._settings, tuple(group)),
+        )  # fmt: skip
+
+    def _epochs_of(self, segment: RemoteLogSegmentMetadata) -> list[tuple[int, int]]:
+        """The leader epochs of the log up to the end of a segment. Raises RemoteStorageError."""
+        found = self._epochs.get(segment.segment_id)
+        if found is None:
+            store = open_store(*self._settings)
+            found = parse_leader_epochs(segment, remote_index(store, segment, PartType.LEADER_EPOCHS))
+            self._epochs = {segment.segment_id: found}
+        return found
+
+    # ---- transactions
+
+    def _aborted(
+        self,
+        cache: RemoteLogMetadataCache,
+        epochs: Epochs,
+        ranges: Sequence[SegmentRange],
+        last: RemoteLogSegmentMetadata,
+        outcomes: Outcomes,
+    ) -> tuple[tuple[Aborted, ...], int]:
+        """The aborted transactions with records in the ranges, and the offset up to which they are all. `last`: the last
+        segment of the log's history. Raises RemoteStorageError.
+        """
+        store = open_store(*self._settings)
+        if self._indexes is None:
+            self._indexes = IndexCache(store, _INDEX_BYTES)
+        first, end = ranges[0], ranges[-1].next_offset
+        found, are_all = aborted_transactions(
+            self._indexes, first.segment, first.first_offset, end,
+            lambda offset: next_segment_with_aborted(cache, epochs, offset),
+        )  # fmt: skip
+        known = tuple(Aborted(one.producer_id, one.first_offset, one.last_offset) for one in found)
+        if are_all:
+            return known, end
+        opened = {
+            one.producer_id: one.current_txn_first_offset
+            for one in fetch_auxiliary_state(store, last).producers
+            if 0 <= one.current_txn_first_offset < end
+        }
+        if not opened:
+            return known, end
+        ended = outcomes(last.end_offset + 1)
+        if ended is None:
+            return known, min(end, *opened.values())
+        late = tuple(Aborted(*one, _FAR) for one in ended if opened.get(one[0]) == one[1])
+        return known + late, end
+
+
+class DirectoryTier:
+    """The remote part of the topics of a data directory, by the metadata that is in the directory.
+
+    It has the logs of the metadata topic where the broker has replicas of it, and snapshots of what the broker has read.
+    `settings`: the store; None where it is not named.
+    """
+
+    def __init__(self, settings: StoreSettings | None) -> None:
+        self._tier = None if settings is None else Tier(settings)
+        self._caches: dict[str, dict[TopicIdPartition, RemoteLogMetadataCache]] = {}
+
+    def find(
+        self, path: str, topic: str, partition: int, segments: Sequence[Segment], log_end: int
+    ) -> RemoteHead | None:
+        """The remote part of a partition; None without one."""
+        topic_id = topic_id_of(path)
+        if topic_id is None or topic == METADATA_TOPIC:
+            return None
+        directory = os.path.dirname(path)
+        if directory not in self._caches:
+            self._caches[directory] = _caches_in(directory)
+        cache = self._caches[directory].get(TopicIdPartition(topic_id, topic, partition))
+        if cache is None:
+            return None
+        own = LeaderEpochs.load(PartitionDirectory(path)).entries()
+        epochs = extended_epochs(cache.segments(), own, segments[0].base_offset)
+        start = remote_start_offset(cache, epochs)
+        if start is None:
+            return None
+        latest = highest_remote_offset(cache, epochs, log_end)
+        tier = self._tier
+
+        def splits(head: Split, split_bytes: int, aborted: Sequence[Aborted]) -> tuple[Split, ...]:
+            assert tier is not None
+            ended = [(one.producer_id, one.first_offset) for one in aborted]
+            return tier.splits(head, cache, latest, split_bytes, lambda _: ended)
+
+        return RemoteHead(start, None if tier is None else splits)
+
+
+def _caches_in(directory: str) -> dict[TopicIdPartition, RemoteLogMetadataCache]:
+    """The segments of all partitions, by the metadata in a data directory."""
+    states: list[MetadataPartition] = []
+    for file in glob.glob(f"{glob.escape(directory)}/odradek-remote-log-metadata-*.snapshot"):
+        with suppress(CorruptSnapshot, OSError):
+            states.append(read_any_snapshot(file))
+    if glob.glob(f"{glob.escape(directory)}/{METADATA_TOPIC}-[0-9]*"):
+        plan = plan_directory(f"{directory}/{METADATA_TOPIC}", Request(), lambda *_: None)
+        states += [_read(one) for one in plan.partitions]  # newer than the snapshots
+    return {
+        partition: followed.cache
+        for state in states
+        for partition, followed in state.followed.items()
+        if followed.cache.segments()
+    }
+
+
+def _read(plan: PartitionPlan) -> MetadataPartition:
+    """The whole log of a partition of the metadata topic."""
+    state = MetadataPartition(plan.partition)
+    for split in plan.splits:
+        for batch in FileReader(split, ReadOptions(("offset", "value"))):
+            for offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                with suppress(DamagedMetadata):  # noted by `consume`
+                    state.follow(decode_event(value or b"").partition, plan.end)
+                state.consume(offset, value)
+    return state
+
+
+def _grouped(ranges: Sequence[SegmentRange], split_bytes: int) -> list[list[SegmentRange]]:
+    """Groups of about `split_bytes`; a segment of several times as much is cut at offsets."""
+    groups: list[list[SegmentRange]] = []
+    filled = 0
+    for one in (part for whole in ranges for part in _cut(whole, split_bytes)):
+        if not groups or filled >= split_bytes:
+            groups.append([])
+            filled = 0
+        groups[-1].append(one)
+        filled += _bytes_of(one)
+    return groups
+
+
+def _cut(one: SegmentRange, split_bytes: int) -> list[SegmentRange]:
+    count = one.next_offset - one.first_offset
+    parts = max(1, min(_bytes_of(one) // split_bytes, count))
+    bounds = [one.first_offset + count * number // parts for number in range(parts + 1)]
+    return [one._replace(first_offset=first, next_offset=end) for first, end in pairwise(bounds)]
+
+
+def _bytes_of(one: SegmentRange) -> int:
+    """Bytes of the range, by its part of the segment's offsets."""
+    segment = one.segment
+    offsets = segment.end_offset + 1 - segment.start_offset
+    return segment.size_bytes * (one.next_offset - one.first_offset) // offsets
