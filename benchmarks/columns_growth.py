@@ -5,8 +5,9 @@ Topics of 8 partitions on one broker, of 1 KiB records, in segments of 128 MB. T
 large topic, and times and reads of a disk are not.
 
 - `topics`: for each size the plan, `count()`, a scan of value and offset into DuckDB, both by `format("odradek")`, and the
-  records of one partition by Fetch. Each reader without Spark is a process of its own, for its memory.
-  Then a count of the smallest topic in many tasks, and the plan of the largest one in more splits, in Python and in Spark.
+  records of one partition by Fetch. Each reader without Spark is a process of its own, for its memory. Then the plan of the
+  largest topic in more splits, in Python and in Spark.
+- `tasks`: a count of 1 GB in few tasks of Spark and in many.
 - `segments`: the plan of a partition with many segments, and the listing that each task begins with.
 - `partitions`: the plan of a topic with many partitions.
 
@@ -253,37 +254,48 @@ def grown(folder: Path, partitions: int, segments: int, closed: Template) -> Ite
         broker.kill()
 
 
-def topics(sizes: list[int]) -> list[Row]:
-    """The readings by size, and the plan in more splits of the largest topic."""
+@contextmanager
+def of_size(gigabytes: int) -> Iterator[tuple[OdradekProcess, int]]:
     closed = Template(batches(1024, Compression.NONE, _SEGMENT_BYTES * 9 // 10))
+    segments = max(1, (gigabytes << 30) // (_PARTITIONS * _SEGMENT_BYTES))
+    with (
+        tempfile.TemporaryDirectory(prefix="columns-growth-") as folder,
+        grown(Path(folder), _PARTITIONS, segments, closed) as made,
+    ):
+        yield made
+
+
+def topics(sizes: list[int], most_read: int) -> list[Row]:
+    """The readings by size, those of Spark and by Fetch up to `most_read`; plans in more splits of the largest topic."""
     found: list[Row] = []
-    driver: Driver | None = None
-    for number, size in enumerate(sizes):
-        segments = max(1, (size << 30) // (_PARTITIONS * _SEGMENT_BYTES))
-        with (
-            tempfile.TemporaryDirectory(prefix="columns-growth-") as folder,
-            grown(Path(folder), _PARTITIONS, segments, closed) as (broker, end),
-        ):
+    for size in sizes:
+        with of_size(size) as (broker, end):
             files = list(broker.data_dir.glob(f"{_TOPIC}-*/*.log"))
             row: Row = {"GB": round(sum(file.stat().st_size for file in files) / 1e9, 2), "segments": len(files)}
             path = str(broker.data_dir / _TOPIC)
             row["plan"] = apart(plan_of_source, broker.bootstrap, _TOPIC, 512 << 20)
             row["count"] = apart(count, path)
             row["into DuckDB"] = apart(into_duckdb, path)
-            row["by Fetch"] = _with_broker(broker, lambda end=end: apart(by_fetch, broker.bootstrap, _TOPIC, end))
-            driver = Driver(broker.bootstrap)
-            if not number:
-                driver.read(_TOPIC)  # its code is compiled in the first reading
-                found += in_tasks(driver)
-            row["Spark"] = driver.read(_TOPIC)
             row["files of the broker"] = psutil.Process(broker.pid).num_fds()
-            assert row["count"]["records"] == row["into DuckDB"]["records"] == row["Spark"]["records"] == 8 * end
-            assert row["by Fetch"]["records"] == end
+            assert row["count"]["records"] == row["into DuckDB"]["records"] == _PARTITIONS * end
+            if size <= most_read:
+                row |= read_through(broker, end, is_first=size == sizes[0])
             found.append(row)
             show(row)
             if size == sizes[-1]:
-                found += splits(broker.bootstrap, driver)
+                found += splits(broker.bootstrap)
     return found
+
+
+def read_through(broker: OdradekProcess, end: int, *, is_first: bool) -> Row:
+    """The readings by Fetch and by Spark."""
+    fetched = _with_broker(broker, lambda: apart(by_fetch, broker.bootstrap, _TOPIC, end))
+    driver = Driver(broker.bootstrap)
+    if is_first:
+        driver.read(_TOPIC)  # its code is compiled in the first reading
+    read = driver.read(_TOPIC)
+    assert fetched["records"] == end and read["records"] == _PARTITIONS * end
+    return {"by Fetch": fetched, "Spark": read}
 
 
 def _with_broker(broker: OdradekProcess, run: Callable[[], Row]) -> Row:
@@ -294,8 +306,8 @@ def _with_broker(broker: OdradekProcess, run: Callable[[], Row]) -> Row:
     return {**row, "CPU of the broker": round(after.user + after.system - before.user - before.system, 2)}
 
 
-def splits(bootstrap: str, driver: Driver) -> list[Row]:
-    found: list[Row] = []
+def splits(bootstrap: str) -> list[Row]:
+    driver, found = Driver(bootstrap), list[Row]()
     for split_bytes in (512 << 20, 16 << 20, 1 << 20, 128 << 10):
         row: Row = {"split bytes": split_bytes, "plan": apart(plan_of_source, bootstrap, _TOPIC, split_bytes)}
         row["Spark's plan"] = driver.planned(_TOPIC, split_bytes)
@@ -304,12 +316,15 @@ def splits(bootstrap: str, driver: Driver) -> list[Row]:
     return found
 
 
-def in_tasks(driver: Driver) -> list[Row]:
+def in_tasks() -> list[Row]:
     """A count in few tasks and in many: the cost of a task."""
     found: list[Row] = []
-    for split_bytes in (512 << 20, 8 << 20):
-        found.append({"split bytes": split_bytes, "Spark's count": driver.counted(_TOPIC, split_bytes)})
-        show(found[-1])
+    with of_size(1) as (broker, _):
+        driver = Driver(broker.bootstrap)
+        driver.counted(_TOPIC, 512 << 20)
+        for split_bytes in (512 << 20, 8 << 20):
+            found.append({"split bytes": split_bytes, "Spark's count": driver.counted(_TOPIC, split_bytes)})
+            show(found[-1])
     return found
 
 
@@ -345,7 +360,8 @@ def many_partitions() -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="sizes of the topics")
-    parser.add_argument("--only", choices=("topics", "segments", "partitions"), help="one of the three parts")
+    parser.add_argument("--most-read", type=int, default=1 << 30, help="the largest size for Spark and Fetch, in GB")
+    parser.add_argument("--only", choices=("topics", "tasks", "segments", "partitions"), help="one of the four parts")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -353,7 +369,8 @@ def main() -> None:
         child(options.child[0], options.child[1:])
         return
     parts: dict[str, Callable[[], list[Row]]] = {
-        "topics": lambda: topics(sorted(options.gigabytes)),
+        "topics": lambda: topics(sorted(options.gigabytes), options.most_read),
+        "tasks": in_tasks,
         "segments": many_segments,
         "partitions": many_partitions,
     }
