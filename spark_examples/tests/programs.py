@@ -22,8 +22,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).resolve().parents[1]
-#: Number of events in the topic that most tests share: about an hour and a half of orders.
-ORDERS = 60_000
+#: Number of events in the topic that most tests share: about an hour of orders.
+ORDERS = 40_000
 #: Quick compilation suits a short process: it halves the CPU time of a small job. So does vfork for the many processes that
 #: Spark starts to set the permissions of files.
 _OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
