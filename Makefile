@@ -33,8 +33,8 @@ $(VENV)/.system: tests/system_packages $(VENV)/.broker
 # What the tests need besides: clients, Spark, the tools of style.
 $(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
 	@echo "installing the clients, Spark and the tools of the tests into $(VENV) (900 MB, one to three minutes) ..."
-	@$(PIP) install --quiet --editable '.[test,kerberos,spark,benchmarks,docs]' || { $(OPTIONAL) && \
-	  $(PIP) install --quiet --editable '.[test,spark,benchmarks,docs]'; }
+	@$(PIP) install --quiet --editable '.[test,kerberos,spark-pipelines,benchmarks,docs]' || { $(OPTIONAL) && \
+	  $(PIP) install --quiet --editable '.[test,spark-pipelines,benchmarks,docs]'; }
 	@touch $@
 
 tools: $(VENV)/.installed ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream

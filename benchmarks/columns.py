@@ -33,11 +33,11 @@ from odradek.columns import ScanDataset, ValueSchema, kernel, scan
 from odradek.columns.batches import BatchDecoder, Bounds
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.segments.recovery import rebuild_indexes
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
+
+from .columns_segments import Template
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = {"100 B": 100, "1 KiB": 1024}
@@ -268,18 +268,9 @@ def count_of_headers() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "counted-0"
         directory.mkdir()
-        template = bytearray(batches(20, Compression.NONE, 640 << 20))
-        rows = np.empty((len(template) // 61, kernel.HEADER_COLUMNS), np.int64)
-        found, _, _ = kernel.walk_headers(np.frombuffer(template, np.uint8), 0, len(template), 0, 0, True, rows)
-        positions, records = rows[:found, kernel.POSITION], int(rows[:found, kernel.COUNT].sum())
-        view, base = np.frombuffer(template, np.uint8), 0
+        template, base = Template(batches(20, Compression.NONE, 640 << 20)), 0
         while base < _COUNTED:
-            offsets = (rows[:found, kernel.BASE_OFFSET] + base).astype(">i8").view(np.uint8).reshape(-1, 8)
-            view[positions[:, None] + np.arange(8)] = offsets
-            file = directory / f"{base:020d}.log"
-            file.write_bytes(template)
-            rebuild_indexes(str(file), PartitionDirectory(str(directory)), base, len(template))
-            base += records
+            base = template.write(directory, base)
         began, cpu = time.perf_counter(), time.process_time()
         counted = scan(directory.parent / "counted").count()
         assert counted == base

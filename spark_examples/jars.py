@@ -1,7 +1,7 @@
 """Downloads Spark's Kafka connector, and Iceberg, from Maven Central into .tools/: `python spark_examples/jars.py`.
 
-The connector's release must be that of Spark itself, so it follows the installed `pyspark` (4.0.0 and 3.5.1 are known to
-work). With the jars fetched once and listed in `spark.jars`, Spark resolves nothing when a job starts.
+The connector's release must be that of Spark itself, so it follows the installed `pyspark` (the tests run 4.1.3; 4.0.0 and
+3.5.1 are known to work). With the jars fetched once and listed in `spark.jars`, Spark resolves nothing when a job starts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ _HERE = Path(__file__).resolve().parent
 _POM = _HERE / "connector.pom.xml"
 _DEADLINE_S = 600
 _TRIES = 3
-#: Maven's words for an artifact that the repository does not have.
-_IS_ABSENT = "Could not find artifact"
+#: Maven's words for an artifact that the repository does not have, and those before each line of an error.
+_IS_ABSENT, _ERROR = "Could not find artifact", "[ERROR]"
+#: Maven resets the colours of a terminal, even without a terminal.
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _RELEASES = "https://repo.maven.apache.org/maven2/org/apache/spark/spark-sql-kafka-0-10_{}/maven-metadata.xml"
 _LOOK_UP_S = 20
 _FIRST_RELEASE = (3, 5, 0)
+#: Releases of Spark whose token provider the repository may lack, and the one of the same series that takes its place. It
+#: has the logins by delegation tokens, and the check of Kafka's properties.
+_TOKEN_PROVIDERS = {"4.1.2": "4.1.1", "4.1.3": "4.1.1"}
 #: Folder of the jars with which Spark SQL reads and writes Iceberg tables, and their releases by that of Spark.
 _ICEBERG = "iceberg"
 _ICEBERG_RELEASES = {"3.5": "1.10.0", "4.0": "1.11.0", "4.1": "1.12.0"}
@@ -74,6 +79,7 @@ def fetch(version: str = pyspark.__version__) -> None:
     shutil.rmtree(home(version), ignore_errors=True)
     print(f"fetching the Kafka connector of Spark {version} by Maven ...", flush=True)
     versions = [f"-Dspark.version={version}", f"-Dscala.version={scala(version)}"]
+    versions.append(f"-Dtoken.provider.version={_TOKEN_PROVIDERS.get(version, version)}")
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={home(version)}", "-DincludeScope=runtime"]
     command = [maven, "-q", "-B", "-f", str(_POM), *goal, *versions]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
@@ -110,9 +116,10 @@ def _fetch_iceberg(maven: str, version: str, iceberg: str) -> None:
 
 def _explained(version: str, output: str) -> str:
     """Returns the reason of a failure of Maven, without its trace."""
+    output = _COLOURS.sub("", output)
     if _IS_ABSENT not in output:
-        first = next((line for line in output.splitlines() if line.startswith("[ERROR]")), output.strip())
-        return f"Maven could not fetch the connector of Spark {version}: {first.removeprefix('[ERROR] ')}"
+        errors = (line.removeprefix(_ERROR).strip() for line in output.splitlines() if line.startswith(_ERROR))
+        return f"Maven could not fetch the connector of Spark {version}: {next(filter(None, errors), output)}"
     found = f"there is no Kafka connector for Spark {version} in Maven's repository"
     if releases := releases_of(scala(version)):
         wanted = [int(one) for one in re.findall(r"\d+", version)]
@@ -137,7 +144,7 @@ def releases_in(metadata: str) -> list[str]:
 
 
 def _fingerprint() -> str:
-    return hashlib.sha256(_POM.read_bytes() + repr((_ICEBERG_RELEASES, _SQLITE)).encode()).hexdigest()
+    return hashlib.sha256(_POM.read_bytes() + repr((_TOKEN_PROVIDERS, _ICEBERG_RELEASES, _SQLITE)).encode()).hexdigest()
 
 
 def main() -> int:

@@ -49,6 +49,19 @@ def test_a_release_without_a_connector_names_those_that_have_one(
     )
 
 
+def test_a_failure_of_maven_is_its_first_line_without_colours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    maven = tmp_path / "mvn"
+    maven.write_text(
+        "#!/bin/sh\nprintf '\\033[0m\\033[0m[ERROR] No descriptor of a.jar\\n[ERROR] \\n[ERROR] See more\\n'\nexit 1\n"
+    )
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(jars, "home", lambda version: tmp_path / "jars")
+    with pytest.raises(JarsMissing) as failure:
+        fetch("4.1.9")
+    assert str(failure.value) == "Maven could not fetch the connector of Spark 4.1.9: No descriptor of a.jar"
+
+
 def test_releases_are_listed_from_the_newest_without_previews() -> None:
     listed = ["3.4.0", "3.5.1", "4.0.0", "4.0.0-preview1", "4.0.10"]
     metadata = "".join(f"<version>{one}</version>" for one in listed)

@@ -108,6 +108,8 @@ def test_an_error_of_the_options_reaches_the_user(spark: SparkSession, world: Wo
         reading(spark, world, "odradek", subscribe="nowhere").collect()
 
 
+#: Without a pause the query asks for the end of the topic all the time.
+PACE = {"processingTime": "100 milliseconds"}
 #: Spark gives the driver's Python process 10 s to start, whatever else the machine does.
 LATE_PROCESS = "Python worker failed to connect back"
 DEADLINE_S = 300
@@ -185,7 +187,7 @@ def test_a_stream_continues_after_a_restart_and_reports_lost_records(
     world.create("stream")
     produce(world, "stream", 0, 100)
     stream = Stream(spark, world, "stream", tmp_path)
-    stream.run({"processingTime": "0 seconds"}, 100, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    stream.run(PACE, 100, startingOffsets="earliest", maxOffsetsPerTrigger="40")
     assert stream.found == values(0, 100) and max(map(len, stream.batches.values())) == 40
     produce(world, "stream", 100, 150)
     stream.run({"availableNow": True})
@@ -210,7 +212,7 @@ def test_a_batch_without_a_commit_comes_again_with_the_same_rows(
     stream = Stream(spark, world, "interrupted", tmp_path)
     stream.failing = 1
     with pytest.raises(PySparkException, match="Interrupted"):
-        stream.run({"processingTime": "0 seconds"}, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+        stream.run(PACE, startingOffsets="earliest", maxOffsetsPerTrigger="40")
     assert stream.found == values(0, 40)
     produce(world, "interrupted", 60, 100)
     stream.run({"availableNow": True})

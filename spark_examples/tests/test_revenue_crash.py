@@ -28,7 +28,7 @@ from spark_examples.tests.counting import (
 )
 from spark_examples.tests.programs import Program, committed_batch, has_open_batch
 
-EVENTS = int(os.environ.get("SPARK_EVENTS", "150000"))
+EVENTS = int(os.environ.get("SPARK_EVENTS", "75000"))
 #: The first half comes at once. The second takes 20 s: it is in flight when the broker dies, and must still be written.
 HALF, RATE = EVENTS // 2, EVENTS // 40
 #: Records that both queries have processed when a process is killed, and records in the topic when the broker is.

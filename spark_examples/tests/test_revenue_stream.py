@@ -21,9 +21,10 @@ from spark_examples.tests.counting import (
 )
 from spark_examples.tests.programs import run_program
 
-FIRST_RUN, SECOND_RUN = 50_000, 80_000
+#: Three quarters of an hour of orders, so that the watermark closes minutes in each run.
+FIRST_RUN, SECOND_RUN = 30_000, 50_000
 #: Less than a run's events, so that a run takes several batches.
-BATCH = 20_000
+BATCH = 12_000
 
 
 def test_two_runs_of_what_is_available_count_each_order_once(
