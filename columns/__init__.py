@@ -40,12 +40,12 @@ from .cluster import ClusterError, FetchReader, LocalReader, Reader, read_split
 from .errors import InvalidScan, RemoteStoreUnavailable, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan
 from .reading import FileReader, Split
-from .remote_reading import RemoteReader
 from .scan import Scan, scan
 from .values import UNDECODABLE, ValueSchema, decoder_of, typed
 
 if TYPE_CHECKING:
     from .dataset import ScanDataset
+    from .remote_reading import RemoteReader
 
 __all__ = [
     "SCHEMA",
@@ -77,9 +77,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `ScanDataset` where it is wanted: pyarrow's datasets import pandas, in a third of a second."""
-    if name != "ScanDataset":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .dataset import ScanDataset
+    """Imports what few scans need: pyarrow's datasets import pandas, in a third of a second."""
+    if name == "ScanDataset":
+        from .dataset import ScanDataset
 
-    return ScanDataset
+        return ScanDataset
+    if name == "RemoteReader":
+        from .remote_reading import RemoteReader
+
+        return RemoteReader
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

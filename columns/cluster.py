@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,21 +35,20 @@ from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, 
 from ..protocol.records.batch import CONTROL_FLAG
 from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
 from ..storage.files.open_files import LogDirectoryFailure
-from ..tiers.cache import RemoteLogMetadataCache
-from ..tiers.lineage import OffsetAndEpoch
-from ..tiers.metadata_topic import METADATA_TOPIC
-from ..tiers.segment_metadata import TopicIdPartition
+from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from . import kernel
 from .batches import Aborted, BatchDecoder, BatchFault, Numbers, data_rows
 from .directory import end_of, segments_of, topic_id_of, transactions_of
 from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
 from .reading import FileReader, ReadOptions, Split
-from .remote_reading import RemoteReader
-from .tier import MetadataEvents, Tier
 
 if TYPE_CHECKING:
     from ..cli.client.admin import AdminClient, Topic
+    from ..tiers.cache import RemoteLogMetadataCache
+    from ..tiers.lineage import OffsetAndEpoch
+    from .remote_reading import RemoteReader
+    from .tier import MetadataEvents, Tier
 
 
 #: Bytes of one response; a larger batch comes alone.
@@ -101,8 +100,12 @@ class Cluster:
     def __init__(self, client: Mapping[str, str]) -> None:
         self.client = dict(client)
         self._stack = contextlib.ExitStack()
+        self._tier: Tier | None = None
         settings = store_settings(self.client)
-        self._tier = None if settings is None else Tier(settings)
+        if settings is not None:
+            from .tier import Tier
+
+            self._tier = Tier(settings)
         #: (topic, partition) -> the leader and the topic's id.
         self._leaders: dict[tuple[str, int], tuple[int, bytes]] = {}
         with _explained():
@@ -205,6 +208,8 @@ class Cluster:
         """The last offset in the remote store, and its leader epoch, of partitions that have one (KIP-1005)."""
         from kafka.structs import TopicPartition
 
+        from ..tiers.lineage import OffsetAndEpoch
+
         asked = {TopicPartition(topic["name"], one["partition_index"]): LATEST_TIERED for one in topic["partitions"]}
         with _explained():
             found = self._admin.list_partition_offsets(asked)
@@ -216,6 +221,8 @@ class Cluster:
 
     def metadata_events(self, next_offsets: Mapping[int, int]) -> dict[int, MetadataEvents]:
         """The records of partitions of the metadata topic of tiered storage, from these offsets on."""
+        from .tier import MetadataEvents
+
         plan = self._plan(METADATA_TOPIC, Request(list(next_offsets)), None)
         return {
             one.partition: MetadataEvents(one.log_start, one.end, self._events(one, next_offsets[one.partition]))
@@ -516,7 +523,7 @@ class LocalReader:
         return made
 
 
-Reader = FileReader | FetchReader | LocalReader | RemoteReader
+Reader: TypeAlias = "FileReader | FetchReader | LocalReader | RemoteReader"
 
 
 def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
@@ -535,6 +542,8 @@ def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
 def open_split(split: Split, options: ReadOptions, cluster: Cluster | None = None) -> Reader:
     """The reader of a split, which opens nothing before it is iterated. `cluster`: a connection in use."""
     if split.remote is not None:
+        from .remote_reading import RemoteReader
+
         return RemoteReader(split, options, _log_start(cluster) if split.client is not None else None)
     if split.path is None:
         if split.client is None:

@@ -31,6 +31,7 @@ from ..storage.files.open_files import (
 from ..storage.repair.verification import open_at
 from ..storage.segments.aborted import plausible_aborted
 from ..storage.segments.index import CorruptIndex, OffsetIndex
+from ..tiers.segment_metadata import METADATA_TOPIC
 from . import kernel
 from .batches import Aborted, Numbers
 from .errors import InvalidScan
@@ -38,6 +39,8 @@ from .errors import InvalidScan
 #: `orders-0`; not `orders-0.<id>-delete`, `-future` or `-stray`.
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
 _OTHER = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)")
+#: Beginning of the names of a broker's snapshots of the metadata of tiered storage.
+TIER_SNAPSHOT = "odradek-remote-log-metadata-"
 #: Bytes that a walk over headers reads: few where batches are large, as their records are passed over.
 _LEAST_READ, _MOST_READ = 4 << 10, 1 << 20
 _ROWS = 8192
@@ -85,6 +88,14 @@ def topics_of(data_directory: str) -> list[str]:
         if match and not _OTHER.fullmatch(entry.name) and entry.is_dir():
             found.add(match["topic"])
     return sorted(found)
+
+
+def has_tier_metadata(data_directory: str) -> bool:
+    """Returns whether a broker with tiered storage has used the directory."""
+    with suppress(OSError):
+        names = os.listdir(data_directory)
+        return any(name.startswith((f"{METADATA_TOPIC}-", TIER_SNAPSHOT)) for name in names)
+    return False
 
 
 def _has_segments(path: str) -> bool:

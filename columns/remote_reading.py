@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from ..protocol.records.batch import HEADER_BYTES
 from ..tiers.indexes import IndexCache
-from ..tiers.reading import MOST_BATCH_BYTES, SegmentRange
-from ..tiers.segment_metadata import RemoteLogSegmentMetadata
+from ..tiers.reading import MOST_BATCH_BYTES
+from ..tiers.segment_metadata import RemoteLogSegmentMetadata, SegmentRange
 from ..tiers.store import (
     DamagedRemoteObject,
     InvalidStore,

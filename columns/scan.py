@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.properties import store_settings
+from ..cli.client.properties import StoreSettings, store_settings
 from .batches import SCHEMA, schema_of
 from .cluster import Cluster, Reader, open_split
+from .directory import has_tier_metadata
 from .errors import InvalidScan, ScanError, Unread
-from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, Plan, Request, plan_directory
+from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, FindRemote, Plan, Request, plan_directory
 from .reading import ReadOptions, Split
-from .tier import DirectoryTier
 
 if TYPE_CHECKING:
     from .values import Decoder, ValueSchema
@@ -292,7 +292,7 @@ def scan(
         properties["bootstrap.servers"] = bootstrap_servers if is_text else ",".join(bootstrap_servers)  # type: ignore[assignment]
     settings = store_settings(properties)
     if not properties or ("bootstrap.servers" not in properties and settings is not None):
-        plan = plan_directory(os.fspath(source), request, DirectoryTier(settings).find)
+        plan = plan_directory(os.fspath(source), request, _find_remote(os.fspath(source), settings))
     elif "bootstrap.servers" not in properties:
         raise InvalidScan("client needs bootstrap.servers")
     else:
@@ -300,6 +300,15 @@ def scan(
             plan = cluster.plan(os.fspath(source), request)
     made = Scan(plan, options, latest_per_key=latest_per_key)
     return made if values is None else with_values(made, values)
+
+
+def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
+    """Finds remote parts by the metadata in a data directory; most have none."""
+    if not has_tier_metadata(os.path.dirname(os.path.abspath(source))):
+        return lambda *_: None
+    from .tier import DirectoryTier
+
+    return DirectoryTier(settings).find
 
 
 def with_values(made: Scan, values: ValueSchema | str) -> Scan:

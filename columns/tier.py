@@ -26,13 +26,13 @@ from ..tiers.events import DamagedMetadata, decode_event
 from ..tiers.follower import fetch_auxiliary_state, parse_leader_epochs
 from ..tiers.indexes import IndexCache
 from ..tiers.lineage import Epochs, OffsetAndEpoch, extended_epochs, highest_remote_offset, remote_start_offset
-from ..tiers.metadata_topic import METADATA_TOPIC, MetadataPartition, metadata_partition
-from ..tiers.reading import SegmentRange, aborted_transactions, next_segment_with_aborted, segment_ranges
-from ..tiers.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
+from ..tiers.metadata_topic import MetadataPartition, metadata_partition
+from ..tiers.reading import aborted_transactions, next_segment_with_aborted, segment_ranges
+from ..tiers.segment_metadata import METADATA_TOPIC, RemoteLogSegmentMetadata, SegmentRange, TopicIdPartition
 from ..tiers.snapshot import CorruptSnapshot, read_any_snapshot
 from ..tiers.store import PartType, RemoteStorageError, object_name, remote_index
 from .batches import Aborted
-from .directory import Segment, topic_id_of
+from .directory import TIER_SNAPSHOT, Segment, topic_id_of
 from .errors import RemoteStoreUnavailable
 from .plan import PartitionPlan, RemoteHead, Request, overlapping, plan_directory
 from .reading import FileReader, ReadOptions, RemotePart, Split
@@ -219,7 +219,7 @@ class DirectoryTier:
 def _caches_in(directory: str) -> dict[TopicIdPartition, RemoteLogMetadataCache]:
     """The segments of all partitions, by the metadata in a data directory."""
     states: list[MetadataPartition] = []
-    for file in glob.glob(f"{glob.escape(directory)}/odradek-remote-log-metadata-*.snapshot"):
+    for file in glob.glob(f"{glob.escape(directory)}/{TIER_SNAPSHOT}*.snapshot"):
         with suppress(CorruptSnapshot, OSError):
             states.append(read_any_snapshot(file))
     if glob.glob(f"{glob.escape(directory)}/{METADATA_TOPIC}-[0-9]*"):

@@ -34,7 +34,6 @@ from .segment_metadata import (
     TopicIdPartition,
 )
 
-METADATA_TOPIC = "__remote_log_metadata"
 #: Damaged records whose offsets are kept, for the operator: the first ones.
 _MOST_DAMAGE = 100
 _INT32 = 1 << 32

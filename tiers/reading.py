@@ -22,7 +22,7 @@ from ..storage.segments.segment import LargeBatch, TimestampedOffset
 from .cache import RemoteLogMetadataCache
 from .indexes import IndexCache
 from .lineage import NO_EPOCH, Epochs, common_end
-from .segment_metadata import RemoteLogSegmentMetadata
+from .segment_metadata import RemoteLogSegmentMetadata, SegmentRange
 from .store import DamagedRemoteObject, PartType, RemoteStore, object_name, remote_range
 
 #: `socket.request.max.bytes`: no producer has sent a larger batch.
@@ -34,14 +34,6 @@ _CHUNK_BYTES = 1 << 20
 _CHECKED_FIELDS = struct.Struct(">qiibI2xi")
 _CRC_COVERS_FROM = 21
 _LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD
-
-
-class SegmentRange(NamedTuple):
-    """The offsets from `first_offset` up to, and without, `next_offset` of a copied segment."""
-
-    first_offset: int
-    next_offset: int
-    segment: RemoteLogSegmentMetadata
 
 
 class RemoteRead(NamedTuple):

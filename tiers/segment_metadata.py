@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from ..protocol.uuids import UUID_BYTES, ZERO_UUID, uuid_to_text
 
+METADATA_TOPIC = "__remote_log_metadata"
 #: A topic's name is a part of object names, so nothing else may come through (Kafka's `Topic.LEGAL_CHARS`).
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MOST_OFFSET = (1 << 63) - 1
@@ -130,6 +131,14 @@ class RemoteLogSegmentMetadata(NamedTuple):
             custom_metadata=update.custom_metadata,
             state=update.state,
         )
+
+
+class SegmentRange(NamedTuple):
+    """The offsets from `first_offset` up to, and without, `next_offset` of a copied segment."""
+
+    first_offset: int
+    next_offset: int
+    segment: RemoteLogSegmentMetadata
 
 
 class RemoteLogSegmentMetadataUpdate(NamedTuple):

@@ -24,7 +24,7 @@ from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, T
 from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
-from ...tiers.metadata_topic import METADATA_TOPIC
+from ...tiers.segment_metadata import METADATA_TOPIC
 from ..client.admin_calls import (
     LATEST,
     alter_configs,

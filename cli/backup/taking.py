@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.records.record import Record
-from ...tiers.metadata_topic import METADATA_TOPIC
+from ...tiers.segment_metadata import METADATA_TOPIC
 from ..client.admin_calls import EARLIEST, LATEST, described_topics, own_configs, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError

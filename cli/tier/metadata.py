@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...tiers.cache import RemoteLogMetadataCache
 from ...tiers.events import DamagedMetadata, decode_event
-from ...tiers.metadata_topic import METADATA_TOPIC, MetadataPartition
-from ...tiers.segment_metadata import TopicIdPartition
+from ...tiers.metadata_topic import MetadataPartition
+from ...tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from ..client.errors import UNREACHABLE, CommandError, from_library
 
 if TYPE_CHECKING:

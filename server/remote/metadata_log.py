@@ -32,8 +32,8 @@ from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...tiers.cache import Applied
 from ...tiers.events import encode_event
-from ...tiers.metadata_topic import METADATA_TOPIC, Deletion, Followed, MetadataPartition, metadata_partition
-from ...tiers.segment_metadata import RemoteLogMetadata, TopicIdPartition
+from ...tiers.metadata_topic import Deletion, Followed, MetadataPartition, metadata_partition
+from ...tiers.segment_metadata import METADATA_TOPIC, RemoteLogMetadata, TopicIdPartition
 from ...tiers.snapshot import CorruptSnapshot, read_snapshot, write_snapshot
 from ..partitions.hosted_partition import ALL_IN_SYNC
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from ...metadata.configs import InvalidConfig
 from ...metadata.image import TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
-from ...tiers.metadata_topic import METADATA_TOPIC
-from ...tiers.segment_metadata import TopicIdPartition
+from ...tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from ...tiers.store import InvalidStore, RemoteStore, make_store
 from ..partitions.remote_port import RemoteRecords
 from ..runtime.counters import BackgroundTasks

@@ -25,8 +25,8 @@ from odradek.columns import (
     read_split,
     scan,
 )
-from odradek.tiers.metadata_topic import METADATA_TOPIC, MetadataPartition, metadata_partition
-from odradek.tiers.segment_metadata import TopicIdPartition
+from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
+from odradek.tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from odradek.tiers.snapshot import write_snapshot
 
 from compat_tests.broker_process import free_port

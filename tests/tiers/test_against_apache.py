@@ -19,7 +19,7 @@ from odradek.tiers.copying import copy_segment, plan_copies
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.indexes import IndexCache
-from odradek.tiers.metadata_topic import METADATA_TOPIC, MetadataPartition, metadata_partition
+from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
 from odradek.tiers.reading import (
     aborted_transactions,
     find_by_timestamp,
@@ -28,6 +28,7 @@ from odradek.tiers.reading import (
     segment_at,
 )
 from odradek.tiers.segment_metadata import (
+    METADATA_TOPIC,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     TopicIdPartition,
