@@ -11,8 +11,8 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.compaction import (
-    Cleaner,
     CleanedTransactions,
+    Cleaner,
     LastOfProducer,
     OffsetMap,
     empty_batch,
@@ -85,9 +85,7 @@ def test_record_stays_unless_a_later_one_has_its_key(
     assert offsets(clean(cleaner(found), data((offset, key, b"v")))) == ([offset] if stays else None)
 
 
-@pytest.mark.parametrize(
-    ("horizon", "stays"), [(None, True), (NOW_MS - 1, False), (NOW_MS, False), (NOW_MS + 1, True)]
-)
+@pytest.mark.parametrize(("horizon", "stays"), [(None, True), (NOW_MS - 1, False), (NOW_MS, False), (NOW_MS + 1, True)])
 def test_tombstone_goes_from_its_delete_horizon_on(horizon: int | None, stays: bool) -> None:
     batch = data((5, "a", None), (6, "b", b"v"), delete_horizon=horizon)
     assert offsets(clean(cleaner(newest(a=5, b=6)), batch)) == ([5, 6] if stays else [6])
@@ -157,7 +155,9 @@ def test_last_batch_of_a_producer_stays_without_records(last: LastOfProducer | N
         assert len(cleaned) == after.size == 61 and check_crc(cleaned, 0, after) is None
 
 
-@pytest.mark.parametrize(("epoch", "last", "stays"), [(3, (-1, 3), True), (3, (-1, 4), False), (3, (1, 3), False), (3, (20, 3), True)])
+@pytest.mark.parametrize(
+    ("epoch", "last", "stays"), [(3, (-1, 3), True), (3, (-1, 4), False), (3, (1, 3), False), (3, (20, 3), True)]
+)
 def test_last_marker_of_a_producer_without_data_stays(epoch: int, last: tuple[int, int], stays: bool) -> None:
     marker = with_horizon(marker_of(True, 20, producer_id=0, epoch=epoch), NOW_MS)
     cleaned = clean(cleaner(last_of_producers={0: LastOfProducer(*last)}), marker)
