@@ -1,4 +1,4 @@
-"""What a share partition writes, and what becomes of its records when the persister accepts or rejects a write."""
+"""Writes of a share partition, and the states of its records when the persister accepts or rejects them."""
 
 from __future__ import annotations
 

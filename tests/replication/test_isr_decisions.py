@@ -52,7 +52,7 @@ def leader_of(*isr: int, end: int = 10, **fields: Any) -> Partition:
 def test_follower_was_caught_up_when_it_had_what_the_leader_had_then(
     offset: int, end_before: int, caught_up_at: int
 ) -> None:
-    """It fetched at NOW + 2, when the leader's log ended at `end_before`, and at NOW + 5, when it ends at 10."""
+    """The follower fetched when the leader's log ended at `end_before`, at NOW + 2, and at 10, at NOW + 5."""
     follower = FollowerState(NOW)
     follower.fetched(-1, 0, 0, end_before, NOW + 2)
     assert follower.last_caught_up_ms == NOW
@@ -294,7 +294,7 @@ def test_truncation_keeps_the_high_watermark_within_the_log(end: int, start: int
 # ---- epochs
 
 
-def test_partition_knows_no_leader_and_no_epoch_before_its_metadata() -> None:
+def test_partition_has_no_leader_and_no_epoch_before_its_metadata() -> None:
     partition = Partition(LEADER, 10, 0)
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, -1, -1)
     assert partition.leader_epoch_start_offset == -1 and not partition.is_leader and partition.isr == ()

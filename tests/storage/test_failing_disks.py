@@ -112,7 +112,7 @@ def test_log_whose_directory_is_gone_is_not_noted(failing: Log) -> None:
         (errno.EIO, False, False, ""),
     ],
 )
-def test_failure_tells_a_full_disk_and_missing_descriptors_apart(
+def test_failure_of_a_full_disk_differs_from_one_of_missing_descriptors(
     number: int, is_full: bool, is_shortage: bool, advice: str
 ) -> None:
     failure = LogDirectoryFailure("/d", "writing", OSError(number, "words"))
@@ -209,7 +209,7 @@ def test_file_of_a_segment_begins_with_twenty_digits(name: str, offset: int | No
     assert base_offset_of(name) == offset
 
 
-def test_file_is_read_without_waiting_where_the_system_can_tell(
+def test_file_is_read_without_waiting_where_the_system_supports_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "f"

@@ -418,7 +418,7 @@ def test_epoch_is_written_when_the_log_has_its_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "largest", "offset"), [(4, 7, BASE + 1), (7, 7, BASE + 1), (8, 8, BASE + 2), (9, 9, BASE + 2)]
 )
-def test_segment_that_is_opened_again_knows_its_largest_timestamp(
+def test_segment_that_is_opened_again_has_its_largest_timestamp(
     tmp_path: Path, at: int, largest: int, offset: int
 ) -> None:
     """Timestamps of its batches are 6 and 7; the appended one's is `at`."""

@@ -215,7 +215,7 @@ def test_former_voter_may_stand_until_its_removal_is_committed(
     ("lost", "lacks"), [(None, False), ((2, 5), False), ((2, 6), True), ((3, 0), True), ((1, 9), False)]
 )
 def test_replica_that_lost_acknowledged_records_does_not_stand(lost: tuple[int, int] | None, lacks: bool) -> None:
-    """Its log ends at offset 5, in epoch 2."""
+    """The log ends at offset 5, in epoch 2."""
     acknowledged = None if lost is None else SnapshotId(lost[1], lost[0])
     core = make(records=5, acknowledged=acknowledged)
     assert core.lacks_acknowledged == lacks and core.may_stand != lacks
