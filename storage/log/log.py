@@ -34,7 +34,7 @@ from ..segments.aborted import AbortedTransaction, append_aborted, plausible_abo
 from ..segments.batch_walk import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
-from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after
+from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after, segment_with
 from .config import Claim, LogConfig
 from .epochs import FILE_NAME
 from .loading import LogLoader, aborted_entry, follow_batch, has_transient_files
@@ -367,16 +367,22 @@ class Log(LogSegments):
         try:
             found = record_at_or_after(self.segments, timestamp, self.log_start_offset)
             if self.damage:
-                self._check_lookup(timestamp, self.log_end_offset if found is None else found.offset)
+                self._check_lookup(timestamp, found)
             return found
         except FileNotFoundError as error:
             raise self._file_gone(self.log_start_offset, error) from error
         except OSError as error:
             raise self._failed("reading", error) from error
 
-    def _check_lookup(self, timestamp: int, found_offset: int) -> None:
-        """Raises OffsetDamaged for a range between where the time index has the search begin and what it found."""
-        segment = self.segment_of(found_offset)
+    def _check_lookup(self, timestamp: int, found: TimestampedOffset | None) -> None:
+        """Raises OffsetDamaged for a range between where the time index has the search begin and what it found.
+
+        Where it found nothing, what it looked for may be in the damaged range of the segment that it searched.
+        """
+        if found is None:
+            found_offset, segment = self.log_end_offset, segment_with(self.segments, timestamp) or self.active
+        else:
+            found_offset, segment = found.offset, self.segment_of(found.offset)
         begun = segment.time_index.floor(timestamp)
         for met in self.damage:
             if met.next_offset > self.log_start_offset and begun <= met.next_offset and met.first_offset < found_offset:

@@ -181,7 +181,7 @@ class LogSegments:
     @property
     def has_files(self) -> bool:
         """Returns whether its files are made."""
-        return len(self.segments) > 1 or not self.segments[0].is_planned
+        return not self.segments[0].is_planned
 
     @property
     def size(self) -> int:

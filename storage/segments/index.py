@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from ..files.open_files import (
@@ -49,7 +50,7 @@ class _Block(NamedTuple):
 _NO_BLOCK = _Block(-1, 0, b"")
 
 
-class _SparseIndex:
+class _SparseIndex(ABC):
     """Sorted entries of two columns, the older ones in the file, the newest still in memory."""
 
     __slots__ = ("_block", "_cuts", "_directory", "_in_file", "_pending", "base_offset", "suffix")
@@ -98,9 +99,9 @@ class _SparseIndex:
         finally:
             os.close(fd)
 
+    @abstractmethod
     def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
         """Takes note of the first and the last entry. Raises CorruptIndex."""
-        raise NotImplementedError
 
     def _entries(self, first: int, count: int) -> bytes:
         fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)

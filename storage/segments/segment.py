@@ -655,15 +655,20 @@ class TimestampedOffset(NamedTuple):
 
 def record_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> TimestampedOffset | None:
     """The first record at or behind `start_offset` with at least `timestamp`. Raises LargeBatch."""
+    # Kafka looks into this segment only: the later ones are not older than it, as a rule.
+    segment = segment_with(segments, timestamp)
+    return None if segment is None else _search(segment, timestamp, start_offset)
+
+
+def segment_with(segments: Sequence[Segment], timestamp: int) -> Segment | None:
+    """Returns the first segment that has, or had before it was damaged, a record with at least `timestamp`."""
     for segment in segments:
         if not segment.size:  # compaction has left nothing of it
             continue
         newest = segment.largest_timestamp()
         # A segment whose records carry no time is as old as its file.
-        if (newest if newest >= 0 else segment.modified_ms()) < timestamp:
-            continue
-        # Kafka looks into this segment only: the later ones are not older than it, as a rule.
-        return _search(segment, timestamp, start_offset)
+        if (newest if newest >= 0 else segment.modified_ms()) >= timestamp:
+            return segment
     return None
 
 

@@ -63,13 +63,17 @@ def test_uniform_evens_out_what_subscriptions_permit() -> None:
 # ---- the assignor of streams groups
 
 
-def assigned(count: int, replicas: int = 0, **had: tuple[str, str]) -> dict[str, tuple[str, str]]:
-    """Returns the active and the standby tasks of members, named by their partitions; `a=("p", "012")`: a member of
-    process p that had the tasks 0 to 2.
+def assigned(count: int, replicas: int = 0, **had: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Returns the active and the standby tasks of members, named by their partitions; `a=("p", "012", "3")`: a
+    member of process p that had the tasks 0 to 2, and a standby copy of 3.
     """
+
+    def ids(digits: str) -> frozenset[TaskId]:
+        return frozenset(TaskId("0", int(digit)) for digit in digits)
+
     members = {
-        name: Candidate(process, Tasks(frozenset(TaskId("0", int(digit)) for digit in tasks)), {})
-        for name, (process, tasks) in had.items()
+        name: Candidate(process, Tasks(ids(active), ids("".join(standby))), {})
+        for name, (process, active, *standby) in had.items()
     }
     found = sticky(members, {"0": ConfiguredSubtopology(count, True, ("in",))}, replicas)
 
@@ -112,3 +116,19 @@ def test_standby_task_is_in_another_process_than_its_copies(
     loads = [len(active) + len(standby) for active, standby in found.values()]
     assert max(loads) - min(loads) <= 1
     assert sticky({}, {"0": ConfiguredSubtopology(4, True, ("in",))}, 1) == {}
+
+
+@pytest.mark.parametrize(
+    ("had", "expected"),
+    [
+        # A copy is taken where it is first, unless a later one has less load in its process and of its own.
+        ({"a": ("p", "", "0"), "a2": ("p", "12"), "b": ("q", "", "0")}, {"a": "0", "a2": "1", "b": "2"}),
+        ({"a": ("p", "", "0"), "b": ("q", "", "0"), "c": ("r", "12")}, {"a": "0", "b": "2", "c": "1"}),
+        ({"a": ("p", "1", "0"), "b": ("q", "", "0"), "c": ("r", "")}, {"a": "1", "b": "0", "c": "2"}),
+        ({"a": ("p", "1", "0"), "a2": ("p", ""), "b": ("q", "2", "0")}, {"a": "1", "a2": "0", "b": "2"}),
+    ],
+)
+def test_task_becomes_active_where_a_copy_of_its_state_is_and_room(
+    had: dict[str, tuple[str, ...]], expected: dict[str, str]
+) -> None:
+    assert {name: active for name, (active, _) in assigned(3, **had).items()} == expected

@@ -6,13 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.base import state as base
 from odradek.coordinator.groups.classic import kind as classic
 from odradek.coordinator.groups.classic.group import State
 from odradek.coordinator.groups.consumer import kind as consumer
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share import kind as share
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import offset_commit as commits
+from odradek.protocol.messages import txn_offset_commit as transactional
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -180,3 +183,118 @@ def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
     group.state_timestamp_ms = NOW_MS - RETENTION_MS + 1
     counts_since_empty = protocol_type is not None and state is State.EMPTY
     assert is_expired(0) == (may_expire and not counts_since_empty)
+
+
+class ClassicGroup:
+    """A classic group of generation 0 with one member `m`, whose instance is `i`."""
+
+    generation_id = 0
+
+    def __init__(self, state: State = State.STABLE) -> None:
+        self.state = state
+        self.protocol_type = "consumer"
+        self.members = {} if state is State.EMPTY else {"m": "member"}
+        self.touched: list[object] = []
+
+    def validate_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        if instance_id not in (None, "i"):
+            return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def touch(self, member: object, now: int) -> None:
+        self.touched.append((member, now))
+
+
+@pytest.mark.parametrize(
+    ("state", "member_id", "instance_id", "generation", "error"),
+    [
+        (State.EMPTY, "", None, -1, 0),
+        (State.EMPTY, "", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        (State.STABLE, "", None, -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        (State.STABLE, "m", None, 0, 0),
+        (State.STABLE, "m", "i", 0, 0),
+        (State.STABLE, "m", "j", 0, ErrorCode.FENCED_INSTANCE_ID),
+        (State.STABLE, "m", None, -1, ErrorCode.ILLEGAL_GENERATION),
+        (State.STABLE, "m", None, 1, ErrorCode.ILLEGAL_GENERATION),
+        (State.PREPARING_REBALANCE, "m", None, 0, 0),
+        (State.COMPLETING_REBALANCE, "m", None, 0, ErrorCode.REBALANCE_IN_PROGRESS),
+        (State.COMPLETING_REBALANCE, "m", None, 1, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_commit_to_a_classic_group_needs_its_generation_and_is_a_sign_of_life(
+    state: State, member_id: str, instance_id: str | None, generation: int, error: int
+) -> None:
+    group: Any = ClassicGroup(state)
+    request = OffsetCommitRequest(
+        group_id="g", member_id=member_id, group_instance_id=instance_id, generation_id_or_member_epoch=generation
+    )
+    shard: Any = None
+    assert classic.validate_commit(shard, group, request, 9, NOW_MS) == error
+    is_of_member = error == 0 and state is not State.EMPTY
+    assert group.touched == ([("member", NOW_MS)] if is_of_member else [])
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "generation", "error"),
+    [
+        ("", None, -1, 0),
+        ("", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "i", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", None, -1, ErrorCode.ILLEGAL_GENERATION),
+        ("m", None, 0, 0),
+        ("m", "i", 0, 0),
+        ("m", "j", 0, ErrorCode.FENCED_INSTANCE_ID),
+        ("m", None, 1, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_transactional_commit_to_a_classic_group_is_of_a_member_or_names_none(
+    member_id: str, instance_id: str | None, generation: int, error: int
+) -> None:
+    group: Any = ClassicGroup()
+    request = TxnOffsetCommitRequest(
+        group_id="g", member_id=member_id, group_instance_id=instance_id, generation_id_or_member_epoch=generation
+    )
+    assert classic.validate_transactional_commit(group, request) == error
+
+
+@pytest.mark.parametrize(
+    ("state", "protocol_type", "may_delete"),
+    [(State.EMPTY, "connect", True), (State.STABLE, "consumer", True), (State.STABLE, "connect", False),
+     (State.EMPTY, None, True), (State.STABLE, None, False)],
+)  # fmt: skip
+def test_offsets_of_a_classic_group_with_members_may_be_deleted_if_its_topics_are_known(
+    state: State, protocol_type: str | None, may_delete: bool
+) -> None:
+    group: Any = ClassicGroup(state)
+    group.protocol_type = protocol_type
+    assert classic.validate_delete(group) == (ErrorCode.NONE if may_delete else ErrorCode.NON_EMPTY_GROUP)
+    assert classic.validate_deletion(group) == (ErrorCode.NONE if state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP)
+
+
+# ---- what is counted
+
+
+def committed_offsets(shard: GroupShard) -> int:
+    return shard.state.counters.offset_commits
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_each_committed_offset_counts_once_and_one_with_too_long_metadata_does_not(is_transactional: bool) -> None:
+    shard = GroupShard(GroupsConfig(offset_metadata_max_bytes=3))
+    parts = [(0, "abc"), (1, "abcd"), (2, None)]
+    request: Any
+    if is_transactional:
+        written = [transactional.TxnOffsetCommitRequestPartition(index, 5, -1, words) for index, words in parts]
+        topics: Any = [transactional.TxnOffsetCommitRequestTopic(name="t", partitions=written)]
+        request = TxnOffsetCommitRequest(group_id="g", producer_id=0, producer_epoch=0, topics=topics)
+    else:
+        plain = [commits.OffsetCommitRequestPartition(index, 5, -1, words) for index, words in parts]
+        topics = [commits.OffsetCommitRequestTopic(name="t", partitions=plain)]
+        request = OffsetCommitRequest(group_id="g", topics=topics)
+    shard.handle(GroupRequest(1, request, 5 if is_transactional else 8, "c", "/h", "0" * 32), NOW_MS)
+    (reply,) = shard.take().replies
+    response: Any = reply.response
+    codes = [part.error_code for part in response.topics[0].partitions]
+    assert codes == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE, 0]
+    assert committed_offsets(shard) == 2
+    assert shard.state.counters.offset_deletions == shard.state.counters.offset_expirations == 0

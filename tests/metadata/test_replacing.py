@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
-from odradek.metadata.records import replacing_records
+from odradek.metadata.records import image_records, replace, replacing_records
+from odradek.protocol.internal.cluster_metadata import ZkMigrationStateRecord
 from odradek.protocol.schema import Message
 
 from tests.metadata.image_records_strategy import histories
@@ -32,6 +33,10 @@ def test_replacing_records_lead_from_any_image_to_any_other(one: list[Message], 
     before, after = replayed(EMPTY_IMAGE, one), replayed(EMPTY_IMAGE, other)
     assume(all(continues(after.topics.by_id.get(topic.id, topic), topic) for topic in before.topics.by_id.values()))
     assert replayed(before, list(replacing_records(before, after))) == after
+    delta = MetadataDelta(before)
+    for _ in replace(delta, after):
+        pass
+    assert delta.apply(0, 1, 1) == after
 
 
 @EXAMPLES
@@ -46,3 +51,14 @@ def test_replacing_records_omit_unchanged_entries(history: list[Message], data: 
     for topic_id, changed in delta.topics.changed.items():
         known = before.topics.by_id.get(topic_id)
         assert known is None or all(known.partitions.get(i) != p for i, p in changed.changed.items())
+
+
+def test_state_of_a_migration_from_zookeeper_is_kept() -> None:
+    """A cluster that came from ZooKeeper has it in its log for ever."""
+    assert EMPTY_IMAGE.features.zk_migration_state == 0
+    migrated = replayed(EMPTY_IMAGE, [ZkMigrationStateRecord(zk_migration_state=4)])
+    assert migrated.features.zk_migration_state == 4
+    assert replayed(EMPTY_IMAGE, list(image_records(migrated))).features.zk_migration_state == 4
+    assert [type(one) for one in replacing_records(migrated, EMPTY_IMAGE)] == [ZkMigrationStateRecord]
+    assert replayed(migrated, list(replacing_records(migrated, EMPTY_IMAGE))).features.zk_migration_state == 0
+    assert list(replacing_records(migrated, migrated)) == []

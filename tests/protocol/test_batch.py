@@ -14,6 +14,7 @@ from odradek.protocol.internal.control_records import EndTxnMarker
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import (
     HEADER_BYTES,
+    MAX_SEQUENCE,
     TimestampType,
     check_batch,
     check_crc,
@@ -268,3 +269,38 @@ def test_invalid_control_record_raises(key: bytes | None, value: bytes | None) -
     with pytest.raises(InvalidBatch):
         if control_type(key) is not None:
             decode_control(key, value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(0, 0), (0, 5), (5, 0), (-1, (1 << 63) - 1), (1, -(1 << 63)), (-(1 << 63), (1 << 63) - 1)]
+)
+def test_timestamps_that_differ_by_more_than_a_long_come_back_as_in_java(first: int, second: int) -> None:
+    """Their difference has 64 bits: the sum is right again, modulo 2^64."""
+    records = [Record(0, first, None, b"a"), Record(1, second, None, b"b")]
+    found = [record.timestamp for record in decode_batch(encode_batch(records))]
+    assert [(one - expected) % (1 << 64) for one, expected in zip(found, (first, second), strict=True)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "delta", "last"),
+    [
+        (-1, 4, -1),
+        (0, 0, 0),
+        (0, 4, 4),
+        (5, 4, 9),
+        (MAX_SEQUENCE, 0, MAX_SEQUENCE),
+        (MAX_SEQUENCE, 1, 0),
+        (MAX_SEQUENCE - 1, 4, 2),
+    ],
+)
+def test_last_sequence_follows_the_greatest_with_zero(sequence: int, delta: int, last: int) -> None:
+    data = encode_batch([Record(0, 5, None, b"v")], last_offset=delta, base_sequence=sequence)
+    header = read_header(data)
+    assert (header.base_sequence, header.last_offset, header.last_sequence) == (sequence, delta, last)
+
+
+@pytest.mark.parametrize("horizon", [None, 0, 7])
+def test_batch_with_a_delete_horizon_has_it_as_its_base_timestamp(horizon: int | None) -> None:
+    header = read_header(encode_batch([Record(3, 5, None, b"v")], delete_horizon=horizon))
+    assert header.has_delete_horizon is (horizon is not None)
+    assert header.base_timestamp == (5 if horizon is None else horizon) and header.max_timestamp == 5

@@ -208,3 +208,18 @@ def test_offsets_of_compacted_batches_ascend_within_the_header() -> None:
     for error in (raised.value, SegmentSuspected(7, "words")):
         again = pickle.loads(pickle.dumps(error))
         assert str(again) == str(error) and vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "is_readable"),
+    [((10, 11), True), ((10, 14), True), ((11, 14), True), ((9, 11), False), ((10, 10), False), ((11, 10), False),
+     ((10, 15), False)],
+)  # fmt: skip
+def test_records_have_ascending_offsets_of_their_batch(offsets: tuple[int, int], is_readable: bool) -> None:
+    data = encode_batch([Record(offset, 5, None, b"v") for offset in offsets], base_offset=10, last_offset=14)
+    assert (fault_of(read_header(data), data) is None) == is_readable
+    if is_readable:
+        assert tuple(one.offset for one in readable_records(read_header(data), data)) == offsets
+    else:
+        with pytest.raises(Poisoned, match="a record has offset"):
+            readable_records(read_header(data), data)

@@ -80,6 +80,37 @@ def test_meta_properties_that_java_wrote_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("content", "node_id"),
+    [
+        ("version=1\nnode.id=0\n", 0),
+        ("version=0\nbroker.id=3\n", 3),
+        ("broker.id=3\n", 3),
+        ("version=1\nnode.id=4\nbroker.id=3\n", 4),
+        ("! a comment\n version = 1 \n node.id = 5 \n", 5),
+    ],
+)
+def test_node_id_of_meta_properties_may_have_its_former_name(tmp_path, content, node_id):
+    (tmp_path / "meta.properties").write_text(f"{content}cluster.id=a\n")
+    assert read_meta_properties(str(tmp_path)) == MetaProperties("a", node_id, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("version=1\ncluster.id=a\n", "no node.id"),
+        ("version=0\nbroker.id=x\ncluster.id=a\n", "invalid literal"),
+        ("version=1\nnode.id=1\n", "no cluster.id"),
+        ("version=2\nnode.id=1\ncluster.id=a\n", "version 2 is not known"),
+        ("version=1\nnode.id=1\ncluster.id=a\ndirectory.id=x\n", "x"),
+    ],
+)
+def test_invalid_meta_properties_are_named_in_the_error(tmp_path, content, words):
+    (tmp_path / "meta.properties").write_text(content)
+    with pytest.raises(InvalidMetaProperties, match=words):
+        read_meta_properties(str(tmp_path))
+
+
+@pytest.mark.parametrize(
     "content", ["", "version=2\n", "version=1\nnode.id=x\ncluster.id=a\n", "version=1\nnode.id=1\n"]
 )
 def test_meta_properties_that_cannot_be_are_refused(tmp_path, content):

@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.storage.files.open_files import LogDirectoryFailure, PartitionDirectory
 from odradek.storage.log.config import LogConfig
-from odradek.storage.segments.aborted import AbortedTransaction, append_aborted, read_aborted
+from odradek.storage.segments.aborted import (
+    AbortedTransaction,
+    append_aborted,
+    plausible_aborted,
+    read_aborted,
+    replace_aborted,
+    truncate_aborted,
+)
 from odradek.storage.segments.damage import DamagedRange
 
 from tests.storage.conftest import NOW_MS, Logbook
@@ -155,3 +163,129 @@ def test_slice_of_a_closed_segment_is_unverified_until_its_file_was_verified(log
     assert [log.read(offset, 1 << 20).is_unverified for offset in (0, 9, 12)] == [True, True, False]
     log.segments[0].is_verified = True
     assert [log.read(offset, 1 << 20).is_unverified for offset in (0, 3)] == [False, True]
+
+
+# ---- a log that begins anew
+
+
+@pytest.mark.parametrize(
+    ("is_tiered", "start", "epochs"),
+    [
+        (False, None, []),
+        (False, 30, []),
+        (False, 40, []),
+        (True, None, []),
+        (True, 40, []),
+        (True, 39, [(0, 0), (2, 3)]),
+        (True, 30, [(0, 0), (2, 3)]),
+    ],
+)
+def test_log_that_begins_anew_keeps_the_epochs_of_its_remote_part_only(
+    logbook: Logbook, is_tiered: bool, start: int | None, epochs: list[tuple[int, int]]
+) -> None:
+    log = logbook.open(LogConfig(remote_storage=is_tiered))
+    logbook.append(log, b"a", b"b", b"c", leader_epoch=0, producer_id=0, producer_epoch=0, base_sequence=0)
+    log.roll(NOW_MS)
+    logbook.append(log, b"d", leader_epoch=2)
+    log.flush(NOW_MS)
+    assert [one.name for one in logbook.path.glob("*.snapshot")] == [f"{3:020}.snapshot"]
+    log.truncate_fully_and_start_at(40, NOW_MS, start)
+    assert (log.log_start_offset, log.log_end_offset) == (40 if start is None else start, 40)
+    assert log.epochs.entries() == epochs
+    assert list(logbook.path.glob("*.snapshot")) == [], "they are of records that are gone"
+    assert log.producers.by_id == {} and log.producers.end_offset == 40
+    assert [one.base_offset for one in log.segments] == [40] and log.size == 0
+    assert logbook.append(log, b"e", leader_epoch=5) == logbook.read_all(log, 40)
+
+
+def test_epochs_at_the_new_start_of_a_log_and_behind_it_go(logbook: Logbook) -> None:
+    log = logbook.open(LogConfig(remote_storage=True))
+    for epoch in range(3):
+        logbook.append(log, b"a", b"b", leader_epoch=epoch)
+    log.truncate_fully_and_start_at(2, NOW_MS, 1)
+    assert log.epochs.entries() == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "snapshots"), [(13, [3, 6, 9, 12]), (12, [3, 6, 9, 12]), (11, [3, 6, 9]), (6, [3, 6]), (5, [3])]
+)
+def test_truncation_drops_the_snapshots_behind_the_new_end(
+    log: Any, logbook: Logbook, offset: int, snapshots: list[int]
+) -> None:
+    logbook.append(log, b"x", b"y")
+    log.truncate_to(offset, NOW_MS)
+    assert sorted(int(one.stem) for one in logbook.path.glob("*.snapshot")) == snapshots
+
+
+def test_log_without_records_has_no_files(logbook: Logbook) -> None:
+    log = logbook.open(LogConfig())
+    assert not log.has_files
+    logbook.append(log, b"a")
+    assert log.has_files
+    log.truncate_to(0, NOW_MS)
+    assert log.has_files and (logbook.path / f"{0:020}.log").exists()
+
+
+def test_segment_that_cannot_be_inserted_fails_its_log_directory(log: Any, logbook: Logbook) -> None:
+    lost(log, 1)
+    with pytest.raises(LogDirectoryFailure, match="inserting a segment"):
+        log.insert(3, 6, NOW_MS)
+    assert [one.base_offset for one in log.segments] == [0, 6, 9, 12]
+
+
+# ---- entries of aborted transactions
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_right"),
+    [
+        ((0, 3, 5, 5), True),
+        ((0, 0, 3, 0), True),
+        ((0, 0, 4, 5), True),
+        ((-1, 3, 5, 5), False),
+        ((0, -1, 5, 5), False),
+        ((0, 5, 5, 5), False),
+        ((0, 4, 5, 5), True),
+        ((0, 3, 5, -1), False),
+        ((0, 3, 5, 6), True),
+        ((0, 3, 5, 7), False),
+        ((0, 0, 2, 0), False),
+        ((0, 3, 6, 6), False),
+    ],
+)
+def test_entry_of_an_aborted_transaction_is_right_when_its_offsets_can_be(
+    tmp_path: Path, entry: tuple[int, int, int, int], is_right: bool
+) -> None:
+    """The segment has the offsets from 3 up to 6."""
+    directory = PartitionDirectory(str(tmp_path))
+    append_aborted(directory, 3, AbortedTransaction(*entry))
+    assert plausible_aborted(directory, 3, 6) == ([AbortedTransaction(*entry)] if is_right else None)
+
+
+def test_markers_of_aborted_transactions_ascend(tmp_path: Path) -> None:
+    directory = PartitionDirectory(str(tmp_path))
+    first, second = AbortedTransaction(0, 0, 3, 0), AbortedTransaction(1, 1, 4, 0)
+    assert plausible_aborted(directory, 3, 6) == []
+    for entries, is_right in (([first, second], True), ([second, first], False), ([first, first], False)):
+        replace_aborted(directory, 3, entries)
+        assert plausible_aborted(directory, 3, 6) == (entries if is_right else None)
+    path = tmp_path / f"{3:020}.txnindex"
+    replace_aborted(directory, 3, [first])
+    content = path.read_bytes()
+    for wrong in (content + b"x", content[:-1], b"\0\1" + content[2:]):
+        path.write_bytes(wrong)
+        assert plausible_aborted(directory, 3, 6) is None
+    path.write_bytes(content + content[:10])
+    assert read_aborted(directory, 3) == [first], "a torn entry is not read"
+    replace_aborted(directory, 3, [])
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("offset", "kept"), [(3, 0), (4, 1), (5, 2), (9, 2)])
+def test_entries_whose_markers_are_truncated_go(tmp_path: Path, offset: int, kept: int) -> None:
+    directory = PartitionDirectory(str(tmp_path))
+    entries = [AbortedTransaction(0, 0, 3, 0), AbortedTransaction(1, 1, 4, 0)]
+    replace_aborted(directory, 3, entries)
+    truncate_aborted(directory, 3, offset)
+    assert read_aborted(directory, 3) == entries[:kept]
+    assert (tmp_path / f"{3:020}.txnindex").exists() == (kept > 0)

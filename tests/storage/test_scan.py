@@ -6,6 +6,8 @@ import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.segments import recovery
 from odradek.storage.segments.recovery import scan
@@ -142,3 +144,36 @@ def test_batch_with_a_wrong_crc_is_a_hole_or_the_end(bad: int, verify: bool, tmp
         (hole,) = found.holes
         assert (hole.position, hole.size, hole.first_offset, hole.next_offset) == (bad * length, length, bad, bad + 1)
         assert (found.size, found.next_offset) == (size, 3)
+
+
+SIX = [batch(sum(range(2, 2 + number)), 2 + number) for number in range(6)]
+BEGINS = [sum(map(len, SIX[:number])) for number in range(7)]
+FIRSTS = [sum(range(2, 2 + number)) for number in range(7)]
+
+
+@given(
+    number=st.integers(0, 5), begin=st.integers(27, 90), last=st.integers(0, 5),
+    end=st.one_of(st.just(0), st.integers(28, 90)), chunk=st.sampled_from([61, 62, 100, 150, 1 << 20]),
+)  # fmt: skip
+def test_damaged_batches_before_a_whole_one_are_one_hole(
+    tmp_path_factory: pytest.TempPathFactory, number: int, begin: int, last: int, end: int, chunk: int
+) -> None:
+    """Bytes from one batch up to another, or the same, are inverted; `end` 0 is the end of a batch."""
+    last = max(number, last)
+    stop = BEGINS[last + 1] if end == 0 else BEGINS[last] + min(end, len(SIX[last]))
+    start = min(BEGINS[number] + begin, stop - 1)
+    data = b"".join(SIX)
+    damaged = data[:start] + bytes(byte ^ 0xFF for byte in data[start:stop]) + data[stop:]
+    bad = [n for n in range(6) if data[BEGINS[n] : BEGINS[n + 1]] != damaged[BEGINS[n] : BEGINS[n + 1]]]
+    path, size = written(tmp_path_factory.mktemp("segment") / "f", damaged)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recovery, "_CHUNK_BYTES", chunk)
+        patch.setattr(recovery, "_ZEROS", bytes(chunk))
+        found = scan(path, 0, size, INTERVAL)
+    if bad[-1] == 5:
+        assert (found.size, found.next_offset, found.holes) == (BEGINS[bad[0]], FIRSTS[bad[0]], ())
+    else:
+        (hole,) = found.holes
+        assert (hole.position, hole.position + hole.size) == (BEGINS[bad[0]], BEGINS[bad[-1] + 1])
+        assert (hole.first_offset, hole.next_offset) == (FIRSTS[bad[0]], FIRSTS[bad[-1] + 1])
+        assert (found.size, found.next_offset) == (size, FIRSTS[6])

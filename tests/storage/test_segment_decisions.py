@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
 import pytest
+from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.files.open_files import OpenFiles, PartitionDirectory
 from odradek.storage.log.epochs import FILE_NAME, LeaderEpochs
 from odradek.storage.segments import segment as segments
+from odradek.storage.segments.batch_walk import Pread
 from odradek.storage.segments.index import MAX_RELATIVE_OFFSET, CorruptIndex, OffsetIndex, TimeIndex
 from odradek.storage.segments.segment import (
     LargeBatch,
@@ -407,3 +410,73 @@ def test_epoch_is_written_when_the_log_has_its_records(tmp_path: Path) -> None:
     assert found.entries() == [(4, 5)]
     found.write()
     assert (tmp_path / FILE_NAME).read_bytes() == b"0\n1\n4 5\n" and found.is_synced(1 << 40)
+
+
+# ---- a segment that was there before, and readers that come back
+
+
+@pytest.mark.parametrize(
+    ("at", "largest", "offset"), [(4, 7, BASE + 1), (7, 7, BASE + 1), (8, 8, BASE + 2), (9, 9, BASE + 2)]
+)
+def test_segment_that_is_opened_again_has_its_largest_timestamp(
+    tmp_path: Path, at: int, largest: int, offset: int
+) -> None:
+    """Timestamps of its batches are 6 and 7; the appended one's is `at`."""
+    directory = place(tmp_path, batch(BASE, 2, at=6))
+    (tmp_path / f"{NAME}.timeindex").write_bytes(TimeIndex.ENTRY.pack(7, 1))
+    segment = Segment.existing(directory, OpenFiles(), BASE, NOW_MS)
+    segment.next_offset = BASE + 2
+    added = batch(BASE + 2, at=at)
+    segment.append(added, [read_header(added)], INTERVAL)
+    assert (segment.largest_timestamp(), segment.offset_of_max_timestamp) == (largest, offset)
+
+
+def counted(reads: list[int]) -> Pread:
+    def pread(fd: int, size: int, position: int) -> bytes:
+        reads.append(position)
+        return os.pread(fd, size, position)
+
+    return pread
+
+
+def test_readers_that_stopped_within_a_segment_find_their_places_without_a_read(tmp_path: Path) -> None:
+    made, files = [batch(BASE + number) for number in range(40)], OpenFiles()
+    segment = Segment.planned(PartitionDirectory(str(tmp_path)), files, BASE, NOW_MS)
+    for one in made:
+        segment.append(one, [read_header(one)], INTERVAL)
+    size, reads = len(made[0]), list[int]()
+    for offset in (*range(BASE + 1, BASE + 33), BASE + 1):
+        segment.remember(offset, (offset - BASE) * size)
+    for offset in range(BASE + 1, BASE + 33):
+        assert segment.position_of(offset, counted(reads)) == (offset - BASE) * size
+    assert reads == []
+    assert segment.position_of(BASE + 33, counted(reads)) == 33 * size and reads
+    segment.remember(BASE + 33, 33 * size)
+    reads.clear()
+    for offset in range(BASE + 2, BASE + 34):
+        assert segment.position_of(offset, counted(reads)) == (offset - BASE) * size
+    assert reads == [] and segment.position_of(BASE + 1, counted(reads)) == size and reads, (
+        "the oldest place is forgotten"
+    )
+
+
+def test_truncation_forgets_where_readers_stopped(tmp_path: Path) -> None:
+    segment = Segment.planned(PartitionDirectory(str(tmp_path)), OpenFiles(), BASE, NOW_MS)
+    for one in THREE:
+        segment.append(one, [read_header(one)], INTERVAL)
+    segment.remember(BASE + 5, THIRD)
+    segment.truncate_to(BASE + 2)
+    assert (segment.size, segment.next_offset) == (SECOND, BASE + 2)
+    for number in range(2, 7):
+        one = batch(BASE + number)
+        segment.append(one, [read_header(one)], INTERVAL)
+    assert segment.position_of(BASE + 5) == SECOND + 3 * len(batch(BASE))
+
+
+def test_segment_whose_file_is_gone_has_empty_indexes(tmp_path: Path) -> None:
+    directory = place(tmp_path, *THREE, index=b"123")
+    segment = Segment.existing(directory, OpenFiles(), BASE, NOW_MS)
+    (tmp_path / f"{NAME}.log").unlink()
+    assert len(segment.offset_index) == 0 and len(segment.time_index) == 0
+    assert (tmp_path / f"{NAME}.index").read_bytes() == b""
+    assert segment.modified_ms() == NOW_MS and not segment.exists()

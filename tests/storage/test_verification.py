@@ -7,6 +7,8 @@ import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from odradek.protocol.internal.producer_snapshot import ProducerEntry
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
 from odradek.protocol.records.control import encode_end_transaction
@@ -435,3 +437,98 @@ def test_entries_of_a_damaged_segment_stay_where_they_can_be_right(tmp_path: Pat
     replace_aborted(directory, 0, [entries[0], entries[1]._replace(last_offset=4)])
     found = verified(tmp_path, *parts, next_offset=4, checks_indexes=True)
     assert found.aborted == [entries[0], entries[1]._replace(last_stable_offset=0)] and found.is_aborted_wrong
+
+
+# ---- any damage
+
+
+#: Six batches of two to seven records.
+SIX = [batch(sum(range(2, 2 + number)), 2 + number, size=1 + 20 * number) for number in range(6)]
+BEGINS = [sum(map(len, SIX[:number])) for number in range(7)]
+#: Behind the size, the magic and the last offset of a header: those are believed as far as the next batch agrees.
+COVERED_FROM = 27
+
+
+def offsets_of(number: int) -> range:
+    header = read_header(SIX[number])
+    return range(header.base_offset, header.next_offset)
+
+
+@given(
+    number=st.integers(0, 5),
+    begin=st.integers(COVERED_FROM, 100),
+    last=st.integers(0, 5),
+    end=st.one_of(st.just(0), st.integers(COVERED_FROM + 1, 100)),
+    piece=st.sampled_from([61, 100, 300, 1 << 18]),
+    zeros=st.booleans(),
+    is_compacted=st.booleans(),
+)
+@example(number=0, begin=27, last=1, end=0, piece=61, zeros=False, is_compacted=False)
+@example(number=5, begin=27, last=5, end=60, piece=61, zeros=False, is_compacted=False)
+@example(number=0, begin=27, last=5, end=0, piece=61, zeros=True, is_compacted=False)
+def test_damaged_ranges_have_the_offsets_of_the_damaged_batches_alone(
+    tmp_path_factory: pytest.TempPathFactory,
+    number: int,
+    begin: int,
+    last: int,
+    end: int,
+    piece: int,
+    zeros: bool,
+    is_compacted: bool,
+) -> None:
+    """Bytes from one batch up to another, or the same, are zeros or inverted; `end` 0 is the end of a batch."""
+    last = max(number, last)
+    stop = BEGINS[last + 1] if end == 0 else BEGINS[last] + min(end, len(SIX[last]))
+    start = min(BEGINS[number] + begin, stop - 1)
+    data = b"".join(SIX)
+    changed = bytes(stop - start) if zeros else bytes(byte ^ 0xFF for byte in data[start:stop])
+    damaged = data[:start] + changed + data[stop:]
+    bad = [n for n in range(6) if data[BEGINS[n] : BEGINS[n + 1]] != damaged[BEGINS[n] : BEGINS[n + 1]]]
+    next_offset = offsets_of(5).stop
+    path = tmp_path_factory.mktemp("segment")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verification, "PIECE_BYTES", piece)
+        found = verified(path, damaged, next_offset=next_offset, is_compacted=is_compacted)
+    covered = [offset for one in found.found for offset in range(one.first_offset, one.next_offset)]
+    assert covered == [offset for n in bad for offset in offsets_of(n)]
+    places = [(one.position, one.position + one.size) for one in found.found]
+    assert places == sorted(places) and all(begin < end <= len(data) for begin, end in places)
+    assert {n for n in range(6) for begin, end in places if begin < BEGINS[n + 1] and end > BEGINS[n]} == set(bad)
+
+
+@pytest.mark.parametrize("left", [0, 10, 16, 17, 60, 61])
+def test_file_that_is_cut_while_it_is_verified_is_damaged_from_there(tmp_path: Path, left: int) -> None:
+    path = tmp_path / f"{NAME}.log"
+    path.write_bytes(THREE[0] + b"\xff" * len(THREE[1]) + THREE[2])
+    verifier = SegmentVerifier(Job(PartitionDirectory(str(tmp_path)), 0, 6, SIZE, False, False))
+    assert verifier._open()
+    os.truncate(path, STARTS[1] + left)
+    assert [(one.first_offset, one.next_offset) for one in verifier.run().found] == [(2, 6)]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "times", "is_right"),
+    [
+        ([(2, 1), (5, 2)], [(5, 2)], True),
+        ([(2, 1), (5, 2)], [(5, 2), (5, 5)], True),
+        ([(2, 1), (5, 2)], [(5, 2), (4, 5)], False),
+        ([(5, 2), (2, 1)], [], False),
+        ([(2, 2), (5, 1)], [], False),
+        ([(2, 1), (6, 2)], [], False),
+        ([(2, 1)], [(5, 6)], False),
+        ([(-2, 1)], [], False),
+        ([(2, -1)], [], False),
+        ([(2, 1)], [(-1, 0)], True),
+    ],
+)
+def test_index_whose_entries_do_not_ascend_within_the_segment_is_wrong(
+    tmp_path: Path, offsets: list[tuple[int, int]], times: list[tuple[int, int]], is_right: bool
+) -> None:
+    """The segment has batches of one record and one size, of the offsets 0, 2 and 5. Positions count these."""
+    made = [batch(0), batch(2), batch(5)]
+    size = len(made[0])
+    entries = b"".join(struct.pack(">ii", relative, position * size) for relative, position in offsets)
+    (tmp_path / f"{NAME}.index").write_bytes(entries)
+    (tmp_path / f"{NAME}.timeindex").write_bytes(b"".join(struct.pack(">qi", *one) for one in times))
+    found = verified(tmp_path, *made, next_offset=6, is_compacted=True, checks_indexes=True)
+    assert found.is_index_wrong != is_right and not found.found

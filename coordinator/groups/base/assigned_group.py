@@ -6,6 +6,7 @@ assignment, which follows. Only replayed records change the durable state: `REPL
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -30,7 +31,7 @@ ATarget = TypeVar("ATarget")
 FIRST_EPOCH = 1
 
 
-class AssignedGroup(Generic[AMember, ATarget]):
+class AssignedGroup(ABC, Generic[AMember, ATarget]):
     kind: ClassVar[str]
     protocol_type: ClassVar[str]
     #: Key class of a record -> its replay function, with the group, the key, and the value (None for a tombstone).
@@ -53,14 +54,14 @@ class AssignedGroup(Generic[AMember, ATarget]):
     # Queries.
 
     @property
-    def state(self) -> Enum:
-        raise NotImplementedError
+    @abstractmethod
+    def state(self) -> Enum: ...
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_subscribed_to(self, topic: str) -> bool: ...
 
-    def input_topics(self) -> Collection[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def input_topics(self) -> Collection[str]: ...
 
     def validate_deletion(self) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
@@ -71,9 +72,9 @@ class AssignedGroup(Generic[AMember, ATarget]):
         self.REPLAYS[type(key)](self, key, value)
 
     @staticmethod
+    @abstractmethod
     def target_from(value: Any) -> ATarget:
         """Returns a member's target from its record."""
-        raise NotImplementedError
 
     def replay_target(self, key: Any, value: Message | None) -> None:
         self.targets.pop(key.member_id, None)

@@ -509,3 +509,86 @@ def test_observer_asks_again_after_the_backoff_of_each_node() -> None:
     assert observer.deadline() == 100 + config.retry_backoff_ms
     observer.expire(100 + config.retry_backoff_ms)
     assert [one.node for one in observer.take() if isinstance(one, Send)] == [-2]
+
+
+# ---- what a leader and a follower know of each other
+
+
+def begun(quorum: Transcript, now: int) -> list[int]:
+    """Returns the voters to which the leader sends BeginQuorumEpoch."""
+    leader = quorum.replicas[1]
+    leader.expire(now)
+    sent = [one for one in leader.take() if isinstance(one, Send)]
+    for one in sent:
+        leader.handle(PeerResponse(one.node, one.correlation, wire.begin_response(ErrorCode.NONE, 1, 1)), now)
+    leader.take()
+    return [one.node for one in sent]
+
+
+def test_voter_that_does_not_fetch_is_reminded_of_its_leader(quorum: Transcript) -> None:
+    start, half = quorum.now, FETCH_TIMEOUT_MS // 2
+    for node in (2, 3):
+        answer(quorum, 1, fetch(node, quorum.logs[1].end_offset))
+    assert begun(quorum, start + half - 1) == []
+    quorum.now = start + half - 1
+    answer(quorum, 1, fetch(2, quorum.logs[1].end_offset))
+    assert begun(quorum, start + half) == [3], "a fetch is a sign of life"
+    assert begun(quorum, start + 2 * half - 2) == []
+    assert begun(quorum, start + 2 * half - 1) == [2]
+
+
+@pytest.mark.parametrize(
+    ("ends", "caught_up"),
+    [
+        ([(3, 0)], 0),
+        ([(2, 0), (3, 5)], 0),
+        ([(2, 0), (4, 5)], 5),
+        ([(3, 0), (4, 5)], 5),
+        ([(0, 0)], -1),
+        ([(0, 0), (2, 5)], -1),
+    ],
+)
+def test_replica_is_caught_up_when_it_had_what_the_leader_had_at_its_last_fetch(
+    quorum: Transcript, ends: list[tuple[int, int]], caught_up: int
+) -> None:
+    """Pairs of what a new observer has, and when: the leader has three records, then four. -1: it never was."""
+    leader, start = quorum.replicas[1], quorum.now
+    assert quorum.logs[1].end_offset == 3
+    for number, (offset, later_ms) in enumerate(ends):
+        quorum.now = start + later_ms
+        if number:
+            quorum.append(1)
+        answer(quorum, 1, fetch(9, offset))
+    role: Any = leader.role
+    progress = role.progress[voter(9).key]
+    assert progress.last_caught_up_ms == (start + caught_up if caught_up >= 0 else -1)
+    assert (progress.end_offset, progress.last_fetch_ms) == (ends[-1][0], quorum.now)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"listeners": []}, ErrorCode.INVALID_REQUEST),
+        ({"voter_directory_id": bytes(16)}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": KRaftVersionFeature(1, 1)}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": KRaftVersionFeature(0, 0)}, ErrorCode.NONE),
+        ({"voter_id": 9}, ErrorCode.VOTER_NOT_FOUND),
+    ],
+)
+def test_static_voter_describes_itself_completely(fields: dict[str, Any], error: ErrorCode) -> None:
+    quorum = Transcript()
+    quorum.voters(1, 2, 3)
+    for node in (1, 2, 3):
+        quorum.replicas[node]._core.voters = VoterHistory(
+            VoterSet.of(Voter(ReplicaKey(one)) for one in (1, 2, 3)), kraft_version=0
+        )
+    quorum.late(1)
+    quorum.deliver()
+    plain = {
+        "cluster_id": "cluster", "current_leader_epoch": 1, "voter_id": 2, "voter_directory_id": directory(2),
+        "listeners": [UpdatedListener("CONTROLLER", "c2", 9093)], "kraft_version_feature": KRaftVersionFeature(0, 1),
+    }  # fmt: skip
+    (found,) = replies(asked(quorum, 1, UpdateRaftVoterRequest(**(plain | fields))))
+    role: Any = quorum.replicas[1].role
+    assert found.error_code == error and (2 in role.described) == (error is ErrorCode.NONE)
