@@ -134,6 +134,32 @@ def test_everyone_is_allowed_where_no_rule_applies() -> None:
     assert authorizer.decide(*asked, "free") and not authorizer.decide(*asked, "ruled")
 
 
+@pytest.mark.parametrize("pattern_type", [PatternType.LITERAL, PatternType.PREFIXED])
+def test_everyone_is_allowed_again_when_the_last_rule_of_a_resource_is_removed(pattern_type: PatternType) -> None:
+    authorizer = StandardAuthorizer({"allow.everyone.if.no.acl.found": "true"})
+    authorizer.rules = authorizer.new_rules()
+    rules = [allow(principal=who, pattern_type=pattern_type) for who in ("User:alice", "User:carol")]
+    for rule in rules:
+        authorizer.rules.add(rule)
+    for rule in rules:
+        assert not authorizer.decide("User:bob", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+        authorizer.rules.remove(rule)
+    assert authorizer.decide("User:bob", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_rules_at_the_same_place_are_removed_one_by_one(count: int) -> None:
+    """They have the same resource, principal and host, and differ in the operation."""
+    operations = [Operation.WRITE, Operation.CREATE, Operation.DESCRIBE_CONFIGS, Operation.ALTER][:count]
+    rules = rules_of(allow(operation=operation) for operation in operations)
+    for gone in range(count + 1):
+        decisions = [rules.decide("User:alice", "10.0.0.1", one, ResourceType.TOPIC, "t") for one in operations]
+        assert decisions == [None] * gone + [True] * (count - gone)
+        assert rules.count == count - gone
+        if gone < count:
+            rules.remove(allow(operation=operations[gone]))
+
+
 def test_a_super_user_without_a_type_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="principalType:principalName"):
         StandardAuthorizer({"super.users": "root"})

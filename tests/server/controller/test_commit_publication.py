@@ -36,7 +36,16 @@ from odradek.server.controller.commits import (
     replay_decision,
     snapshot_commits,
 )
-from odradek.server.controller.metadata_log import FLUSHED_END, NOWHERE, FlushedEnd, QuorumLog, SnapshotId
+from odradek.server.controller.metadata_log import (
+    FLUSHED_END,
+    NOWHERE,
+    FlushedEnd,
+    QuorumLog,
+    QuorumVoters,
+    SnapshotId,
+    write_image_snapshot,
+)
+from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.server.runtime.subsystem import RETRY_MS
 
 from tests.replication.controller_transcript import Transcript
@@ -145,6 +154,32 @@ def test_nothing_is_replayed_while_a_fetched_snapshot_waits(tmp_path: Path) -> N
     node.commits.replaced(SnapshotId(1, EPOCH))
     assert node.commits.is_replaced and not node.commits.advance(1)
     assert node.names() == set()
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_fetched_snapshot_takes_the_place_of_what_was_replayed(is_first: bool, tmp_path: Path) -> None:
+    node = Log(tmp_path / "log")
+    if not is_first:
+        node.append(topic("a"), topic("b"))
+        node.commits.advance(2)
+        node.commits.take()
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for name in "bc":
+        delta.replay(topic(name))
+    written = delta.apply(6, EPOCH + 1, 50)
+    snapshot = write_image_snapshot(node.log.directory, written, QuorumVoters(1, []), 60)
+    node.log.replaced_by(snapshot, 70)
+    node.commits.replaced(snapshot)
+    run_to_completion(node.commits.load())
+    assert not node.commits.is_replaced and node.commits.offset == 7
+    delta, image = node.commits.take()
+    assert (image.offset, image.epoch, image.last_append_timestamp_ms) == (6, EPOCH + 1, 50)
+    assert set(image.topics.by_name) == {"b", "c"}
+    assert delta.topics is not None
+    assert {one.name for one in delta.topics.deleted.values()} == (set() if is_first else {"a"})
+    node.append(topic("d"), epoch=EPOCH + 1, at_ms=80)
+    node.commits.advance(8)
+    assert (node.commits.image().offset, node.names()) == (7, {"b", "c", "d"})
 
 
 def test_decision_that_cannot_be_replayed_leaves_the_controller_as_it_was() -> None:

@@ -344,6 +344,32 @@ def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkey
     simulated(story)
 
 
+@pytest.mark.parametrize("replica", [-1, FOLLOWER])
+def test_segment_that_is_read_without_a_check_is_verified_afterwards(
+    replica: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment of an earlier start of the broker is read before the scrubber has verified it."""
+
+    async def story() -> None:
+        harness = Harness(tmp_path, 2, followers=(FOLLOWER,) if replica >= 0 else ())
+        for hosted in harness.hosted:
+            hosted.append(produced(), NOW_MS)
+        read = type(harness.hosted[1].log).read
+
+        def read_unverified(log: Any, *asked: Any) -> Any:
+            found = read(log, *asked)
+            if log is harness.hosted[1].log:
+                found.is_unverified = True
+            return found
+
+        monkeypatch.setattr(type(harness.hosted[1].log), "read", read_unverified)
+        harness.fetch(ask(0), ask(1), replica=replica)
+        assert harness.sizes() == {0: ONE, 1: ONE}
+        assert harness.scrubber.calls == [("verify", 1, 0)]
+
+    simulated(story)
+
+
 def test_second_fetch_of_an_offset_by_a_follower_is_a_doubt(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, followers=(FOLLOWER, THIRD))
