@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from odradek.protocol.schema import Message
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import commits as commits_module
+from odradek.server.controller import metadata_log
 from odradek.server.controller.commits import (
     Appended,
     Asked,
@@ -405,6 +407,21 @@ def test_truncation_by_the_leader_lowers_the_flushed_end(
     found = FlushedEnd(tmp_path)
     found.truncating(before, end)
     assert FlushedEnd(tmp_path).recorded == found.recorded == recorded
+
+
+def test_lower_end_is_on_the_disk_before_the_log_is_cut_and_a_higher_one_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a recorded end above the log's the next start would find the metadata lost."""
+    synced: list[int] = []
+    monkeypatch.setattr(metadata_log.os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
+    end = FlushedEnd(tmp_path)
+    end.flushed(RaftEnd(5, 2))
+    assert synced == [], "a flush of the log costs no other one"
+    end.truncating(RaftEnd(8, 2), RaftEnd(3, 1))
+    assert synced == [16]
+    end.reset(RaftEnd(2, 0))
+    assert synced == [16, 16]
 
 
 @pytest.mark.parametrize("damage", ["flipped", "short", "long", "folder"])
