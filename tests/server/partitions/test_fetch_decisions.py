@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -341,6 +342,32 @@ def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkey
             harness.scrubber.inspecting[-1]()
         assert harness.scrubber.calls == [("inspect", 0, 40)] * MOST_INSPECTIONS + [("met", 0)]
         assert harness.data()[0].error_code == ErrorCode.CORRUPT_MESSAGE
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(("replica", "is_follower"), [(-1, False), (FOLLOWER, True), (THIRD, True)])
+def test_topics_that_the_client_may_not_read_are_answered_with_the_error_of_the_authorization(
+    replica: int, is_follower: bool, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        harness = Harness(tmp_path, 2, followers=(FOLLOWER, THIRD))
+        asked_as: list[bool] = []
+
+        def denied(call: Any, context: Any, *, is_follower: bool) -> set[Any]:
+            asked_as.append(is_follower)
+            return denies
+
+        denies: set[Any] = {TOPIC_ID}
+        harness.path.authorization = SimpleNamespace(denied=denied)  # type: ignore[assignment]
+        harness.hosted[0].append(produced(), NOW_MS)
+        harness.fetch(ask(0), ask(1), replica=replica, min_bytes=1000)
+        assert [one.error_code for one in harness.data()] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+        assert harness.sizes() == {0: 0, 1: 0}
+        denies = set()
+        harness.fetch(ask(0), replica=replica, max_wait_ms=0)
+        assert harness.data()[0].error_code == 0
+        assert asked_as == [is_follower] * 2
 
     simulated(story)
 
