@@ -135,6 +135,28 @@ def test_damaged_log_of_a_larger_quorum_begins_again_with_its_snapshots_and_vote
     assert "the log is fetched again from the quorum" in caplog.text and str(kept) in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("start", "snapshot", "is_lost"), [(1, None, True), (1, 0, True), (1, 1, False), (2, 3, False)]
+)
+def test_log_that_begins_above_its_newest_snapshot_has_lost_metadata(
+    start: int, snapshot: int | None, is_lost: bool, tmp_path: Path
+) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    for number in range(start):
+        for path in folder.glob(f"{number:020d}.*"):
+            if path.suffix != ".checkpoint":
+                path.unlink()
+    if snapshot is not None:
+        write_snapshot(folder, snapshot)
+    if is_lost:
+        with pytest.raises(MetadataLost, match=f"the log begins at offset {start}"):
+            _open_quorum_log(config, CLOCK, folder)
+    else:
+        opened = _open_quorum_log(config, CLOCK, folder)
+        assert (opened.log.log_start_offset, opened.end_offset) == (start, 3)
+
+
 def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     folder = written(config, 3)

@@ -211,7 +211,7 @@ def test_deleted_records_are_out_of_range_and_the_end_is_not(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "diverging"),
-    [(3, 2, None), (2, 1, None), (3, 1, (1, 2)), (5, 2, (2, 4)), (4, 2, None)],
+    [(3, 2, None), (2, 1, None), (3, 1, (1, 2)), (5, 2, (2, 4)), (4, 2, None), (0, 0, None), (2, 0, (0, 0))],
 )
 def test_response_has_the_offset_at_which_the_logs_diverge(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None, tmp_path: Path
