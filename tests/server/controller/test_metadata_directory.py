@@ -454,6 +454,7 @@ def test_first_records_have_the_time_of_the_formatting(tmp_path: Path) -> None:
     for path in paths:
         for _, header in iter_headers(path.read_bytes()):
             assert int(before_ms) <= header.max_timestamp <= after_ms
+            assert header.leader_epoch == 0
 
 
 def test_cluster_id_is_drawn_or_that_of_the_directories(tmp_path: Path) -> None:
