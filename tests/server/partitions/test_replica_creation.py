@@ -276,6 +276,20 @@ def test_high_watermark_of_an_opened_log_is_the_noted_one_within_the_log(
     assert (hosted.role.local_id, hosted.role.lag_time_max_ms) == (OWN, 20_000)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "is_replicated"), [((OWN,), False), ((OWN, OTHER), True), ((OWN, OTHER, 3), True)]
+)
+def test_log_is_opened_with_what_is_known_of_its_partition(replicas: tuple[int, ...], is_replicated: bool) -> None:
+    """The torn tail of a log without other replicas is all that there is of it."""
+    opened: list[Any] = []
+    directory: Any = SimpleNamespace(open_log=lambda *place, **known: opened.append((place, known)))
+    config, noted = LogConfig(), CleanReplica(TOPIC_ID, 1, True)
+    Opening().opening.read(directory, image_of(*replicas), TOPIC, 0, config, noted)
+    ((place, known),) = opened
+    assert place == (TOPIC, 0, config) and 0 <= known.pop("jitter") < 1
+    assert known == {"now_ms": NOW_MS, "is_replicated": is_replicated, "noted": noted}
+
+
 def test_high_watermark_of_a_replica_without_a_note_is_the_start_of_its_log(directory: LogDirectory) -> None:
     """Its records may not be committed."""
     written = Log.open(Path(directory.path, f"{TOPIC}-0"), TOPIC, 0, LogConfig(), now_ms=NOW_MS)
