@@ -202,3 +202,22 @@ async def test_broker_that_may_have_ended_is_looked_for_where_there_are_others(h
     node.calls.clear()
     node.subsystem._suspect(object())  # type: ignore[arg-type]
     assert node.calls == (["stopped_brokers.look_for"] if has_others else [])
+
+
+async def test_requests_are_forwarded_by_one_part_that_the_stop_closes() -> None:
+    node = Node(BROKER, is_alone=False)
+    asked: list[Any] = []
+    node.subsystem.forwarding.made = SimpleNamespace(  # type: ignore[assignment]
+        submit=lambda *given, **client: asked.append((given, client)),
+        close=lambda: node.calls.append("forwarding.close"),
+    )
+    node.subsystem._forward(5, 3, 7, principal="User:alice")  # type: ignore[arg-type]
+    assert asked == [((5, 3, 7), {"principal": "User:alice"})]
+    await node.subsystem.stop()
+    assert node.calls == ["driver.stop", "forwarding.close"]
+
+
+async def test_session_watch_learns_of_lost_connections() -> None:
+    node = Node(BOTH, is_alone=False)
+    watch = ControllerSubsystem._make_sessions(node.subsystem)
+    assert node.lost == [watch.connection_lost]
