@@ -139,6 +139,23 @@ def test_survey_goes_on_after_damage_and_begins_with_the_newest_snapshot(tmp_pat
     assert survey(found.metadata).voters == {8}
 
 
+def test_survey_counts_no_batch_that_lies_in_the_segment_of_later_offsets(tmp_path: Path) -> None:
+    found = Directory(tmp_path)
+    change = LeaderChangeMessage(version=1, leader_id=0)
+    found.log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change)], EPOCH, 1)
+    found.log.log.roll(1)
+    found.append(topic("d"))
+    found.close()
+    first, second = sorted(found.metadata.glob("*.log"))
+    assert survey(found.metadata).record_offsets == [3, 4, 5, 7]
+    data, own = first.read_bytes(), second.read_bytes()
+    for offset in (3, 6):
+        [lost] = [data[at : at + header.size] for at, header in iter_headers(data) if header.base_offset == offset]
+        second.write_bytes(lost + own)
+        assert survey(found.metadata).record_offsets == [3, 4, 5, 7]
+        assert newer_leader_changes(found.metadata) == [6]
+
+
 @pytest.mark.parametrize(("version", "offset"), [(0, None), (1, 6)])
 def test_leader_changes_of_a_newer_version_are_found_above_the_oldest_snapshot(
     version: int, offset: int | None, tmp_path: Path

@@ -139,6 +139,28 @@ def test_damaged_log_of_a_larger_quorum_begins_again_with_its_snapshots_and_vote
 
 
 @pytest.mark.parametrize(
+    ("damaged", "snapshot", "is_lost"),
+    [(0, None, True), (0, 0, True), (0, 1, False), (1, 1, True), (1, 2, False), (2, 2, True), (2, 3, False)],
+)
+def test_log_must_be_whole_from_the_end_of_its_newest_snapshot_on(
+    damaged: int, snapshot: int | None, is_lost: bool, tmp_path: Path
+) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 4)
+    path = sorted(folder.glob("*.log"))[damaged]
+    path.write_bytes(bytes(path.stat().st_size))
+    if snapshot is not None:
+        write_snapshot(folder, snapshot)
+    if is_lost:
+        with pytest.raises(MetadataLost, match="records after them would be lost"):
+            _open_quorum_log(config, CLOCK, folder)
+    else:
+        opened = _open_quorum_log(config, CLOCK, folder)
+        assert opened.end_offset == 4
+        opened.close(CLOCK.now_ms())
+
+
+@pytest.mark.parametrize(
     ("start", "snapshot", "is_lost"), [(1, None, True), (1, 0, True), (1, 1, False), (2, 3, False)]
 )
 def test_log_that_begins_above_its_newest_snapshot_has_lost_metadata(
