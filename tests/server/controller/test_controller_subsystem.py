@@ -44,6 +44,12 @@ class Part:
         return call
 
 
+class Driver(Part):
+    is_alone: bool
+    broker_epoch: int
+    caught_up: asyncio.Future[None]
+
+
 class Plain(Part):
     """A part whose methods are not waited for."""
 
@@ -70,11 +76,11 @@ class Node:
             None if leads is None else hosted, None, lambda request: None, lambda failure: True, self.failed,
         )  # fmt: skip
         self.subsystem = ControllerSubsystem(config, *parts)
-        self.driver: Any = Part("driver", self.calls)
+        self.driver = Driver("driver", self.calls)
         self.driver.is_alone = is_alone
         self.driver.broker_epoch = 5
         self.driver.caught_up = asyncio.get_running_loop().create_future()
-        self.subsystem.driver = self.driver
+        self.subsystem.driver = self.driver  # type: ignore[assignment]
         for name in ("sessions", "stopped_brokers"):
             setattr(self.subsystem, f"_make_{name}", lambda name=name: Plain(name, self.calls))
         self.subsystem._make_lifecycle = lambda: Part("lifecycle", self.calls)  # type: ignore[method-assign]

@@ -58,12 +58,11 @@ async def test_coordinators_stop_and_hand_over(is_made: bool, node: Subsystems) 
     coordinators = node.coordinators
     handed_over = asyncio.Event()
 
-    async def hand_over() -> None:
-        handed_over.set()
+    class Groups(Part):
+        async def hand_over(self) -> None:
+            handed_over.set()
 
-    groups = Part("groups", node.calls)
-    groups.hand_over = hand_over
-    coordinators.groups = groups  # type: ignore[assignment]
+    coordinators.groups = Groups("groups", node.calls)  # type: ignore[assignment]
     if is_made:
         coordinators.transactions.made = Part("transactions", node.calls)  # type: ignore[assignment]
     await coordinators.hand_over()

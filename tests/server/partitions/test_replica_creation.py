@@ -254,8 +254,10 @@ class Opening:
             ThreadPools(),
             SimpleNamespace(of=lambda image, topic: settings),
             SimpleNamespace(add=self.added.append, directory_failed=None),
+            rules,
+            lambda *_: None,
         )
-        self.opening = ReplicaOpening(OWN, *parts, rules, lambda *_: None)
+        self.opening = ReplicaOpening(OWN, *parts)
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,8 @@ class Harness:
         self.quota = Quota()
         self.damage = DamageCounters()
         self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
-        parts: Any = (self, self.config, self.clock, self.quota, self.damage, RepeatedLines())
-        self.fetcher = ReplicaFetcher(LEADER, "fetcher-0", *parts, start_behind_remote)
+        parts: Any = (self, self.config, self.clock, self.quota, self.damage, RepeatedLines(), start_behind_remote)
+        self.fetcher = ReplicaFetcher(LEADER, "fetcher-0", *parts)
         self.hosted = [Hosted(path, FOLLOWER, index=index) for index in range(count)]
         for hosted in self.hosted:
             hosted.follow_leader(LEADER)
