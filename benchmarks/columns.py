@@ -239,7 +239,9 @@ def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]
                     runs = {what: run for what, run in runs.items() if rows in what}
                     if any("Parquet" in what for what in runs):
                         whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
-                        whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(parquet)
+                        whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(
+                            parquet
+                        )
                     if any("table" in what for what in runs):
                         archived(broker.bootstrap, topic, warehouse)
                     row: dict[str, Any] = {"topic": f"{name} {codec}"}

@@ -56,7 +56,6 @@ class LargeFetch(Fetch):
         self._call.request = None
         #: The partitions that are looked at now.
         self._chunk: list[FetchedPartition] = []
-        self._is_attempting = False
         #: Partitions that were looked at, each with its end then.
         self._seen: list[tuple[HostedPartition, int]] = []
         self._begin()

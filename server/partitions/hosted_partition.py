@@ -160,8 +160,8 @@ class Replica:
         self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
         # Callbacks that wait for all replicas to start at an offset.
         self._deleting: list[tuple[int, Callable[[int], None]]] = []
-        self._takes_plain = False
-        self._most_plain_bytes = 0
+        self._takes_plain: bool
+        self._most_plain_bytes: int
         self.refresh_append_state()
 
     def __repr__(self) -> str:

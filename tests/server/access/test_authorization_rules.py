@@ -134,6 +134,63 @@ def test_everyone_is_allowed_where_no_rule_applies() -> None:
     assert authorizer.decide(*asked, "free") and not authorizer.decide(*asked, "ruled")
 
 
+@pytest.mark.parametrize("pattern_type", [PatternType.LITERAL, PatternType.PREFIXED])
+def test_everyone_is_allowed_again_when_the_last_rule_of_a_resource_is_removed(pattern_type: PatternType) -> None:
+    authorizer = StandardAuthorizer({"allow.everyone.if.no.acl.found": "true"})
+    authorizer.rules = authorizer.new_rules()
+    rules = [allow(principal=who, pattern_type=pattern_type) for who in ("User:alice", "User:carol")]
+    for rule in rules:
+        authorizer.rules.add(rule)
+    for rule in rules:
+        assert not authorizer.decide("User:bob", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+        authorizer.rules.remove(rule)
+    assert authorizer.decide("User:bob", "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern_type", "asked", "applies"),
+    [
+        ("*", PatternType.LITERAL, "t", True),
+        ("*", PatternType.LITERAL, "*", True),
+        # In Kafka the wildcard does not apply to a longer name that begins with it.
+        ("*", PatternType.LITERAL, "*t", False),
+        ("*", PatternType.PREFIXED, "t", False),
+        ("*", PatternType.PREFIXED, "*t", True),
+        ("t", PatternType.LITERAL, "t", True),
+        ("t", PatternType.LITERAL, "tt", False),
+        ("t", PatternType.PREFIXED, "t", True),
+        ("t", PatternType.PREFIXED, "tt", True),
+        ("tt", PatternType.PREFIXED, "t", False),
+    ],
+)
+@pytest.mark.parametrize("allows_without_rules", [True, False])
+def test_rule_applies_to_its_name_a_prefix_or_every_name(
+    name: str, pattern_type: PatternType, asked: str, applies: bool, allows_without_rules: bool
+) -> None:
+    properties = {"allow.everyone.if.no.acl.found": "true"} if allows_without_rules else {}
+    authorizer = StandardAuthorizer(properties)
+    authorizer.rules = authorizer.new_rules()
+    authorizer.rules.add(allow(name, pattern_type=pattern_type))
+    question = "10.0.0.1", Operation.WRITE, ResourceType.TOPIC, asked
+    assert authorizer.decide("User:alice", *question) == (applies or allows_without_rules)
+    assert authorizer.decide("User:bob", *question) == (allows_without_rules and not applies)
+    reason = authorizer.reason("User:alice", *question)
+    assert reason.startswith("MatchingAcl" if applies else "DefaultAllow" if allows_without_rules else "DefaultDeny")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_rules_at_the_same_place_are_removed_one_by_one(count: int) -> None:
+    """They have the same resource, principal and host, and differ in the operation."""
+    operations = [Operation.WRITE, Operation.CREATE, Operation.DESCRIBE_CONFIGS, Operation.ALTER][:count]
+    rules = rules_of(allow(operation=operation) for operation in operations)
+    for gone in range(count + 1):
+        decisions = [rules.decide("User:alice", "10.0.0.1", one, ResourceType.TOPIC, "t") for one in operations]
+        assert decisions == [None] * gone + [True] * (count - gone)
+        assert rules.count == count - gone
+        if gone < count:
+            rules.remove(allow(operation=operations[gone]))
+
+
 def test_a_super_user_without_a_type_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="principalType:principalName"):
         StandardAuthorizer({"super.users": "root"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from odradek.protocol.schema import Message
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import commits as commits_module
+from odradek.server.controller import metadata_log
 from odradek.server.controller.commits import (
     Appended,
     Asked,
@@ -36,8 +38,17 @@ from odradek.server.controller.commits import (
     replay_decision,
     snapshot_commits,
 )
-from odradek.server.controller.metadata_log import FLUSHED_END, NOWHERE, FlushedEnd, QuorumLog, SnapshotId
+from odradek.server.controller.metadata_log import (
+    FLUSHED_END,
+    NOWHERE,
+    FlushedEnd,
+    QuorumLog,
+    QuorumVoters,
+    SnapshotId,
+    write_image_snapshot,
+)
 from odradek.server.runtime.counters import RETRY_MS
+from odradek.server.runtime.sliced_work import run_to_completion
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -145,6 +156,32 @@ def test_nothing_is_replayed_while_a_fetched_snapshot_waits(tmp_path: Path) -> N
     node.commits.replaced(SnapshotId(1, EPOCH))
     assert node.commits.is_replaced and not node.commits.advance(1)
     assert node.names() == set()
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_fetched_snapshot_takes_the_place_of_what_was_replayed(is_first: bool, tmp_path: Path) -> None:
+    node = Log(tmp_path / "log")
+    if not is_first:
+        node.append(topic("a"), topic("b"))
+        node.commits.advance(2)
+        node.commits.take()
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for name in "bc":
+        delta.replay(topic(name))
+    written = delta.apply(6, EPOCH + 1, 50)
+    snapshot = write_image_snapshot(node.log.directory, written, QuorumVoters(1, []), 60)
+    node.log.replaced_by(snapshot, 70)
+    node.commits.replaced(snapshot)
+    run_to_completion(node.commits.load())
+    assert not node.commits.is_replaced and node.commits.offset == 7
+    delta, image = node.commits.take()
+    assert (image.offset, image.epoch, image.last_append_timestamp_ms) == (6, EPOCH + 1, 50)
+    assert set(image.topics.by_name) == {"b", "c"}
+    assert delta.topics is not None
+    assert {one.name for one in delta.topics.deleted.values()} == (set() if is_first else {"a"})
+    node.append(topic("d"), epoch=EPOCH + 1, at_ms=80)
+    node.commits.advance(8)
+    assert (node.commits.image().offset, node.names()) == (7, {"b", "c", "d"})
 
 
 def test_decision_that_cannot_be_replayed_leaves_the_controller_as_it_was() -> None:
@@ -370,6 +407,21 @@ def test_truncation_by_the_leader_lowers_the_flushed_end(
     found = FlushedEnd(tmp_path)
     found.truncating(before, end)
     assert FlushedEnd(tmp_path).recorded == found.recorded == recorded
+
+
+def test_lower_end_is_on_the_disk_before_the_log_is_cut_and_a_higher_one_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a recorded end above the log's the next start would find the metadata lost."""
+    synced: list[int] = []
+    monkeypatch.setattr(metadata_log.os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
+    end = FlushedEnd(tmp_path)
+    end.flushed(RaftEnd(5, 2))
+    assert synced == [], "a flush of the log costs no other one"
+    end.truncating(RaftEnd(8, 2), RaftEnd(3, 1))
+    assert synced == [16]
+    end.reset(RaftEnd(2, 0))
+    assert synced == [16, 16]
 
 
 @pytest.mark.parametrize("damage", ["flipped", "short", "long", "folder"])

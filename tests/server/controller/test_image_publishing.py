@@ -150,3 +150,17 @@ async def test_first_image_that_cannot_be_published_fails_the_start_and_a_later_
     node.publishing.advance(7)
     await until(lambda: node.published == [5, 7])
     assert (node.failures, node.followed) == ([], [4, 6])
+
+
+async def test_image_that_was_not_published_is_published_with_the_next_look_at_the_commits() -> None:
+    """The look comes with each response of the quorum's leader, also without new records."""
+    node = Followed()
+    node.publishing.advance(5)
+    await until(lambda: node.published == [5])
+    node.failure = LookupError("injected")
+    node.publishing.advance(6)
+    await until(lambda: node.failed == 1)
+    node.failure = None
+    node.publishing.advance(6)
+    await until(lambda: node.published == [5, 6])
+    assert node.followed == [4, 5]

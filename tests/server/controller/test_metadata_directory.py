@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -138,6 +139,23 @@ def test_survey_goes_on_after_damage_and_begins_with_the_newest_snapshot(tmp_pat
     assert survey(found.metadata).voters == {8}
 
 
+def test_survey_counts_no_batch_that_lies_in_the_segment_of_later_offsets(tmp_path: Path) -> None:
+    found = Directory(tmp_path)
+    change = LeaderChangeMessage(version=1, leader_id=0)
+    found.log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change)], EPOCH, 1)
+    found.log.log.roll(1)
+    found.append(topic("d"))
+    found.close()
+    first, second = sorted(found.metadata.glob("*.log"))
+    assert survey(found.metadata).record_offsets == [3, 4, 5, 7]
+    data, own = first.read_bytes(), second.read_bytes()
+    for offset in (3, 6):
+        [lost] = [data[at : at + header.size] for at, header in iter_headers(data) if header.base_offset == offset]
+        second.write_bytes(lost + own)
+        assert survey(found.metadata).record_offsets == [3, 4, 5, 7]
+        assert newer_leader_changes(found.metadata) == [6]
+
+
 @pytest.mark.parametrize(("version", "offset"), [(0, None), (1, 6)])
 def test_leader_changes_of_a_newer_version_are_found_above_the_oldest_snapshot(
     version: int, offset: int | None, tmp_path: Path
@@ -207,6 +225,8 @@ def test_log_whose_segments_are_gone_ends_at_its_start(recorded: int, tmp_path: 
         return
     assert end is not None and (end.file, end.position, end.offset) == (None, 0, 0)
     assert f"damaged at position 0, offset 0, the log ended at offset {recorded}" in end.lost
+    assert f"{metadata}: ends at offset 0 now" in cut_metadata(tmp_path)
+    assert metadata_end(metadata) is None and FlushedEnd(tmp_path).recorded == RaftEnd(0, 0)
 
 
 @pytest.mark.parametrize(("offset", "records", "topics"), [(3, 2, "2 topics among them (b, c)"), (5, 0, None)])
@@ -281,7 +301,8 @@ def test_lost_properties_are_written_from_what_is_known(
     found = Directory(tmp_path)
     found.close()
     (found.path / "meta.properties").write_bytes(b"\xff\xfe")
-    assert found.words()[0][1] == "--write-meta-properties"
+    words, decision = found.words()[0]
+    assert words.startswith("/meta.properties: ") and decision == "--write-meta-properties"
     if written is None:
         with pytest.raises(ValueError, match="--cluster-id ID --node-id N"):
             write_properties(found.path, cluster_id, node_id)
@@ -440,6 +461,17 @@ def test_first_users_need_a_metadata_version_that_has_them(level: int, tmp_path:
     assert records[-1].name == "alice"
     names = [one.name for one in records[1:-1]]
     assert names == sorted(names) and "kraft.version" not in names
+
+
+def test_first_records_have_the_time_of_the_formatting(tmp_path: Path) -> None:
+    before_ms = time.time() * 1000
+    format_directories(config(tmp_path), "c")
+    after_ms = time.time() * 1000
+    paths = [tmp_path / "bootstrap.checkpoint", tmp_path / DIRECTORY_NAME / SnapshotId(0, 0).file_name]
+    for path in paths:
+        for _, header in iter_headers(path.read_bytes()):
+            assert int(before_ms) <= header.max_timestamp <= after_ms
+            assert header.leader_epoch == 0
 
 
 def test_cluster_id_is_drawn_or_that_of_the_directories(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, TopicRecord
 from odradek.protocol.records.batch import iter_headers
+from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import (
@@ -19,6 +21,7 @@ from odradek.server.controller.metadata_log import (
     QuorumVoters,
     SnapshotId,
     encode_snapshot,
+    last_contained_timestamp_ms,
     write_snapshot_file,
 )
 from odradek.server.controller.startup import (
@@ -133,6 +136,110 @@ def test_damaged_log_of_a_larger_quorum_begins_again_with_its_snapshots_and_vote
     [kept] = tmp_path.glob(f"{DIRECTORY_NAME}.damaged*")
     assert len(list(kept.glob("*.log"))) == 4
     assert "the log is fetched again from the quorum" in caplog.text and str(kept) in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("damaged", "snapshot", "is_lost"),
+    [(0, None, True), (0, 0, True), (0, 1, False), (1, 1, True), (1, 2, False), (2, 2, True), (2, 3, False)],
+)
+def test_log_must_be_whole_from_the_end_of_its_newest_snapshot_on(
+    damaged: int, snapshot: int | None, is_lost: bool, tmp_path: Path
+) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 4)
+    path = sorted(folder.glob("*.log"))[damaged]
+    path.write_bytes(bytes(path.stat().st_size))
+    if snapshot is not None:
+        write_snapshot(folder, snapshot)
+    if is_lost:
+        with pytest.raises(MetadataLost, match="records after them would be lost"):
+            _open_quorum_log(config, CLOCK, folder)
+    else:
+        opened = _open_quorum_log(config, CLOCK, folder)
+        assert opened.end_offset == 4
+        opened.close(CLOCK.now_ms())
+
+
+@pytest.mark.parametrize(
+    ("start", "snapshot", "is_lost"), [(1, None, True), (1, 0, True), (1, 1, False), (2, 3, False)]
+)
+def test_log_that_begins_above_its_newest_snapshot_has_lost_metadata(
+    start: int, snapshot: int | None, is_lost: bool, tmp_path: Path
+) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    for number in range(start):
+        for path in folder.glob(f"{number:020d}.*"):
+            if path.suffix != ".checkpoint":
+                path.unlink()
+    if snapshot is not None:
+        write_snapshot(folder, snapshot)
+    if is_lost:
+        with pytest.raises(MetadataLost, match=f"the log begins at offset {start}"):
+            _open_quorum_log(config, CLOCK, folder)
+    else:
+        opened = _open_quorum_log(config, CLOCK, folder)
+        assert (opened.log.log_start_offset, opened.end_offset) == (start, 3)
+
+
+def test_log_of_several_voters_that_begins_above_its_snapshot_is_fetched_again_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = of_several(tmp_path)
+    folder = written(config, 3)
+    for path in folder.glob(f"{0:020d}.*"):
+        path.unlink()
+    opened = _open_quorum_log(config, CLOCK, folder)
+    assert (opened.log.log_start_offset, opened.end_offset) == (0, 0)
+    [kept] = tmp_path.glob(f"{DIRECTORY_NAME}.damaged*")
+    assert f"the log is fetched again from the quorum, and kept as {kept}" in caplog.text
+    assert "a snapshot: missing or damaged, and the log begins at offset 1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("properties", "age_ms", "start"),
+    [
+        ({}, 1000, 0),
+        ({"metadata_max_retention_bytes": "-1"}, 1000, 0),
+        ({"metadata_max_retention_bytes": "0"}, 1000, 3),
+        ({"metadata_max_retention_bytes": "1"}, 1000, 3),
+        ({"metadata_max_retention_bytes": "100000"}, 1000, 0),
+        ({"metadata_max_retention_ms": "-1"}, 1000, 0),
+        ({"metadata_max_retention_ms": "0"}, 1000, 3),
+        ({"metadata_max_retention_ms": "999"}, 1000, 3),
+        ({"metadata_max_retention_ms": "1000"}, 1000, 0),
+    ],
+)
+def test_log_is_cut_below_its_newest_snapshot_when_it_is_too_large_or_too_old(
+    properties: dict[str, str], age_ms: int, start: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The newest snapshot and the segments behind it stay."""
+    caplog.set_level(logging.INFO)
+    folder = written(config_of(tmp_path), 4)
+    log = QuorumLog(folder, config_of(tmp_path, **properties), CLOCK.now_ms())
+    for end_offset in (1, 3):
+        path = write_snapshot(folder, end_offset)
+        now_ms = last_contained_timestamp_ms(path) + age_ms
+        log.add_snapshot(SnapshotId(end_offset, 1), now_ms)
+    assert [one.end_offset for one in log.snapshots] == ([1, 3] if start == 0 else [3])
+    assert (log.log.log_start_offset, log.end_offset) == (start, 4)
+    assert sorted(int(one.name[:20]) for one in folder.glob("*.log")) == list(range(start, 5))
+    assert ("now starts at offset" in caplog.text) == (start > 0)
+    assert [one.file_name for one in log.snapshots] == sorted(one.name for one in folder.glob("*.checkpoint"))
+    log.close(CLOCK.now_ms())
+
+
+def test_end_of_a_log_has_the_epoch_of_its_last_record_or_of_its_newest_snapshot(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 0)
+    log = QuorumLog(folder, config, CLOCK.now_ms())
+    assert log.end == RaftEnd(0, 0)
+    log.append([topic("a")], 2, CLOCK.now_ms(), METADATA_VERSION, True)
+    assert log.end == RaftEnd(1, 2)
+    write_snapshot(folder, 9)
+    log.replaced_by(SnapshotId(9, 4), CLOCK.now_ms())
+    assert log.end == RaftEnd(9, 4)
+    log.close(CLOCK.now_ms())
 
 
 def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:

@@ -18,9 +18,11 @@ from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.records.errors import BatchError
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.replication.quorum.log import EpochEnd, SnapshotId
+from odradek.replication.quorum.voters import Address
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import raft as quorum_replicated_log
-from odradek.server.controller.joining import voter_history
+from odradek.server.controller.joining import _quorum_config, voter_history
 from odradek.server.controller.metadata_log import QuorumLog, QuorumVoters, encode_snapshot, write_image_snapshot
 from odradek.server.controller.raft import ReplicatedQuorumLog
 
@@ -165,6 +167,36 @@ def test_voters_are_known_to_a_log_that_begins_below_its_newest_snapshot(tmp_pat
     assert (again.start_offset, again.latest_snapshot) == (0, SnapshotId(4, 3))
     history = voter_history(BrokerConfig({}), again)
     assert (history.current.ids, history.current_offset, history.kraft_version) == ((1, 2), 3, 1)
+
+
+def test_voters_at_the_first_offset_of_a_log_without_a_snapshot_take_the_place_of_the_configured(
+    tmp_path: Path,
+) -> None:
+    log = opened(tmp_path / "log")
+    config = BrokerConfig({"controller.quorum.voters": "7@seven:9093"})
+    history = voter_history(config, log)
+    assert (history.current.ids, history.current_offset, history.kraft_version) == ((7,), -1, 0)
+    log.append_control([ControlRecord(ControlType.KRAFT_VOTERS, VotersRecord(voters=[VotersVoter(voter_id=0)]))], 1, 1)
+    log.append_control([ControlRecord(ControlType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=1))], 1, 1)
+    history = voter_history(config, log)
+    assert (history.current.ids, history.current_offset, history.kraft_version) == ((0,), 0, 1)
+
+
+@pytest.mark.parametrize(("configured", "used_ms"), [("0", 1), ("1", 1), ("2", 2), ("1500", 1500)])
+def test_quorum_has_the_configured_times_and_sizes_and_no_election_timeout_of_zero(
+    configured: str, used_ms: int
+) -> None:
+    properties = {
+        "controller.quorum.election.timeout.ms": configured,
+        "controller.quorum.election.backoff.max.ms": configured,
+        "controller.quorum.fetch.timeout.ms": "21",
+        "controller.quorum.request.timeout.ms": "22",
+        "controller.quorum.retry.backoff.ms": "23",
+    }
+    found = _quorum_config(BrokerConfig(properties), "c", [Endpoint("C", "here", 9093)])
+    assert (found.election_timeout_ms, found.election_backoff_max_ms) == (used_ms, used_ms)
+    assert (found.fetch_timeout_ms, found.request_timeout_ms, found.retry_backoff_ms) == (21, 22, 23)
+    assert (found.cluster_id, list(found.addresses), found.auto_join) == ("c", [Address("C", "here", 9093)], False)
 
 
 def batch_at(offset: int, *, key: bytes = b"k", value: bytes = b"v", control: bool = False) -> bytes:

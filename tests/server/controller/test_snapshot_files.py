@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from odradek.protocol.records.batch import HEADER_BYTES, read_header
 from odradek.protocol.records.errors import BatchError, CorruptBatch
 from odradek.server.controller.metadata_log import (
     QuorumVoters,
+    SnapshotId,
     check_snapshot,
     control_batches,
     decode_batches,
@@ -18,6 +20,7 @@ from odradek.server.controller.metadata_log import (
     encode_snapshot,
     iter_batches,
     last_contained_timestamp_ms,
+    partial_path,
     read_records,
     sound_snapshots,
     write_snapshot_file,
@@ -86,3 +89,29 @@ def test_control_batches_are_yielded_without_the_records_between_them(path: Path
     found = list(control_batches(path))
     assert found == [batch for batch in iter_batches(path) if read_header(batch).is_control]
     assert len(found) == 2
+
+
+def test_snapshot_is_readable_to_its_owner_only_while_it_is_written_and_read_only_afterwards(tmp_path: Path) -> None:
+    """It has the credentials of users."""
+    path = tmp_path / SnapshotId(1, 1).file_name
+    modes: list[int] = []
+
+    def batches() -> Iterator[bytes]:
+        for _ in range(2):
+            modes.append(partial_path(path).stat().st_mode & 0o777)
+            yield b"batch"
+
+    write_snapshot_file(path, batches())
+    assert modes == [0o600, 0o600]
+    assert path.read_bytes() == b"batch" * 2 and path.stat().st_mode & 0o222 == 0
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_snapshot_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
+    def batches() -> Iterator[bytes]:
+        yield b"batch"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_snapshot_file(tmp_path / SnapshotId(1, 1).file_name, batches())
+    assert list(tmp_path.iterdir()) == []

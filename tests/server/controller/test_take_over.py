@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 from odradek.metadata.image import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
+from odradek.protocol.internal.control_records import LeaderChangeMessage
+from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.control import decode_control
+from odradek.protocol.records.record import decode_batch
 from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
@@ -72,6 +76,27 @@ def started(config: BrokerConfig, *, directory: Any = None) -> Started:
     return Started(quorum_log, start, appended)
 
 
+def leader_changes(one: Started) -> list[tuple[int, int, list[int], list[int]]]:
+    """Returns the version, leader, voters and granting voters of each that the start appended."""
+    data = one.log.log.read(one.start.epoch_start_offset, 1 << 24).bytes()
+    controls = [
+        decode_control(record.key, record.value)
+        for position, header in iter_headers(data)
+        if header.is_control
+        for record in decode_batch(data, position, header)
+    ]
+    messages = [one.message for one in controls if one is not None and isinstance(one.message, LeaderChangeMessage)]
+    return [
+        (
+            found.version,
+            found.leader_id,
+            [voter.voter_id for voter in found.voters],
+            [voter.voter_id for voter in found.granting_voters],
+        )
+        for found in messages
+    ]
+
+
 def stopped(one: Started) -> None:
     one.log.close(NOW_S * 1000)
 
@@ -117,6 +142,7 @@ def test_next_start_has_a_later_epoch_and_appends_no_bootstrap_records(tmp_path:
     assert second.start.epoch == 2
     assert second.start.epoch_start_offset == first.log.end_offset
     assert second.appended[0] == [], "the change of the leader"
+    assert leader_changes(second) == [(0, NODE_ID, [NODE_ID], [NODE_ID])]
     assert [kind for batch in second.appended for kind in batch] == [
         "RegisterController", "RegisterBroker", "BrokerRegistrationChange"
     ]  # fmt: skip

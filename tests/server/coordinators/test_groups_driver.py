@@ -50,6 +50,11 @@ async def test_the_clock_goes_on_when_the_time_of_day_is_set_back(monkeypatch: p
     assert clock() == 1_000_000
     wall, loop_time = 1_000_500, 50.5
     assert clock() == 1_000_500
+    loop_time = 51.0  # the time of day stands still
+    assert clock() == 1_001_000
+    loop_time = 50.5
+    clock.restart()
+    assert clock() == 1_000_500
     wall, loop_time = 500_000, 51.5  # the time of day is set back, and a second passes
     assert 1_000_500 < clock() <= 1_001_500
     wall, loop_time = 2_000_000, 52.5  # the time of day is corrected

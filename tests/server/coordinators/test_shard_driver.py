@@ -177,7 +177,7 @@ def test_records_are_parted_by_the_limit_of_a_batch_and_by_their_producers(tmp_p
         (0, 0, True),
     ]
     assert {header.compression for header in headers} == {Compression.GZIP}
-    assert {header.base_sequence for header in headers} == {-1, 0}
+    assert [header.base_sequence for header in headers] == [-1, -1, 0, 0, 0]
 
 
 def test_records_that_cannot_be_written_have_the_logs_error(tmp_path: Path) -> None:

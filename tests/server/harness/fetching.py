@@ -138,7 +138,7 @@ class Harness:
         self.clock = loop_clock()
         leaders: Any = SimpleNamespace(
             absent_error=lambda *_: ErrorCode.UNKNOWN_TOPIC_ID,
-            current_leader=lambda listener, topic, index: Leader(9, 4, Node(9, "h", 1, None) if index == 0 else None),
+            current_leader=self._leader,
         )
         selector: Any = SimpleNamespace(is_rack_aware=True, nearer_replica=lambda *_: self.nearer)
         parts: Any = (self, self.scrubber, self.sessions, leaders, selector)
@@ -150,6 +150,10 @@ class Harness:
 
     def _on_disk(self, work: Callable[[], object], then: Callable[[object], object]) -> None:
         self.disk.append((work, then))
+
+    def _leader(self, listener: str, topic: str | bytes, index: int) -> Leader:
+        assert listener == "L" and topic in (TOPIC, TOPIC_ID)
+        return Leader(9, 4, Node(9, "h", 1, None) if index == 0 else None)
 
     # ---- Partitions
 

@@ -210,7 +210,7 @@ def test_deleted_records_are_out_of_range_and_the_end_is_not(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "diverging"),
-    [(3, 2, None), (2, 1, None), (3, 1, (1, 2)), (5, 2, (2, 4)), (4, 2, None)],
+    [(3, 2, None), (2, 1, None), (3, 1, (1, 2)), (5, 2, (2, 4)), (4, 2, None), (0, 0, None), (2, 0, (0, 0))],
 )
 def test_response_has_the_offset_at_which_the_logs_diverge(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None, tmp_path: Path
@@ -303,7 +303,8 @@ def test_read_of_damaged_records_waits_while_they_are_healed(
         harness = Harness(tmp_path)
         hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
-        hosted.is_healing = is_healing
+        if is_healing:
+            hosted.is_healing = True
 
         def read(*_: Any) -> Any:
             raise OffsetDamaged("p", DamagedRange("f", 0, 1, 0, 1, "rot"))
@@ -747,7 +748,8 @@ def test_session_may_name_as_many_absent_partitions_as_hosted_ones(absent: int, 
 
 
 @pytest.mark.parametrize(
-    ("topics", "partitions", "is_large"), [(1, LARGE_FETCH - 1, False), (1, LARGE_FETCH, True), (LARGE_FETCH, 0, False)]
+    ("topics", "partitions", "is_large"),
+    [(1, LARGE_FETCH - 1, False), (1, LARGE_FETCH, True), (LARGE_FETCH, 0, False), (LARGE_FETCH + 1, 0, True)],
 )
 def test_large_fetch_is_one_that_names_many(topics: int, partitions: int, is_large: bool) -> None:
     asked = [FetchTopic("t", partitions=[ask(index) for index in range(partitions)]) for _ in range(topics)]

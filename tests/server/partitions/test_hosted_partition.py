@@ -285,6 +285,7 @@ def test_markers_have_a_result_each_and_wake_readers_of_committed_records(tmp_pa
     results = hosted.end_transactions(markers, NOW_MS)
     assert [one.error for one in results] == [0, ErrorCode.INVALID_PRODUCER_EPOCH, 0]
     assert [(one.base_offset, one.end_offset) for one in (results[0], results[2])] == [(2, 3), (3, 4)]
+    assert {(one.log_append_time_ms, one.log_start_offset) for one in (results[0], results[2])} == {(-1, 0)}
     assert watching.changes == 1
     assert hosted.last_stable_offset == 1, "that of producer 8 is open"
     data = hosted.log.read(2, 1 << 20).bytes()

@@ -165,6 +165,12 @@ def test_only_so_many_are_remembered() -> None:
     assert rejected.error_for(PLACE, at(1, producer_id=1), NO_SEQUENCE) == NOT_LEADER
 
 
+@pytest.mark.parametrize(("producer_id", "epoch", "first"), [(0, 0, 0), (7, 2, 9)])
+def test_idempotent_batch_has_the_sequence_of_its_header(producer_id: int, epoch: int, first: int) -> None:
+    batch = batch_of(b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=first)
+    assert sequence_of(batch) == Sequence(producer_id, epoch, first)
+
+
 def test_non_idempotent_batches_have_no_sequence() -> None:
     assert sequence_of(None) is None and sequence_of(bytearray(10)) is None and sequence_of(batch_of(b"v")) is None
     assert sequence_of(sequenced(3, epoch=2)) == Sequence(7, 2, 3)

@@ -15,19 +15,24 @@ from odradek.server.partitions.creation import (
     MOST_NAMED_RANGES,
     IsrRules,
     ReplicaCreation,
+    ReplicaOpening,
     gone_replicas,
     is_ours,
     rename_stray,
     report_opening,
 )
 from odradek.server.partitions.partitions import open_directories
+from odradek.server.runtime.counters import TopicMetrics
+from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
 from odradek.storage.files.checkpoints import CleanReplica
 from odradek.storage.files.identity import MetaProperties, read_topic_id, write_meta_properties, write_topic_id
 from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import DamagedRange
 
-from tests.server.harness.hosted import TOPIC, TOPIC_ID, Hosted
+from tests.server.harness.hosted import NOW_MS, PLAIN, TOPIC, TOPIC_ID, Hosted, batch
 
 OWN, OTHER = 0, 2
 OWN_DIRECTORY = bytes(15) + b"\x07"
@@ -231,6 +236,69 @@ def test_registered_process_of_an_active_broker_may_be_in_sync(
     metadata: Any = SimpleNamespace(image=SimpleNamespace(broker={OTHER: registered}.get))
     rules = IsrRules(metadata, 30_000, lambda *_: None)
     assert rules.may_join(broker_id, epoch) == may
+
+
+# ---- opening
+
+
+class Opening:
+    """The opening of replicas, with settings that the test knows."""
+
+    def __init__(self) -> None:
+        self.added: list[Any] = []
+        rules = IsrRules(SimpleNamespace(), 20_000, lambda *_: None)  # type: ignore[arg-type]
+        settings = SimpleNamespace(log_config=LogConfig(retention_ms=77), rules=PLAIN)
+        parts: Any = (
+            SimpleNamespace(now_ms=lambda: NOW_MS),
+            SimpleNamespace(topic=lambda topic: TopicMetrics()),
+            ThreadPools(),
+            SimpleNamespace(of=lambda image, topic: settings),
+            SimpleNamespace(add=self.added.append, directory_failed=None),
+            rules,
+            lambda *_: None,
+        )
+        self.opening = ReplicaOpening(OWN, *parts)
+
+
+@pytest.mark.parametrize(
+    ("start", "noted", "high_watermark"),
+    [(0, 0, 0), (0, 3, 3), (0, 5, 5), (0, 9, 5), (2, 1, 2), (2, 4, 4), (5, 0, 5)],
+)
+def test_high_watermark_of_an_opened_log_is_the_noted_one_within_the_log(
+    start: int, noted: int, high_watermark: int, directory: LogDirectory
+) -> None:
+    harness = Opening()
+    log = Log.open(Path(directory.path, f"{TOPIC}-0"), TOPIC, 0, LogConfig(), now_ms=NOW_MS)
+    log.append(batch(5), None, NOW_MS)
+    log.advance_log_start_offset(start)
+    hosted = harness.opening.host(directory, image_of(OWN, OTHER), log, noted)
+    assert harness.added == [hosted] and (hosted.topic_id, hosted.directory) == (TOPIC_ID, directory)
+    assert (hosted.high_watermark, hosted.log_end_offset, hosted.is_leader) == (high_watermark, 5, False)
+    assert hosted.log.config.retention_ms == 77, "that of the newest image"
+    assert (hosted.role.local_id, hosted.role.lag_time_max_ms) == (OWN, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "is_replicated"), [((OWN,), False), ((OWN, OTHER), True), ((OWN, OTHER, 3), True)]
+)
+def test_log_is_opened_with_what_is_known_of_its_partition(replicas: tuple[int, ...], is_replicated: bool) -> None:
+    """The torn tail of a log without other replicas is all that there is of it."""
+    opened: list[Any] = []
+    directory: Any = SimpleNamespace(open_log=lambda *place, **known: opened.append((place, known)))
+    config, noted = LogConfig(), CleanReplica(TOPIC_ID, 1, True)
+    Opening().opening.read(directory, image_of(*replicas), TOPIC, 0, config, noted)
+    ((place, known),) = opened
+    assert place == (TOPIC, 0, config) and 0 <= known.pop("jitter") < 1
+    assert known == {"now_ms": NOW_MS, "is_replicated": is_replicated, "noted": noted}
+
+
+def test_high_watermark_of_a_replica_without_a_note_is_the_start_of_its_log(directory: LogDirectory) -> None:
+    """Its records may not be committed."""
+    written = Log.open(Path(directory.path, f"{TOPIC}-0"), TOPIC, 0, LogConfig(), now_ms=NOW_MS)
+    written.append(batch(5), None, NOW_MS)
+    written.close(NOW_MS)
+    hosted = Opening().opening.open(directory, image_of(OWN, OTHER), TOPIC, 0)
+    assert (hosted.log_start_offset, hosted.high_watermark, hosted.log_end_offset) == (0, 0, 5)
 
 
 # ---- creation

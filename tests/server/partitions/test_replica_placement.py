@@ -127,7 +127,7 @@ def hosted_in(partitions: Partitions, directory: LogDirectory, index: int) -> Ho
 
 def test_new_replica_goes_where_the_metadata_says_or_where_the_fewest_are(directories: list[LogDirectory]) -> None:
     partitions = parts(directories, [])
-    for index, directory in enumerate((directories[0], directories[0], directories[1], directories[2])):
+    for index, directory in enumerate((*[directories[0]] * 3, directories[1], directories[2])):
         hosted_in(partitions, directory, index)
     config: Any = SimpleNamespace(get=lambda key: cordoned)
     cordoned: list[str] = []
@@ -139,12 +139,12 @@ def test_new_replica_goes_where_the_metadata_says_or_where_the_fewest_are(direct
         return directories.index(found)
 
     assert chosen(bytes([1]) * 16) == 0
-    assert [chosen() for _ in range(4)] == [1, 2, 0, 1], "each counts for the next"
+    assert [chosen() for _ in range(6)] == [1, 2, 1, 2, 0, 1], "each counts for the next"
     choice.begin()
     assert chosen() == 1
     cordoned.append(directories[1].path)
     choice.begin()
-    assert [chosen() for _ in range(3)] == [2, 0, 2]
+    assert [chosen() for _ in range(4)] == [2, 2, 0, 2]
     assert chosen(bytes([2]) * 16) == 1, "the metadata says so"
     cordoned += [directories[0].path, directories[2].path]
     choice.begin()

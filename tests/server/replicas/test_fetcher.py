@@ -73,7 +73,14 @@ class Sent(NamedTuple):
 class Harness:
     """A fetcher of broker 3 from broker 0. The test has its requests and replies to them."""
 
-    def __init__(self, path: Path, count: int = 1, **properties: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        count: int = 1,
+        *,
+        start_behind_remote: Callable[[FollowedPartition], object] | None = None,
+        **properties: str,
+    ) -> None:
         self.clock = loop_clock()
         self.sent: list[Sent] = []
         self.node_id = FOLLOWER
@@ -81,7 +88,7 @@ class Harness:
         self.quota = Quota()
         self.damage = DamageCounters()
         self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
-        parts: Any = (self, self.config, self.clock, self.quota, self.damage, RepeatedLines())
+        parts: Any = (self, self.config, self.clock, self.quota, self.damage, RepeatedLines(), start_behind_remote)
         self.fetcher = ReplicaFetcher(LEADER, "fetcher-0", *parts)
         self.hosted = [Hosted(path, FOLLOWER, index=index) for index in range(count)]
         for hosted in self.hosted:
@@ -499,6 +506,32 @@ def test_error_of_old_metadata_is_logged_when_it_lasts(
     assert (f"{TOPIC}-0: broker {LEADER} returned {error.name}" in caplog.text) == is_logged
 
 
+@pytest.mark.parametrize("is_tiered", [True, False])
+@pytest.mark.parametrize(
+    ("error", "begins_behind"),
+    [
+        (ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, True),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+    ],
+)
+def test_log_begins_behind_the_remote_part_only_where_the_leader_says_so_and_the_broker_is_tiered(
+    is_tiered: bool, error: ErrorCode, begins_behind: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story() -> None:
+        started: list[FollowedPartition] = []
+        harness = Harness(tmp_path, start_behind_remote=started.append if is_tiered else None)
+        await turns()
+        await harness.answer(data(0, error=error))
+        assert [one.hosted for one in started] == harness.hosted * (is_tiered and begins_behind)
+
+    simulated(story)
+    is_quiet = error == ErrorCode.NOT_LEADER_OR_FOLLOWER or (is_tiered and begins_behind)
+    assert (error.name in caplog.text) == (not is_quiet)
+
+
 def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
@@ -527,9 +560,12 @@ def test_disk_that_fails_under_fetched_records_takes_the_directory_offline(
         await turns()
         [hosted] = harness.hosted
         monkeypatch.setattr(Log, "append", fail)
-        await harness.answer(data(0, bytes(batch(2)), end=2))
+        await harness.answer(data(0, bytes(batch(2)), end=2, start=0))
         assert hosted.failures == [failure]
         assert hosted.offsets() == (0, 0, 0)
+        assert len(harness.sent) == 1, "it is left out for a while, as after each error"
+        await after_ms(FIRST_BACKOFF_MS + 2)
+        assert len(harness.sent) == 2
 
     simulated(story)
 

@@ -515,6 +515,8 @@ def test_future_log_that_is_not_wanted_is_deleted_at_the_start(reason: str, tmp_
         assert destination.has_scheduled_deletions == (reason != "offline")
         await turns()
         assert harness.places() == ["a"]
+        assert not any(one.has_scheduled_deletions for one in harness.directories if one is not destination)
+        assert folders(tmp_path, "0") == ["a"], "the log itself"
 
     story_of(tmp_path, run)
 

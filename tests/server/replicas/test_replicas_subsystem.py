@@ -1,0 +1,75 @@
+"""The work on replicas of a node: what begins with it, ends with it, and takes what its partitions find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.server.harness.subsystems import Part, Subsystems
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> Any:
+    made = Subsystems(tmp_path / "a", tmp_path / "b")
+    yield made
+    made.close()
+
+
+REPLICA_PARTS = ("moves", "maintenance", "cleaner", "scrubber", "healer")
+
+
+async def test_work_on_replicas_begins_with_the_interrupted_moves(node: Subsystems) -> None:
+    node.script(node.replicas, *REPLICA_PARTS)
+    await node.replicas.start()
+    assert node.called() == [
+        ("moves", "resume"), ("maintenance", "start"), ("cleaner", "start"), ("scrubber", "start"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("failing", [None, "healer", "scrubber"])
+@pytest.mark.parametrize("replicates", [True, False])
+async def test_all_work_on_replicas_ends_though_a_part_does_not_stop(
+    failing: str | None, replicates: bool, node: Subsystems
+) -> None:
+    node.script(node.replicas, *REPLICA_PARTS, fails=(failing,) if failing else ())
+    if replicates:
+        node.replicas.replication.made = Part("replication", node.calls)  # type: ignore[assignment]
+    if failing is None:
+        await node.replicas.stop()
+    else:
+        with pytest.raises(ZeroDivisionError, match=failing):
+            await node.replicas.stop()
+    stopped = {(name, "stop") for name in REPLICA_PARTS}
+    assert set(node.called()) == stopped | ({("replication", "close")} if replicates else set())
+    assert (node.replicas.replication.made is not None) == replicates, "a stop makes no part"
+
+
+async def test_work_of_the_partitions_is_handed_to_its_part(node: Subsystems) -> None:
+    hosted: Any = object()
+    node.script(node.replicas, "healer", "scrubber")
+    node.replicas.replication.made = SimpleNamespace(  # type: ignore[assignment]
+        follow=Part("replication", node.calls).follow, isr_changes=Part("isr_changes", node.calls)
+    )
+    node.replicas.follow(hosted)
+    node.replicas.propose(hosted, 5)  # type: ignore[arg-type]
+    node.replicas.heal(hosted)
+    node.replicas.damage_met(hosted, 6)  # type: ignore[arg-type]
+    assert node.called() == [
+        ("replication", "follow", hosted),
+        ("isr_changes", "propose", hosted, 5),
+        ("healer", "wants", hosted),
+        ("scrubber", "met", hosted, 6),
+    ]
+
+
+@pytest.mark.parametrize(("is_moving", "is_healing"), [(True, False), (False, True), (False, False)])
+async def test_cleaner_leaves_out_replicas_that_are_moved_or_healed(
+    is_moving: bool, is_healing: bool, node: Subsystems
+) -> None:
+    moves = SimpleNamespace(get=lambda hosted: "a move" if is_moving else None)
+    node.replicas.moves = moves  # type: ignore[assignment]
+    node.replicas.healer = SimpleNamespace(works_on=lambda hosted: is_healing)  # type: ignore[assignment]
+    assert node.replicas._is_rewritten(object()) == (is_moving or is_healing)  # type: ignore[arg-type]
