@@ -11,9 +11,10 @@ from odradek.server.access.authorization.authorization import CLASS_KEY
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.subsystem import ControllerSubsystem
 from odradek.server.runtime.clock import Clock
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import BackgroundTasks, Lazy
+from odradek.server.runtime.subsystem import Lazy
 
 LISTENERS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,C://127.0.0.1:0",

@@ -24,9 +24,10 @@ from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 from odradek.server.controller.registration import Registration
 from odradek.server.partitions.partitions import CORDONED_KEY
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.server.runtime.subsystem import BackgroundTasks, Lazy
+from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.open_files import LogDirectoryFailure
 

@@ -11,10 +11,11 @@ from odradek.server.coordinators.subsystem import CoordinatorsSubsystem
 from odradek.server.partitions.subsystem import PartitionsSubsystem
 from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.counters import DamageCounters, Metrics
+from odradek.server.runtime.counters import BackgroundTasks, DamageCounters, Metrics
+from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import BackgroundTasks, LateImports, Lazy
+from odradek.server.runtime.subsystem import Lazy
 from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory
 

@@ -11,7 +11,7 @@ from odradek.server.remote import deletion
 from odradek.server.remote.deletion import Deletions
 from odradek.server.remote.metadata_log import PublishFailed
 from odradek.server.remote.work import RemoteCounters
-from odradek.server.runtime.subsystem import BackgroundTasks
+from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.metadata_topic import Deletion
 from odradek.tiers.segment_metadata import RemotePartitionDeleteState, TopicIdPartition
