@@ -92,7 +92,7 @@ def test_control_batches_are_yielded_without_the_records_between_them(path: Path
 
 
 def test_snapshot_is_readable_to_its_owner_only_while_it_is_written_and_read_only_afterwards(tmp_path: Path) -> None:
-    """It has the credentials of users."""
+    """Snapshots have the credentials of users."""
     path = tmp_path / SnapshotId(1, 1).file_name
     modes: list[int] = []
 

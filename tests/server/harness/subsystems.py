@@ -38,7 +38,7 @@ class Part:
 
 
 class Driver:
-    """The driver of the controller: it keeps what it is asked."""
+    """The driver of the controller. It notes the requests."""
 
     broker_epoch = 77
     is_alone = True

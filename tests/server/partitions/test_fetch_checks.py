@@ -1,4 +1,4 @@
-"""What stands around the reads of a Fetch: the client's authorization before them, the check of segments after them."""
+"""Checks around the reads of a Fetch: the authorization of the client before them, the segments afterwards."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def test_registered_process_of_an_active_broker_may_be_in_sync(
 
 
 class Opening:
-    """The opening of replicas, with settings that the test knows."""
+    """The opening of replicas, with settings of the test."""
 
     def __init__(self) -> None:
         self.added: list[Any] = []
@@ -293,7 +293,7 @@ def test_log_is_opened_with_what_is_known_of_its_partition(replicas: tuple[int, 
 
 
 def test_high_watermark_of_a_replica_without_a_note_is_the_start_of_its_log(directory: LogDirectory) -> None:
-    """Its records may not be committed."""
+    """The records may not be committed."""
     written = Log.open(Path(directory.path, f"{TOPIC}-0"), TOPIC, 0, LogConfig(), now_ms=NOW_MS)
     written.append(batch(5), None, NOW_MS)
     written.close(NOW_MS)

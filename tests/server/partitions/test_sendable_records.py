@@ -43,7 +43,7 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OPEN_FILES, "limit", OpenFile.count)
 
 
-class Cold:
+class PageCache:
     """A page cache that lacks the bytes at one position. It notes the positions that are read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, position: int | None) -> None:
@@ -88,9 +88,9 @@ def test_small_records_are_copied_and_larger_ones_while_many_files_are_held(
 def test_records_that_are_not_in_the_page_cache_are_read_by_a_thread(
     size: int, cold: str | None, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of records that are sent from their file only both ends are looked at."""
+    """The fetch looks only at both ends of records that the connection sends from their file."""
     positions = {"first": AT, "last": AT + size - 1, "middle": AT + 50, "before": AT - 1, "behind": AT + size}
-    Cold(monkeypatch, None if cold is None else positions[cold])
+    PageCache(monkeypatch, None if cold is None else positions[cold])
     records = slice_of(path, size)
     is_cold = cold in ("first", "last") or (cold == "middle" and size <= COPIED_BYTES)
     if size > COPIED_BYTES:

@@ -28,7 +28,7 @@ INHERITS, OVERRIDES = "inherits", "overrides"
 
 
 def image_of(**retention_ms: str) -> MetadataImage:
-    """Returns an image of two topics with a partition each; one has its own retention unless the test says another."""
+    """Returns an image of two topics with a partition each; one has a retention of its own, both if the test names it."""
     delta = MetadataDelta(EMPTY_IMAGE)
     for name in (INHERITS, OVERRIDES):
         topic_id = name.encode().ljust(16, b".")
