@@ -172,17 +172,15 @@ class _SparseIndex(ABC):
                 high = middle
         return low - 1
 
-    def write(self, *, sync: bool = False) -> None:
+    def write(self) -> None:
         """Brings the file up to date."""
-        if not self._pending and not sync:
+        if not self._pending:
             return
         fd = open_fd(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_fully(fd, self._pending, self._in_file * self.ENTRY.size)
             self._in_file += len(self._pending) // self.ENTRY.size
             self._pending.clear()
-            if sync:
-                os.fsync(fd)
         finally:
             os.close(fd)
 

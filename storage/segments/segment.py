@@ -687,11 +687,10 @@ def latest_record(segments: Sequence[Segment]) -> TimestampedOffset | None:
     """The first record of the first batch that has the log's largest timestamp. Raises LargeBatch."""
     segment = max(segments, key=lambda one: one.largest_timestamp())
     newest = segment.largest_timestamp()
-    if newest == NO_TIMESTAMP:
-        return None
-    for position, header in segment.headers(segment.offset_index.floor(segment.offset_of_max_timestamp)):
-        if header.max_timestamp == newest:
-            return _first_record(segment, position, header, newest, header.base_offset)
+    if newest != NO_TIMESTAMP:
+        for position, header in segment.headers(segment.offset_index.floor(segment.offset_of_max_timestamp)):
+            if header.max_timestamp == newest:
+                return _first_record(segment, position, header, newest, header.base_offset)
     return None
 
 

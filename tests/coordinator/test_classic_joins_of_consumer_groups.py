@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.coordinator.groups.consumer import migration
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 WRONG = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -40,3 +40,25 @@ def test_join_is_checked_by_policy_size_and_protocol(
     group: Any = SimpleNamespace(members=members, static_members={"i0": "m0"})
     request = JoinGroupRequest(group_id="g", group_instance_id=instance)
     assert migration._validate_join(state, group, request, member) == error
+
+
+@pytest.mark.parametrize(
+    ("member", "instance", "metadata", "error"),
+    [
+        ("m0", "i0", b"\0\0\0\0\0\0\0\0\0\0", ErrorCode.NONE),
+        ("m1", "i0", b"\0\0\0\0\0\0\0\0\0\0", ErrorCode.FENCED_INSTANCE_ID),
+        ("m0", "other", b"\0\0\0\0\0\0\0\0\0\0", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "i0", b"\0\0\0\0\0\0\0\0\0\0", ErrorCode.NONE),
+        ("", "other", b"\0\0\0\0\0\0\0\0\0\0", ErrorCode.NONE),
+        ("m1", None, b"\0\0\0\0\0\0\0\0\0\0", ErrorCode.NONE),
+        ("m1", None, b"\0", WRONG),
+        ("m1", "i0", b"\0", ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+def test_static_member_that_has_an_id_is_the_one_of_its_instance(
+    member: str, instance: str | None, metadata: bytes, error: ErrorCode
+) -> None:
+    group: Any = SimpleNamespace(members={"m0": object()}, static_members={"i0": "m0"})
+    protocols = [JoinGroupRequestProtocol("range", metadata)]
+    request = JoinGroupRequest(group_id="g", member_id=member, group_instance_id=instance, protocols=protocols)
+    assert migration._validate_member(group, request) == error

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.storage.directory import LogDirectory
 from odradek.storage.files import identity, open_files
 from odradek.storage.files.open_files import (
     LEAST_ROOM_BYTES,
     LEAST_ROOM_FILES,
     LogDirectoryFailure,
+    OpenFile,
     base_offset_of,
     check_room,
     naming,
@@ -266,3 +270,38 @@ def test_rights_of_others_are_taken(tmp_path: Path, mode: int, after: int, had: 
     (tmp_path / "link").symlink_to(folder)
     folder.chmod(0o755)
     assert not restrict(tmp_path / "link") and folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_file_that_cannot_be_opened_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", failures.append)
+    count = OpenFile.count
+    with pytest.raises(FileNotFoundError):
+        OpenFile(str(tmp_path / "none"))
+    gc.collect()
+    assert failures == [] and OpenFile.count == count
+    (tmp_path / "f").write_bytes(b"")
+    file = OpenFile(str(tmp_path / "f"))
+    assert OpenFile.count == count + 1
+    del file
+    assert OpenFile.count == count and failures == []
+
+
+def test_start_takes_the_rights_of_others_from_files_and_unused_folders(tmp_path: Path) -> None:
+    """A log does so for its own folder when it is opened."""
+    path = tmp_path / "d"
+    path.mkdir(0o755)
+    identity.write_meta_properties(str(path), identity.MetaProperties("c", 0, None))
+    for name in ("t-0", "t-1.0123-delete"):
+        (path / name).mkdir(0o755)
+        (path / name / "file").write_bytes(b"")
+        (path / name / "file").chmod(0o644)
+    (path / "meta.properties").chmod(0o644)
+    LogDirectory.open(path).close()
+
+    def mode(name: str) -> int:
+        return (path / name).stat().st_mode & 0o777
+
+    assert path.stat().st_mode & 0o777 == 0o700 and mode("meta.properties") == 0o600
+    assert (mode("t-1.0123-delete"), mode("t-1.0123-delete/file")) == (0o700, 0o600)
+    assert (mode("t-0"), mode("t-0/file")) == (0o755, 0o644)

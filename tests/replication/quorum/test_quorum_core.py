@@ -548,3 +548,31 @@ def test_observer_without_nodes_to_ask_waits() -> None:
     following = Following(core, lambda now: None)
     following.send(NOW)
     assert core.take() == [] and following.wants_to_send_at() is None
+
+
+@pytest.mark.parametrize(
+    ("rank", "longest", "candidates", "drawn", "wait"),
+    [
+        (0, 1000, 4, 999, 0),
+        (1, 1000, 4, 0, 1),
+        (1, 1000, 4, 999, 250),
+        (2, 1000, 4, 999, 500),
+        (9, 1000, 4, 999, 1000),
+        (1, 1, 4, 999, 1),
+        (1, 4, 4, 999, 1),
+        (1, 8, 4, 999, 2),
+        (1, 1000, 0, 999, 1000),
+        (None, 1000, 4, 0, None),
+    ],
+)
+def test_successors_of_a_leader_stand_one_after_the_other(
+    rank: int | None, longest: int, candidates: int, drawn: int, wait: int | None
+) -> None:
+    core = as_role(
+        make(drawn=drawn, election_backoff_max_ms=longest), Follower(3, 1, fetch_deadline=NOW + 5000, has_fetched=True)
+    )
+    Following(core, lambda now: None).leader_ends(1, rank, candidates, NOW)
+    role: Any = core.role
+    assert role.fetch_deadline == NOW + (5000 if wait is None else wait) and role.has_fetched == (wait is None)
+    Following(core, lambda now: None).leader_ends(2, 0, candidates, NOW - 9)
+    assert role.fetch_deadline == NOW + (5000 if wait is None else wait), "node 2 is not the leader"
