@@ -50,7 +50,7 @@ _NEWEST_BYTES = 64 << 10
 #: Bytes of a segment of which only the number matters.
 _TINY_BYTES = 32 << 10
 _SAMPLE_S = 0.2
-_DEADLINE_S = 3_600
+_DEADLINE_S, _START_S = 3_600, 300
 Row = dict[str, Any]
 
 
@@ -241,7 +241,7 @@ def create(bootstrap: str, topic: str, partitions: int) -> None:
 @contextmanager
 def grown(folder: Path, partitions: int, segments: int, closed: Template) -> Iterator[tuple[OdradekProcess, int]]:
     """A broker with the topic, and the offset after the last record of each partition."""
-    broker = OdradekProcess(folder, SINGLE_NODE)
+    broker = OdradekProcess(folder, SINGLE_NODE, start_deadline_s=_START_S)
     broker.start()
     try:
         create(broker.bootstrap, _TOPIC, partitions)

@@ -15,6 +15,8 @@ from odradek.columns import kernel
 from odradek.storage.files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory
 from odradek.storage.segments.recovery import rebuild_indexes
 
+#: Leader epoch 0 from offset 0 on. Without it a broker reads the whole log at its start.
+_EPOCHS = "0\n1\n0 0\n"
 #: Bytes of the smallest batch with a record.
 _LEAST_BATCH = 61
 
@@ -54,4 +56,5 @@ def fill(directories: list[Path], segments: int, closed: Template, newest: Templ
             os.link(file, directory / file.name)
     for directory in directories:
         end = newest.write(directory, base)
+        (directory / "leader-epoch-checkpoint").write_text(_EPOCHS)
     return end
