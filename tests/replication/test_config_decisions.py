@@ -12,7 +12,7 @@ from odradek.protocol.messages import alter_configs as legacy
 from odradek.protocol.messages import incremental_alter_configs as incremental
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security.policies import ConfigAlteration, Policies, PolicyViolation
+from odradek.replication.controller.policies import ConfigAlteration, Policies, PolicyViolation
 
 from tests.replication.controller_transcript import CLUSTER_ID, NODE_ID, Transcript
 

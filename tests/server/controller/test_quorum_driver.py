@@ -16,7 +16,7 @@ from odradek.protocol.internal.cluster_metadata import (
     TopicRecord,
 )
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from odradek.replication.controller.security.policies import Policies
+from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.driver import QuorumDriver

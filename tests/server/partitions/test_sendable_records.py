@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.server.partitions import parked_fetch
-from odradek.server.partitions.parked_fetch import (
+from odradek.server.partitions import parked_requests
+from odradek.server.partitions.parked_requests import (
     COPIED_BYTES,
     MOST_CROWDED_BYTES,
     WARMED_BYTES,
@@ -49,7 +49,7 @@ class PageCache:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, position: int | None) -> None:
         self.looked: list[tuple[int, int]] = []
         self.position = position
-        for module in (parked_fetch, segment_module):
+        for module in (parked_requests, segment_module):
             monkeypatch.setattr(module, "pread_nowait", self._pread)
 
     def _pread(self, fd: int, size: int, position: int) -> Any:
@@ -131,7 +131,7 @@ def test_thread_reads_the_whole_range_in_parts(
 ) -> None:
     records = slice_of(path, size)
     found: list[tuple[int, int]] = []
-    monkeypatch.setattr(parked_fetch.os, "pread", lambda fd, size, position: found.append((position, size)))
+    monkeypatch.setattr(parked_requests.os, "pread", lambda fd, size, position: found.append((position, size)))
     warm(records)
     monkeypatch.undo()
     assert found == reads
