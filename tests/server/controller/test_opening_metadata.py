@@ -242,6 +242,21 @@ def test_end_of_a_log_has_the_epoch_of_its_last_record_or_of_its_newest_snapshot
     log.close(CLOCK.now_ms())
 
 
+@pytest.mark.parametrize(("end_offset", "recorded"), [(4, (4, 2)), (3, (3, 2)), (2, (2, 1)), (1, (1, 1)), (0, (0, 0))])
+def test_recorded_end_after_a_truncation_has_the_epoch_of_the_last_record_that_stays(
+    end_offset: int, recorded: tuple[int, int], tmp_path: Path
+) -> None:
+    config = config_of(tmp_path)
+    folder = written(config, 0)
+    log = QuorumLog(folder, config, CLOCK.now_ms())
+    for epoch in (1, 1, 2, 2, 2):
+        log.append([topic("a")], epoch, CLOCK.now_ms(), METADATA_VERSION, True)
+    log.flush(CLOCK.now_ms())
+    log.truncate(end_offset, CLOCK.now_ms())
+    assert log.end_offset == end_offset and log.flushed_end.recorded == RaftEnd(*recorded)
+    log.close(CLOCK.now_ms())
+
+
 def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     folder = written(config, 3)
