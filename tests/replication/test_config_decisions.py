@@ -21,16 +21,16 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class AlterPolicy:
-    """Remembers what it was asked, and raises `refusal` if there is one."""
+    """Remembers what it was asked, and raises `violated` if there is one."""
 
-    def __init__(self, refusal: Exception | None = None) -> None:
+    def __init__(self, violated: Exception | None = None) -> None:
         self.asked: list[tuple[int, str, dict[str, str | None]]] = []
-        self.refusal = refusal
+        self.violated = violated
 
     def validate(self, request: ConfigAlteration) -> None:
         self.asked.append((int(request.resource_type), request.resource_name, dict(request.configs)))
-        if self.refusal is not None:
-            raise self.refusal
+        if self.violated is not None:
+            raise self.violated
 
 
 def cluster(policy: AlterPolicy | None = None) -> Transcript:
@@ -165,7 +165,7 @@ def test_resource_that_is_named_twice_is_an_error_for_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "code", "message"),
+    ("violated", "code", "message"),
     [
         (None, ErrorCode.NONE, None),
         (PolicyViolation("not this"), ErrorCode.POLICY_VIOLATION, "not this"),
@@ -173,8 +173,8 @@ def test_resource_that_is_named_twice_is_an_error_for_both() -> None:
         (ValueError("a bug"), ErrorCode.UNKNOWN_SERVER_ERROR, None),
     ],
 )
-def test_policy_decides_about_changed_keys(refusal: Exception | None, code: ErrorCode, message: str | None) -> None:
-    policy = AlterPolicy(refusal)
+def test_policy_decides_about_changed_keys(violated: Exception | None, code: ErrorCode, message: str | None) -> None:
+    policy = AlterPolicy(violated)
     transcript = cluster(policy)
     configs = [incremental.AlterableConfig("retention.ms", SET, "5")]
     request = incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(TOPIC, "t", configs)])
@@ -182,7 +182,7 @@ def test_policy_decides_about_changed_keys(refusal: Exception | None, code: Erro
     response: Any = result.response
     made = response.responses[0]
     assert (made.error_code, made.error_message) == (code, message)
-    assert policy.asked == [(TOPIC, "t", {"retention.ms": "5"})] and bool(result.records) == (refusal is None)
+    assert policy.asked == [(TOPIC, "t", {"retention.ms": "5"})] and bool(result.records) == (violated is None)
 
 
 def test_policy_does_not_see_keys_that_a_replacement_deletes() -> None:
@@ -199,7 +199,7 @@ def test_policy_decides_about_the_configs_of_a_new_topic_that_has_some(configs: 
     policy = AlterPolicy()
     transcript = cluster(policy)
     assert policy.asked == []
-    policy.refusal = PolicyViolation("no") if refuses else None
+    policy.violated = PolicyViolation("no") if refuses else None
     asked = [CreatableTopicConfig(name, value) for name, value in configs.items()]
     result = transcript.controller.handle(CreateTopicsRequest([CreatableTopic("u", 1, 1, configs=asked)], 1000), 7)
     assert policy.asked == ([(TOPIC, "u", configs)] if configs else [])

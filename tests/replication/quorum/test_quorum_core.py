@@ -1,6 +1,6 @@
 """The core of a replica of the quorum alone: who may stand, whose vote is granted, which epochs and leaders count.
 
-The replica is node 0 with two other voters, unless a test says otherwise. Its election timeout is 1000 to 1999 ms.
+The replica is node 0 with two other voters, unless a test has others. Its election timeout is 1000 to 1999 ms.
 """
 
 from __future__ import annotations
