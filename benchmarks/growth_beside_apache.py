@@ -68,8 +68,9 @@ PACE_S = 0.002
 MEGABYTE = 10**6
 #: The factor by which the cost of one more is over the least cost where a curve bends.
 BEND = 1.5
-#: Of the files that `--write` makes, and the columns of their picture.
+#: The name of the files that `--write` makes.
 NAME = "growth-beside-apache"
+#: Curves side by side in the picture.
 COLUMNS = 3
 #: Partitions of all the Fetch requests of one size.
 FETCHED_PARTITIONS = 50_000
