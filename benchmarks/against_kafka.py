@@ -69,7 +69,7 @@ def result(key: tuple[str, str, Kind], by_broker: dict[str, list[float]]) -> rep
 
 
 def measure_starts(folder: Path, figures: Figures) -> None:
-    """Measures the time from exec to the first answer, on a formatted, empty directory; then the memory of a broker that is
+    """Measures the time from exec to a first response, on a formatted, empty directory; then the memory of a broker that is
     idle, and of a broker with idle connections.
     """
     idle_connections.allow(idle_connections.CONNECTIONS)

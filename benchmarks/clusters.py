@@ -143,9 +143,9 @@ class MeasuredCluster:
         wanted = CreateTopicsRequest([CreatableTopic(name, partitions, REPLICAS)], timeout_ms=30_000)
 
         def made() -> bool:
-            answer = self._ask(wanted, 7).topics[0]  # type: ignore[attr-defined]
-            assert answer.error_code in (0, 36, *_NOT_YET), answer
-            return answer.error_code in (0, 36)
+            response = self._ask(wanted, 7).topics[0]  # type: ignore[attr-defined]
+            assert response.error_code in (0, 36, *_NOT_YET), response
+            return response.error_code in (0, 36)
 
         eventually(made, what=f"{name} is made", deadline_s=DEADLINE_S)
         self.await_in_sync(name)

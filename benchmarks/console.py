@@ -46,10 +46,10 @@ def register(controller: str, cluster_id: str, brokers: int, port: int, features
             features=supported,
             log_dirs=[(number << 64).to_bytes(16, "big")],
         )
-        answer = wire.call(request, 4)
-        assert not answer.error_code, answer
+        response = wire.call(request, 4)
+        assert not response.error_code, response
         beat = BrokerHeartbeatRequest(
-            broker_id=number, broker_epoch=answer.broker_epoch, current_metadata_offset=1 << 40, want_fence=False
+            broker_id=number, broker_epoch=response.broker_epoch, current_metadata_offset=1 << 40, want_fence=False
         )
         assert not (found := wire.call(beat, 1)).error_code, found
 

@@ -120,8 +120,8 @@ class Bench:
     def _create_topic(self) -> None:
         peer = Peer(self.address, self.tls)
         request = CreateTopicsRequest(topics=[CreatableTopic(self.topic, 1, 1)], timeout_ms=30_000)
-        answer = peer.ask(request, CREATE_TOPICS_VERSION)
-        created = decode(CreateTopicsResponse, CREATE_TOPICS_VERSION, answer, 5)[0]
+        response = peer.ask(request, CREATE_TOPICS_VERSION)
+        created = decode(CreateTopicsResponse, CREATE_TOPICS_VERSION, response, 5)[0]
         assert created.topics[0].error_code == 0, created
         deadline = time.monotonic() + 10
         while True:
@@ -195,8 +195,8 @@ class Bench:
         while time.monotonic() < end:
             asked = FetchPartition(0, -1, offset, -1, -1, limit)
             request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(self.topic, partitions=[asked])])
-            answer = peer.ask(request, FETCH_VERSION)
-            found, _ = decode(FetchResponse, FETCH_VERSION, answer, 5)
+            response = peer.ask(request, FETCH_VERSION)
+            found, _ = decode(FetchResponse, FETCH_VERSION, response, 5)
             partition = found.responses[0].partitions[0]
             assert partition.error_code == 0, partition.error_code
             offset, whole = _whole_batches(partition.records)
@@ -212,8 +212,8 @@ class Bench:
         """Sends one record at a time to a waiting consumer."""
         producer, consumer = Peer(self.address, self.tls), Peer(self.address, self.tls)
         data = self.produce_frame(100, 1)
-        answer = decode(ProduceResponse, PRODUCE_VERSION, producer_ask(producer, data), 5)[0]
-        offset = answer.responses[0].partition_responses[0].base_offset + 1
+        response = decode(ProduceResponse, PRODUCE_VERSION, producer_ask(producer, data), 5)[0]
+        offset = response.responses[0].partition_responses[0].base_offset + 1
         latencies: list[float] = []
 
         def work() -> int:

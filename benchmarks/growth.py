@@ -93,9 +93,9 @@ class GrowingCluster(MeasuredCluster):
         request = CreateTopicsRequest([CreatableTopic(name, partitions, REPLICAS)], timeout_ms=DEADLINE_S * 1000)
         began = time.perf_counter()
         with WireClient(self.nodes[1].bootstrap, timeout=DEADLINE_S) as client:
-            answer = client.call(request, 7).topics[0]
+            response = client.call(request, 7).topics[0]
         # The topic exists already if the controller changed meanwhile and the broker retried with the new one.
-        assert answer.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), answer
+        assert response.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), response
         for node in self.nodes.values():
             eventually(lambda node=node: len(self.leaders(name, node)) == partitions, what=name, deadline_s=DEADLINE_S)
         return time.perf_counter() - began

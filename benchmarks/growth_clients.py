@@ -100,9 +100,9 @@ class ShareMember(Requesting):
             member_epoch=self._member_epoch,
             subscribed_topic_names=None if self._member_epoch else [self._topic],
         )
-        answer = self.client.call(request, _HEARTBEAT)
-        self._member_epoch = max(self._member_epoch, answer.member_epoch)
-        return answer.assignment is not None and bool(answer.assignment.topic_partitions)
+        response = self.client.call(request, _HEARTBEAT)
+        self._member_epoch = max(self._member_epoch, response.member_epoch)
+        return response.assignment is not None and bool(response.assignment.topic_partitions)
 
     def fetch(self, wait_ms: int = _WAIT_MS) -> None:
         partition = FetchPartition(partition_index=0, acknowledgement_batches=self._acknowledged)
@@ -120,10 +120,10 @@ class ShareMember(Requesting):
 
     def acquired(self) -> int:
         """Receives the response. Returns its number of records."""
-        answer = self.receive()
-        assert not answer.error_code, answer
+        response = self.receive()
+        assert not response.error_code, response
         self._session_epoch += 1
-        parts = [part for topic in answer.responses for part in topic.partitions]
+        parts = [part for topic in response.responses for part in topic.partitions]
         assert not any(part.error_code or part.acknowledge_error_code for part in parts), parts
         found = [one for part in parts for one in part.acquired_records]
         self._acknowledged = [AcknowledgementBatch(one.first_offset, one.last_offset, [_ACCEPT]) for one in found]
@@ -179,9 +179,9 @@ class TransactionalProducer(Requesting):
         self.retries = 0
 
     def _is_initialized(self) -> bool:
-        answer = self.client.call(InitProducerIdRequest(self._id, 60_000), _INIT)
-        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
-        return not answer.error_code
+        response = self.client.call(InitProducerIdRequest(self._id, 60_000), _INIT)
+        self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+        return not response.error_code
 
     def begin(self) -> None:
         record = Record(0, time.time_ns() // 10**6, None, _VALUE)
@@ -194,17 +194,17 @@ class TransactionalProducer(Requesting):
 
     def advance(self) -> int:
         """Receives a response and sends the next request of the transaction. Returns the number of ended transactions."""
-        answer = self.receive()
+        response = self.receive()
         if self._is_ending:
-            assert not answer.error_code, answer
-            self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+            assert not response.error_code, response
+            self._producer_id, self._epoch = response.producer_id, response.producer_epoch
             return 1
-        error = answer.responses[0].partition_responses[0].error_code
+        error = response.responses[0].partition_responses[0].error_code
         if error == ErrorCode.CONCURRENT_TRANSACTIONS:  # the previous transaction is not complete yet
             self.retries += 1
             self.begin()
             return 0
-        assert not error, answer
+        assert not error, response
         self._is_ending = True
         self.send(EndTxnRequest(self._id, self._producer_id, self._epoch, True), _END)
         return 0

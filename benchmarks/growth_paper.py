@@ -63,7 +63,7 @@ UNITS = {
     "longest slice of learning": "ms",
     "CPU to describe every topic to a client": "s",
     "longest slice of describing": "ms",
-    "CPU to encode that answer, in one piece": "s",
+    "CPU to encode that response, in one piece": "s",
     "partitions changed by the death of a broker": "",
     "decide, append and replay one of these": "us",
     "longest decision of these": "ms",
@@ -147,17 +147,17 @@ def measure_learning(image: MetadataImage) -> dict[str, float]:
 
 def measure_metadata(image: MetadataImage) -> dict[str, float]:
     """Measures the Metadata response for all topics."""
-    view, answer, version = ClusterView(image, "PLAINTEXT"), MetadataResponse(), 12
+    view, response, version = ClusterView(image, "PLAINTEXT"), MetadataResponse(), 12
     services: Any = None  # no access rule is looked up: the request wants no authorized operations
     topics = [topic for _, topic in sorted(image.topics.by_name.items())]
     call = SimpleNamespace(version=version)
-    describing = Sliced(metadata.described(services, call, MetadataRequest(None), view, topics, answer.topics))
+    describing = Sliced(metadata.described(services, call, MetadataRequest(None), view, topics, response.topics))
     began = time.process_time()
-    encode(answer, version)
+    encode(response, version)
     return {
         "CPU to describe every topic to a client": describing.took_s,
         "longest slice of describing": describing.longest_s * 1000,
-        "CPU to encode that answer, in one piece": time.process_time() - began,
+        "CPU to encode that response, in one piece": time.process_time() - began,
     }
 
 

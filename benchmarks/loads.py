@@ -111,14 +111,14 @@ def java_share_consume(bootstrap: str, topic: str, records: int, size: int, memb
 def java_end_to_end(bootstrap: str, topic: str, records: int, size: int, acks: str) -> Load:
     """Runs EndToEndLoad.java: one record at a time, from send to receipt, with Apache's producer and consumer."""
     words = (bootstrap, topic, str(records), str(size), acks)
-    answer = json.loads(_java("EndToEndLoad", str(_END_TO_END), *words))
-    return Load(answer["records"], size, answer["seconds"], answer["latency_ms"])
+    response = json.loads(_java("EndToEndLoad", str(_END_TO_END), *words))
+    return Load(response["records"], size, response["seconds"], response["latency_ms"])
 
 
 def java_joins(bootstrap: str, topic: str, joins: int, size: int) -> Load:
     """Runs JoinLoad.java: Apache's consumer joins a new group and waits for its first record, `joins` times."""
-    answer = json.loads(_java("JoinLoad", str(_JOINS), bootstrap, topic, str(joins)))
-    return Load(answer["records"], size, answer["seconds"], answer["latency_ms"])
+    response = json.loads(_java("JoinLoad", str(_JOINS), bootstrap, topic, str(joins)))
+    return Load(response["records"], size, response["seconds"], response["latency_ms"])
 
 
 def rdkafka(bootstrap: str, topic: str, what: str, records: int, size: int, **properties: str) -> Load:
@@ -128,5 +128,5 @@ def rdkafka(bootstrap: str, topic: str, what: str, records: int, size: int, **pr
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode:
         raise RuntimeError(f"librdkafka {what} failed:\n{done.stderr[-2000:]}")
-    answer = json.loads(done.stdout)
-    return Load(answer["records"], size, answer["seconds"], answer.get("latency_ms", {}))
+    response = json.loads(done.stdout)
+    return Load(response["records"], size, response["seconds"], response.get("latency_ms", {}))

@@ -152,8 +152,8 @@ def fill_broker(bootstrap: str, partitions: int) -> None:
 def produce(client: Any, topic: str, partitions: range, content: bytes) -> None:
     data = [PartitionProduceData(index=index, records=content) for index in partitions]
     request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
-    answer = client.call(request, 9)
-    errors = {one.error_code for found in answer.responses for one in found.partition_responses}
+    response = client.call(request, 9)
+    errors = {one.error_code for found in response.responses for one in found.partition_responses}
     assert errors == {0}, errors
 
 

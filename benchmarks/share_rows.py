@@ -73,8 +73,8 @@ def begin_with_the_first_record(bootstrap: str, group: str) -> None:
     setting = AlterableConfig(name="share.auto.offset.reset", config_operation=_SET, value="earliest")
     resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=[setting])
     with WireClient(bootstrap) as client:
-        answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
-    assert answer.responses[0].error_code == 0, answer
+        response = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert response.responses[0].error_code == 0, response
 
 
 def share_load(bootstrap: str, topic: str, what: str, records: int, size: int) -> Load:
@@ -83,5 +83,5 @@ def share_load(bootstrap: str, topic: str, what: str, records: int, size: int) -
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode:
         raise RuntimeError(f"share consumer failed:\n{done.stderr[-2000:]}")
-    answer = json.loads(done.stdout)
-    return Load(answer["records"], size, answer["seconds"], {})
+    response = json.loads(done.stdout)
+    return Load(response["records"], size, response["seconds"], {})

@@ -127,7 +127,7 @@ def run_kfake(*arguments: str) -> dict[str, Any]:
 
 
 def start_to_metadata_ms(new: Callable[[], odradek.Broker | odradek.Cluster]) -> list[float]:
-    """Returns durations from a start to the first answer to a metadata request."""
+    """Returns durations from a start to the first response to a metadata request."""
     found = []
     for _ in range(ROUNDS):
         began = time.perf_counter()

@@ -23,8 +23,8 @@ def load(bootstrap: str, topic: str, what: str, records: int, size: int, **setti
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode:
         raise RuntimeError(f"{what} failed:\n{done.stderr[-2000:]}")
-    answer = json.loads(done.stdout)
-    return Load(answer["records"], size, answer["seconds"], answer.get("latency_ms", {}))
+    response = json.loads(done.stdout)
+    return Load(response["records"], size, response["seconds"], response.get("latency_ms", {}))
 
 
 def transaction_rows(scale: float) -> Iterator[Row]:

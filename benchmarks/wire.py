@@ -29,7 +29,7 @@ _SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35
 _BUFFER_BYTES = 64 * 1024 * 1024
 _LONGEST_FRAME = 128 * 1024
 _request = struct.Struct(">ihhi").unpack_from
-_answer = struct.Struct(">ii").unpack_from
+_response = struct.Struct(">ii").unpack_from
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Wire:
                 size, key, version, correlation = _request(stream.waiting)
                 self._asked(client, key, version, correlation, size, at_s)
             else:
-                size, correlation = _answer(stream.waiting)
+                size, correlation = _response(stream.waiting)
                 self._answered(client, correlation, at_s)
             whole = size + 4
             stream.skipped = max(0, whole - len(stream.waiting))

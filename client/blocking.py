@@ -101,4 +101,4 @@ class BlockingConnection:
             response = self.ask(SaslAuthenticateRequest(auth_bytes=token), _AUTHENTICATE_VERSION)
             if response.error_code != ErrorCode.NONE:
                 raise LoginRejected(f"the broker rejected the login of {login.username}")
-            token = client.answer(bytes(response.auth_bytes))
+            token = client.respond(bytes(response.auth_bytes))

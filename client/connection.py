@@ -33,7 +33,7 @@ SOFTWARE = "odradek"
 BUFFER_BYTES = 64 * 1024
 KEPT_BUFFER_BYTES = 2 * 1024 * 1024
 #: After so many small responses in succession a large buffer goes: a forwarded request may have a large response once.
-SMALL_ANSWERS = 8
+SMALL_RESPONSES = 8
 #: Frames up to this are copied out of the buffer: codecs are quickest on bytes of their own.
 COPIED_FRAME_BYTES = 16 * 1024
 #: Every Kafka since 2.4 supports it; a newer one is not needed to learn versions.
@@ -67,7 +67,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(BUFFER_BYTES)
         self._filled = 0
         #: Those since the last one that did not fit into `BUFFER_BYTES`.
-        self._small_answers = 0
+        self._small_responses = 0
         self._correlation_id = 0
         self._in_flight: deque[_InFlight] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
@@ -160,7 +160,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             needed = 4 + response_size(self._buffer, pos)
             if self._filled - pos < needed:
                 break
-            self._small_answers = 0 if needed > BUFFER_BYTES else self._small_answers + 1
+            self._small_responses = 0 if needed > BUFFER_BYTES else self._small_responses + 1
             self._answered(pos + 4, pos + needed)
             pos, needed = pos + needed, 4
         self._keep(pos, needed)
@@ -170,7 +170,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         filled, room = self._filled - pos, len(self._buffer)
         if filled == room or (pos and needed > room):
             room = max(BUFFER_BYTES, min(needed, 4 * room))
-        elif not filled and (room > KEPT_BUFFER_BYTES or self._small_answers >= SMALL_ANSWERS):
+        elif not filled and (room > KEPT_BUFFER_BYTES or self._small_responses >= SMALL_RESPONSES):
             room = BUFFER_BYTES
         rest = self._buffer[pos : self._filled] if pos or room != len(self._buffer) else None
         if room != len(self._buffer):

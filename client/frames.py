@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 #: The limit of a response. A correct node sends less: replica.fetch.response.max.bytes is 10 MiB by default.
-MAX_ANSWER_BYTES = 1 << 30
+MAX_RESPONSE_BYTES = 1 << 30
 
 _HEADER = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
@@ -37,7 +37,7 @@ def request_frame(api: Api, version: int, correlation_id: int, client_id: bytes,
 def response_size(buffer: Buffer, pos: int) -> int:
     """The length of the frame that begins at `pos`, without the four bytes of the length. Raises MalformedMessage."""
     size: int = _LENGTH.unpack_from(buffer, pos)[0]
-    if not 4 <= size <= MAX_ANSWER_BYTES:
+    if not 4 <= size <= MAX_RESPONSE_BYTES:
         raise MalformedMessage(f"a response of {size} bytes")
     return size
 

@@ -92,7 +92,7 @@ class KerberosClient:
         except gssapi.exceptions.GSSError as error:
             raise AuthenticationFailed(f"no ticket of {login.username} for it: {words_of(error)}") from None
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         try:
             return self._answered(challenge)
         except library().exceptions.GSSError as error:

@@ -69,8 +69,8 @@ class SaslClient(Protocol):
     def first(self) -> bytes:
         """Returns the first token."""
 
-    def answer(self, challenge: bytes) -> bytes | None:
-        """Returns the answer to a token of the server; None when nothing is left to send. Raises AuthenticationFailed."""
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Returns the response to a token of the server; None when nothing is left to send. Raises AuthenticationFailed."""
 
 
 class Login(Protocol):
@@ -114,7 +114,7 @@ class PlainClient:
     def first(self) -> bytes:
         return b"\0".join((b"", self._login.username.encode(), self._login.password.encode()))
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         self.is_complete = True
         return None
 
@@ -138,7 +138,7 @@ class ScramClient:
     def first(self) -> bytes:
         return _GS2_HEADER + self._bare
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         try:
             if self._expected is None:
                 return self._proof(challenge, parse_server_first(challenge))
@@ -182,7 +182,7 @@ class OAuthClient:
         pairs = {"auth": f"Bearer {self._token()}", **self._extensions}
         return "\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode()
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         if challenge:  # an error, which the server repeats once it is acknowledged (RFC 7628, section 3.2.3)
             return _ERROR_SEEN
         self.is_complete = True
@@ -288,4 +288,4 @@ class PeerLogin:
             return
         self._lifetime_ms = response.session_lifetime_ms
         challenge = bytes(response.auth_bytes)
-        self._make_token(lambda: self._client.answer(challenge))
+        self._make_token(lambda: self._client.respond(challenge))

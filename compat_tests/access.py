@@ -87,16 +87,16 @@ def connect(bootstrap: str, *, timeout: float = 30) -> WireClient:
 
 def log_in(client: WireClient, login: PasswordLogin) -> None:
     """Logs in. Raises ConnectionError if the broker rejects the login."""
-    answer = client.call(SaslHandshakeRequest(mechanism=login.mechanism), 1)
-    if answer.error_code:
-        raise ConnectionError(f"{login.mechanism} is refused: {answer.mechanisms}")
+    response = client.call(SaslHandshakeRequest(mechanism=login.mechanism), 1)
+    if response.error_code:
+        raise ConnectionError(f"{login.mechanism} is refused: {response.mechanisms}")
     exchange = login.client("")
     token: bytes | None = exchange.first()
     while token is not None:
         reported = client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
         if reported.error_code:
             raise ConnectionError(reported.error_message)
-        token = exchange.answer(reported.auth_bytes)
+        token = exchange.respond(reported.auth_bytes)
 
 
 def _login(properties: Mapping[str, str]) -> PasswordLogin | None:

@@ -1,4 +1,4 @@
-"""Requests that any broker of a cluster may answer, while some may be down. None stands for no answer."""
+"""Requests that any broker of a cluster may answer, while some may be down. None stands for no response."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def ask(address: str, request: Message, version: int) -> Any:
 
 
 def ask_any(bootstrap: str, request: Message, version: int) -> Any:
-    """Returns the first answer of any broker."""
+    """Returns the first response of any broker."""
     for address in bootstrap.split(","):
-        answer = ask(address, request, version)
-        if answer is not None:
-            return answer
+        response = ask(address, request, version)
+        if response is not None:
+            return response
     return None
 
 
 def coordinator_of(bootstrap: str, key: str, key_type: int = GROUP) -> Any:
     """Returns `node_id`, `host` and `port` of the broker that coordinates `key`."""
-    answer = ask_any(bootstrap, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 6)
-    one = None if answer is None else answer.coordinators[0]
+    response = ask_any(bootstrap, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 6)
+    one = None if response is None else response.coordinators[0]
     return None if one is None or one.error_code else one
 
 
 def described(bootstrap: str, topic: str) -> Any:
     """Returns the topic's metadata if each of its partitions has a leader."""
-    answer = ask_any(bootstrap, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
-    found = None if answer is None else answer.topics[0]
+    response = ask_any(bootstrap, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    found = None if response is None else response.topics[0]
     return None if found is None or found.error_code or any(p.error_code for p in found.partitions) else found

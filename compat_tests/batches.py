@@ -61,6 +61,6 @@ def topic_names(bootstrap: str) -> list[str]:
 def _fetched(client: WireClient, topic: str, partition: int, offset: int) -> bytes:
     asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_MOST_BYTES)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic, partitions=[asked])])
-    (answer,) = client.call(request, _FETCH_VERSION).responses[0].partitions
-    assert answer.error_code == 0, answer
-    return bytes(answer.records or b"")
+    (response,) = client.call(request, _FETCH_VERSION).responses[0].partitions
+    assert response.error_code == 0, response
+    return bytes(response.records or b"")

@@ -67,5 +67,5 @@ def hanging_transaction(bootstrap: str, topic: str, name: str) -> Iterator[int]:
     yield offsets[0]
 
 
-def _all_well(answer: Any) -> bool:
-    return all(part.error_code == 0 for topic in answer.topics for part in topic.partitions)
+def _all_well(response: Any) -> bool:
+    return all(part.error_code == 0 for topic in response.topics for part in topic.partitions)

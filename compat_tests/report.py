@@ -227,7 +227,7 @@ def scenarios() -> Iterable[object]:
 
 
 def differences() -> list[str]:
-    """Returns the known differences of answers, once for each reason."""
+    """Returns the known differences of responses, once for each reason."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for one in known.read():
         if not one.reason.endswith("not built yet"):

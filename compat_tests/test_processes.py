@@ -16,8 +16,8 @@ from compat_tests.wire import WireClient, request_frame
 
 def test_a_broker_answers_metadata_with_the_address_that_it_advertises(broker: BrokerProcess, bootstrap: str) -> None:
     with WireClient(broker.bootstrap) as client:
-        answer = client.call(MetadataRequest(topics=[]), 1)
-    assert [f"{node.host}:{node.port}" for node in answer.brokers] == [bootstrap]
+        response = client.call(MetadataRequest(topics=[]), 1)
+    assert [f"{node.host}:{node.port}" for node in response.brokers] == [bootstrap]
 
 
 def test_the_watcher_notes_requests_and_passes_them_on(watcher: Watcher) -> None:

@@ -19,7 +19,7 @@ from odradek.protocol.schema import Message
 
 #: The client id of this client; its requests do not count as use by a client.
 OWN_CLIENT_ID = "odradek-compat"
-#: A frame longer than this from a test broker is a mistake, not an answer.
+#: A frame longer than this from a test broker is a mistake, not a response.
 MOST_FRAME_BYTES = 64 << 20
 
 
@@ -90,9 +90,9 @@ class WireClient:
         frame = self.receive_frame()
         header, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
         assert header.correlation_id == number, f"answer {header.correlation_id} in place of {number}"
-        answer, end = decode(api.response, version, frame, body_at)
+        response, end = decode(api.response, version, frame, body_at)
         assert end == len(frame), f"{len(frame) - end} bytes after {api.name} v{version}"
-        return answer
+        return response
 
     def receive_frame(self) -> bytes:
         (length,) = struct.unpack(">i", self._exactly(4))

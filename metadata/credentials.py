@@ -1,6 +1,6 @@
 """SCRAM credentials (RFC 5802) as the metadata log keeps them (KIP-554, KIP-900), and the keys that they are made of.
 
-A credential holds no password: StoredKey verifies the client's proof, ServerKey signs the server's answer. Both come
+A credential holds no password: StoredKey verifies the client's proof, ServerKey signs the server's response. Both come
 from the salted password, which is PBKDF2 of the password. As Kafka's, a password is its UTF-8 bytes; SASLprep is not
 applied.
 """

@@ -83,13 +83,13 @@ def has_place_for_errors(response: type[Message], version: int) -> bool:
     )
 
 
-def merge(answer: Message, errors: Message, version: int) -> None:
+def merge(response: Message, errors: Message, version: int) -> None:
     """Adds the items of `errors` to those of `answer`; items of one topic, group or transaction become one."""
-    for field, element in struct_arrays(type(answer), version):
-        mine = getattr(answer, field.name)
+    for field, element in struct_arrays(type(response), version):
+        mine = getattr(response, field.name)
         if mine is None:
             mine = []
-            setattr(answer, field.name, mine)
+            setattr(response, field.name, mine)
         keys = [
             key for key in ("topic", "name", "topic_name", "topic_id", "group_id") if key in _scalars(element, version)
         ]

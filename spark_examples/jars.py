@@ -131,8 +131,8 @@ def _explained(version: str, output: str) -> str:
 def releases_of(scala_version: str) -> list[str]:
     """Returns the releases of the connector in Maven Central, the newest first; none where it cannot be reached."""
     try:
-        with urllib.request.urlopen(_RELEASES.format(scala_version), timeout=_LOOK_UP_S) as answer:
-            return releases_in(answer.read().decode())
+        with urllib.request.urlopen(_RELEASES.format(scala_version), timeout=_LOOK_UP_S) as response:
+            return releases_in(response.read().decode())
     except (OSError, ValueError):
         return []
 

@@ -323,7 +323,7 @@ async def delete_everything(broker: BrokerServer) -> None:
         return
     answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
     request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
+    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda response: _set(answered, response))
     ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not answered.done():
@@ -334,6 +334,6 @@ async def delete_everything(broker: BrokerServer) -> None:
         raise RuntimeError(f"could not delete {failed}")
 
 
-def _set(answered: asyncio.Future[DeleteTopicsResponse], answer: DeleteTopicsResponse) -> None:
+def _set(answered: asyncio.Future[DeleteTopicsResponse], response: DeleteTopicsResponse) -> None:
     if not answered.done():
-        answered.set_result(answer)
+        answered.set_result(response)

@@ -339,14 +339,14 @@ async def move_leader(controller: BrokerServer, topic: str, partition: int, to: 
     replicas = [to, *(replica for replica in known.replicas if replica != to)]
     parts = [ReassignablePartition(partition_index=partition, replicas=replicas)]
     topics = [ReassignableTopic(name=topic, partitions=parts)]
-    answer = await _ask(controller, AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0)
-    _check(answer.error_code, *(one.error_code for each in answer.responses for one in each.partitions))
+    response = await _ask(controller, AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0)
+    _check(response.error_code, *(one.error_code for each in response.responses for one in each.partitions))
     election = [TopicPartitions(topic=topic, partitions=[partition])]
     request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=election, timeout_ms=_TIMEOUT_MS)
-    answer = await _ask(controller, request, 2)
+    response = await _ask(controller, request, 2)
     _check(
-        answer.error_code,
-        *(one.error_code for each in answer.replica_election_results for one in each.partition_result),
+        response.error_code,
+        *(one.error_code for each in response.replica_election_results for one in each.partition_result),
     )
 
 

@@ -1,7 +1,7 @@
 """The operations of the control port: each operation is a row of `OPERATIONS` with its method, path, words and function.
 
-Bodies and answers are JSON objects. Functions get the brokers, the values of the path and the query, and the body; what they
-raise is an answer: ValueError and TypeError 400, KeyError 404, TimeoutError 408, RuntimeError 409.
+Bodies of both are JSON objects. Functions get the brokers, the values of the path and the query, and the body; what they
+raise is a response: ValueError and TypeError 400, KeyError 404, TimeoutError 408, RuntimeError 409.
 """
 
 from __future__ import annotations
@@ -455,23 +455,23 @@ class _Handler(JsonHandler):
         try:
             body = self.allowed_body()
         except BadBody as bad:
-            self.answer(bad.status, {"error": bad.words})
+            self.respond(bad.status, {"error": bad.words})
             return
         parts = urlsplit(self.path)
         if parts.path == "/openapi.json" and self.command == "GET":
-            self.answer(200, description())
+            self.respond(200, description())
             return
         found, values = _route(self.command, parts.path)
         if found is None:
-            self.answer(
+            self.respond(
                 404, {"error": f"there is no {self.command} {parts.path}; GET /openapi.json lists the operations"}
             )
             return
         try:
-            self.answer(200, found.function(self.control, {**dict(parse_qsl(parts.query)), **values}, body))
+            self.respond(200, found.function(self.control, {**dict(parse_qsl(parts.query)), **values}, body))
         except tuple(kind for kind, _ in _STATUS) as error:
             words = error.args[0] if isinstance(error, KeyError) and error.args else error
-            self.answer(next(status for kind, status in _STATUS if isinstance(error, kind)), {"error": str(words)})
+            self.respond(next(status for kind, status in _STATUS if isinstance(error, kind)), {"error": str(words)})
 
 
 def _route(method: str, path: str) -> tuple[Operation | None, dict[str, str]]:

@@ -22,7 +22,7 @@ _POLL_S = 0.02
 
 
 class BadBody(Exception):
-    """A body that is refused: the status of the answer, and why."""
+    """A body that is refused: the status of the response, and why."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
@@ -102,7 +102,7 @@ class JsonHandler(BaseHTTPRequestHandler):
             raise BadBody(400, "the body must be a JSON object")
         return found
 
-    def answer(self, status: int, content: object) -> None:
+    def respond(self, status: int, content: object) -> None:
         """Sends JSON; text is sent as it is."""
         data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
         self.send_response(status)

@@ -89,8 +89,8 @@ class SecuredRun:
         image = (await run.active_controller()).metadata.image
         missing = {name: word for name, word in users.items() if not _is_known(image, mechanism, name, word)}
         if missing:
-            answer = await run.ask_controller(_upsertions(mechanism, missing), 0)
-            _check(one.error_code for one in answer.results)
+            response = await run.ask_controller(_upsertions(mechanism, missing), 0)
+            _check(one.error_code for one in response.results)
         await reached(
             lambda: all(
                 (name, mechanism.code) in server.metadata.image.scram
@@ -106,14 +106,14 @@ class SecuredRun:
         """
         image = (await run.active_controller()).metadata.image
         if self.security.authorizer:
-            answer = await run.ask_controller(_every_rule(), 3)
-            _check(one.error_code for one in answer.filter_results)
+            response = await run.ask_controller(_every_rule(), 3)
+            _check(one.error_code for one in response.filter_results)
         others = [
             ScramCredentialDeletion(name, code) for name, code in image.scram if name not in self.security.scram_users
         ]
         if others:
-            answer = await run.ask_controller(AlterUserScramCredentialsRequest(deletions=others, upsertions=[]), 0)
-            _check(one.error_code for one in answer.results)
+            response = await run.ask_controller(AlterUserScramCredentialsRequest(deletions=others, upsertions=[]), 0)
+            _check(one.error_code for one in response.results)
         await self.provide_users(run)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.harness.prose import comments_and_docstrings, statements, text_of
 from tests.harness.sources import files
 
@@ -64,6 +66,11 @@ PACKAGES = (
 #: Packages that say `response` and `respond` in names, prose and messages.
 RESPONSES = ("cli", "console")
 ANSWER = re.compile("answer", re.IGNORECASE)
+#: As a name, a part of a name, or a noun in a sentence; `answered` and "answers it" are of the verb.
+ANSWER_AS_NOUN = re.compile(
+    r"^(?!test_)[\w.]*((?<!un)[Aa]nswers?(?![a-z])|(?<!UN)ANSWERS?(?![A-Z]))\w*$"
+    r"|(?i:\b(?:the|an|its|their|whose|first|no) answers?\b)(?! (?:it|them|the)\b)"
+)
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
@@ -162,16 +169,41 @@ def test_prose_uses_the_terms_of_the_field() -> None:
 
 
 def test_cli_and_console_have_no_answer_beside_response() -> None:
-    found = []
-    for file in files(*(f"{package}/*.py" for package in RESPONSES)):
-        if not ANSWER.search(text_of(file)):
+    assert list(uses_of_answer(ANSWER, *(f"{package}/*.py" for package in RESPONSES))) == []
+
+
+def test_response_is_the_only_noun_for_what_comes_back() -> None:
+    packages = [f"{package}/*.py" for package in PACKAGES if package not in RESPONSES]
+    assert list(uses_of_answer(ANSWER_AS_NOUN, *packages, "tests/*.py", "compat_tests/*.py")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("answer", True),
+        ("self._answers", True),
+        ("LeaderAnswer", True),
+        ("MAX_ANSWER_BYTES", True),
+        ("The answer comes later.", True),
+        ("without an answer", True),
+        ("answered", False),
+        ("unanswered_calls", False),
+        ("MAX_UNANSWERED_CALLS", False),
+        ("The leader answers it at once.", False),
+    ],
+)
+def test_noun_is_found_and_the_verb_is_not(text: str, is_found: bool) -> None:
+    assert (ANSWER_AS_NOUN.search(text) is not None) == is_found
+
+
+def uses_of_answer(pattern: re.Pattern[str], *patterns: str) -> Iterator[str]:
+    """Yields the names, comments and texts in which a pattern is found, as `file:line: token`."""
+    for file in files(*patterns):
+        if not ANSWER.search(text_of(file)) or file == "tests/test_plain_words.py":
             continue
-        found += [
-            f"{file}:{token.start[0]}: {token.string}"
-            for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline)
-            if token.type in (tokenize.NAME, tokenize.STRING, tokenize.COMMENT) and ANSWER.search(token.string)
-        ]
-    assert found == []
+        for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
+            if token.type in (tokenize.NAME, tokenize.STRING, tokenize.COMMENT) and pattern.search(token.string):
+                yield f"{file}:{token.start[0]}: {token.string}"
 
 
 def test_docstrings_and_comments_name_the_actor() -> None:

@@ -1,7 +1,7 @@
-"""The answers of ListOffsets for a log whose older part is in the store: -4, -5, -6, and segments to search for a time.
+"""The responses of ListOffsets for a log whose older part is in the store: -4, -5, -6, and segments to search for a time.
 
 Pure functions of the cache, the log's leader epochs and its ends (KIP-405, KIP-1005, KIP-1023). EARLIEST (-2) is the log
-start offset and LATEST (-1) the end, as of other logs. An answer is (offset, leader epoch), -1 for none.
+start offset and LATEST (-1) the end, as of other logs. A response is (offset, leader epoch), -1 for none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def earliest_pending_upload(
 ) -> OffsetAndEpoch:
     """EARLIEST_PENDING_UPLOAD, -6: the first offset that is not in the store (KIP-1023).
 
-    A leader that has records in the store only, and does not have their metadata yet, has no answer.
+    A leader that has records in the store only, and does not have their metadata yet, has no response.
     """
     if highest_remote_offset != NO_OFFSET:
         offset = max(highest_remote_offset + 1, log_start_offset)
@@ -55,7 +55,7 @@ def segments_for_timestamp(
 ) -> Iterator[RemoteLogSegmentMetadata]:
     """Returns the remote segments that may have the first record with at least `timestamp`, in the order of their offsets.
 
-    The first record found is the answer; if there is none, the local log is searched. Segments that are on the disk as
+    The first record found is the response; if there is none, the local log is searched. Segments that are on the disk as
     well are left out, since the local log has them. Kafka searches only the first of these segments, and then the local
     log, so that it misses the record where that segment has it only before the log's start.
     """

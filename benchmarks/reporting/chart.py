@@ -34,7 +34,7 @@ def panels(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
     """Returns title and figures of each panel; each figure is in one panel."""
     tests: list[tuple[str, Callable[[Result], bool]]] = [
         ("cluster of three", lambda one: one.row.startswith("cluster:")),
-        ("memory and start", lambda one: one.kind.name in ("resident memory", "exec to first answer")),
+        ("memory and start", lambda one: one.kind.name in ("resident memory", "exec to first response")),
         ("produce", lambda one: one.row.startswith("produce") and one.kind.name not in _LATENCY),
         ("consume, share groups", lambda one: one.row.startswith(("consume", "share group"))),
         ("latency, transactions, groups", lambda one: True),

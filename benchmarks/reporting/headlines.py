@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Words of the picture -> row, client and kind of the figure.
 FIGURES = {
-    "start, until it serves": ("start", "exec", "exec to first answer"),
+    "start, until it serves": ("start", "exec", "exec to first response"),
     "memory, idle": ("idle", "-", "resident memory"),
     "memory, peak under load": ("under load, peak", "-", "resident memory"),
     "produce 1 KiB, Java": ("produce 1 KiB acks=1 none", "Java", "throughput"),

@@ -28,7 +28,7 @@ CPU_PER_GB = Kind("broker CPU", "s/GB", 0.6, higher=False)
 CPU_PER_REQUEST = Kind("broker CPU", "us/request", 0.5, higher=False)
 LATENCY_P50 = Kind("latency p50", "ms", 0.8, higher=False)
 LATENCY_P99 = Kind("latency p99", "ms", 0.8, higher=False)
-START = Kind("exec to first answer", "s", 0.1, higher=False)
+START = Kind("exec to first response", "s", 0.1, higher=False)
 MEMORY = Kind("resident memory", "MB", 0.2, higher=False)
 
 

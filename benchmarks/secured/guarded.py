@@ -46,8 +46,8 @@ def guard(node: Node, guards: tuple[str, ...]) -> None:
         if "quotas" in guards:
             entity = [EntityDataRequest(entity_type="user", entity_name="ANONYMOUS")]
             changes = [OpData(key=key, value=value, remove=False) for key, value in QUOTAS.items()]
-            answer = client.call(AlterClientQuotasRequest([EntryDataRequest(entity=entity, ops=changes)], False), 1)
-            assert answer.entries[0].error_code == 0, answer
+            response = client.call(AlterClientQuotasRequest([EntryDataRequest(entity=entity, ops=changes)], False), 1)
+            assert response.entries[0].error_code == 0, response
 
 
 def started(

@@ -149,9 +149,9 @@ def _log_in(node: Node) -> None:
         client = ScramClient(PasswordLogin("SCRAM-SHA-256", USER, PASSWORD))
         token: bytes | None = client.first()
         while token is not None:
-            answer = decode(SaslAuthenticateResponse, 1, _ask(plain, frame(SaslAuthenticateRequest(token), 1)), 4)[0]
-            assert answer.error_code == 0, answer
-            token = client.answer(answer.auth_bytes)
+            response = decode(SaslAuthenticateResponse, 1, _ask(plain, frame(SaslAuthenticateRequest(token), 1)), 4)[0]
+            assert response.error_code == 0, response
+            token = client.respond(response.auth_bytes)
         assert client.is_complete
 
 

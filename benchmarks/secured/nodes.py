@@ -138,5 +138,5 @@ def add_user(node: Node) -> None:
         upsertions=[ScramCredentialUpsertion(USER, SCRAM_SHA_256.code, _ITERATIONS, _SALT, salted)]
     )
     with WireClient(node.broker.bootstrap) as client:
-        answer: AlterUserScramCredentialsResponse = client.call(request, 0)
-    assert [one.error_code for one in answer.results] == [0], answer
+        response: AlterUserScramCredentialsResponse = client.call(request, 0)
+    assert [one.error_code for one in response.results] == [0], response

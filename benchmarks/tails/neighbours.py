@@ -197,11 +197,11 @@ class Member:
             subscribed_topic_names=["watched"] if is_first else None,
             topic_partitions=[] if is_first else None,
         )
-        answer = self._client.call(request, _HEARTBEAT)
-        if answer.member_id:
-            self._id = answer.member_id
-        self._epoch = max(0, answer.member_epoch)
-        return answer
+        response = self._client.call(request, _HEARTBEAT)
+        if response.member_id:
+            self._id = response.member_id
+        self._epoch = max(0, response.member_epoch)
+        return response
 
     def join(self) -> None:
         self._epoch = 0

@@ -150,8 +150,8 @@ async def test_topics_are_created_grown_configured_and_deleted(bootstrap: str, t
     assert len(described["partitions"]) == 3
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs={"retention.ms": "2000"})
     await admin.alter_configs([resource])
-    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-    values = {entry[0]: entry[1] for entry in answer.resources[0][4]}
+    (response,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+    values = {entry[0]: entry[1] for entry in response.resources[0][4]}
     assert values["retention.ms"] == "2000"
     await admin.delete_topics([topic])
     assert topic not in await admin.list_topics()

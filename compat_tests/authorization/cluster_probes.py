@@ -1,4 +1,4 @@
-"""Requests about the cluster, whose answers show the permissions of their sender."""
+"""Requests about the cluster, whose responses show the permissions of their sender."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with an authorizer, the rules and resources of the matrix on it, and its answers to the client under test."""
+"""A broker with an authorizer, the rules and resources of the matrix on it, and its responses to the client under test."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class Harness:
 
     def create_rules(self, wanted: Sequence[AclCreation]) -> None:
         before = self.count()
-        answer = self.admin.call(CreateAclsRequest(creations=list(wanted)), 3)
-        assert all(not result.error_code for result in answer.results), answer
+        response = self.admin.call(CreateAclsRequest(creations=list(wanted)), 3)
+        assert all(not result.error_code for result in response.results), response
         until(lambda: self.count() == before + len(wanted), "the rules did not come")
 
     def delete_rules(self, gone: Sequence[AclCreation]) -> None:
@@ -114,13 +114,13 @@ class Harness:
             )
             for rule in gone
         ]
-        answer = self.admin.call(DeleteAclsRequest(filters=filters), 3)
-        assert all(not result.error_code for result in answer.filter_results), answer
+        response = self.admin.call(DeleteAclsRequest(filters=filters), 3)
+        assert all(not result.error_code for result in response.filter_results), response
         until(lambda: self.count() == before - len(gone), "the rules did not go")
 
     def count(self) -> int:
-        answer = self.admin.call(DescribeAclsRequest(**_ANY), 3)
-        return sum(len(resource.acls) for resource in answer.resources)
+        response = self.admin.call(DescribeAclsRequest(**_ANY), 3)
+        return sum(len(resource.acls) for resource in response.resources)
 
     def target(self, kind: ResourceType | None, name: str) -> Target:
         """Returns permitted resources, except that the one of `kind` is `name`."""
@@ -134,27 +134,27 @@ class Harness:
         topic_id = self.ids.get(topic, b"no such topic's!")
         return Target(topic, topic_id, others[ResourceType.GROUP], others[ResourceType.TRANSACTIONAL_ID])
 
-    def answer(self, probe: Probe, target: Target, versions: dict[str, int]) -> Flat:
-        """Returns the answer to the client once coordinators are available."""
+    def respond(self, probe: Probe, target: Target, versions: dict[str, int]) -> Flat:
+        """Returns the response to the client once coordinators are available."""
         api = BY_NAME[probe.api]
         version = versions[probe.api] if probe.version is None else probe.version
         request: Message = build(api.request, probe.fields(target))
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
-                answer = self.client.call(request, version)
+                response = self.client.call(request, version)
             except ConnectionClosed:
                 self.client.close()
                 self.client = WireClient(self.bootstrap, source=CLIENT)
                 return {"connection": "closed"}
-            if not _error_codes(answer) & _NOT_YET or time.monotonic() > deadline:
+            if not _error_codes(response) & _NOT_YET or time.monotonic() > deadline:
                 break
             time.sleep(0.01)
         if probe.only_denials:
-            return {"denials": sorted(_error_codes(answer) & _DENIALS)}
+            return {"denials": sorted(_error_codes(response) & _DENIALS)}
         names = Names()
         names.keep("topic", target.topic_id)
-        found = flatten(answer, version, names)
+        found = flatten(response, version, names)
         return {path: _in_common(value) for path, value in found.items() if not _OF_4_4.search(path)}
 
 

@@ -1,4 +1,4 @@
-"""Requests about a topic, a group or a transactional id, whose answers show the permissions of their sender."""
+"""Requests about a topic, a group or a transactional id, whose responses show the permissions of their sender."""
 
 from __future__ import annotations
 

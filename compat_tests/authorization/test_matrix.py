@@ -1,4 +1,4 @@
-"""Apache Kafka and Odradek, with StandardAuthorizer and the same rules, give the same answers to a client.
+"""Apache Kafka and Odradek, with StandardAuthorizer and the same rules, give the same responses to a client.
 
 Each request names resources under every kind of rule. Both brokers return the same error codes, hide the same resources
 and report the same authorized operations. A run has some of the rules; with ODRADEK_AUTHORIZATION_MATRIX=full it has all.
@@ -63,14 +63,14 @@ class Both:
         list(self._threads.map(lambda harness: getattr(harness, function)(*arguments), self.harnesses))
 
     def differences(self, executed: Sequence[Probe], kind: ResourceType, variant: str, mark: str) -> list[str]:
-        """Returns a line for each difference between the answers."""
+        """Returns a line for each difference between the responses."""
         name = name_of(kind, variant, mark)
 
-        def answers(harness: Harness) -> list[dict[str, object]]:
+        def responses(harness: Harness) -> list[dict[str, object]]:
             target = harness.target(None if kind is ResourceType.CLUSTER else kind, name)
-            return [harness.answer(probe, target, self.versions) for probe in executed]
+            return [harness.respond(probe, target, self.versions) for probe in executed]
 
-        theirs, ours = self._threads.map(answers, self.harnesses)
+        theirs, ours = self._threads.map(responses, self.harnesses)
         return [
             f"{probe} | {variant} {mark} | {path}: {their.get(path, '(absent)')!r} but {our.get(path, '(absent)')!r}"
             for probe, their, our in zip(executed, theirs, ours, strict=True)
@@ -162,8 +162,8 @@ def regex_topics(harness: Harness) -> set[str]:
     """Returns the topics that the coordinator assigns to a member with a regular expression."""
     names = ("regex-described", "regex-read", "regex-hidden", "regex-without-rules")
     created = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    answer = harness.admin.call(CreateTopicsRequest(topics=created, timeout_ms=20_000), 7)
-    ids = {topic.topic_id: topic.name for topic in answer.topics}
+    created_topics = harness.admin.call(CreateTopicsRequest(topics=created, timeout_ms=20_000), 7)
+    ids = {topic.topic_id: topic.name for topic in created_topics.topics}
     described = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
     until(
         lambda: not any(one.error_code for one in harness.admin.call(described, 12).topics), "the topics did not come"

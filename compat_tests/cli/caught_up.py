@@ -41,8 +41,8 @@ def await_brokers(bootstrap: str) -> None:
             value = str(next(_values))
             config = AlterableConfig(_KEY, _SET, value)
             change = IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, _GROUP, [config])])
-            answer = clients[0].call(change, 1)
-            assert answer.responses[0].error_code == 0, answer
+            response = clients[0].call(change, 1)
+            assert response.responses[0].error_code == 0, response
             for client in clients:
                 eventually(
                     lambda client=client, value=value: _shown(client) == value,
@@ -52,5 +52,5 @@ def await_brokers(bootstrap: str) -> None:
 
 
 def _shown(client: WireClient) -> str | None:
-    answer = client.call(DescribeConfigsRequest([DescribeConfigsResource(_GROUP_RESOURCE, _GROUP, [_KEY])]), 4)
-    return next((config.value for config in answer.results[0].configs or ()), None)
+    response = client.call(DescribeConfigsRequest([DescribeConfigsResource(_GROUP_RESOURCE, _GROUP, [_KEY])]), 4)
+    return next((config.value for config in response.results[0].configs or ()), None)

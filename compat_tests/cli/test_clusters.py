@@ -163,8 +163,8 @@ def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic
 
     def written() -> bool:
         with WireClient(leader_of(cluster, topic, 0)) as client:
-            answer = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
-        return bool(answer.responses[0].partition_responses[0].error_code == 0)
+            response = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
+        return bool(response.responses[0].partition_responses[0].error_code == 0)
 
     eventually(written, what="the batch is written")
     run("produce", topic, stdin="after\n")

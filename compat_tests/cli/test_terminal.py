@@ -14,14 +14,14 @@ from compat_tests.cli.commands import odradek_command
 DEADLINE_S = 60
 
 
-def at_terminal(*words: str, answer: str = "") -> tuple[int, str]:
+def at_terminal(*words: str, response: str = "") -> tuple[int, str]:
     """Returns exit status and screen of a command at a terminal of 100 columns; `answer` is typed after a question mark."""
     primary, secondary = pty.openpty()
     environment = {**os.environ, "COLUMNS": "100", "LINES": "40", "TERM": "xterm"}
     command = [sys.executable, "-m", "odradek", *words]
     process = subprocess.Popen(command, stdin=secondary, stdout=secondary, stderr=secondary, env=environment)
     os.close(secondary)
-    screen, deadline, answered = b"", time.monotonic() + DEADLINE_S, not answer
+    screen, deadline, answered = b"", time.monotonic() + DEADLINE_S, not response
     output = select.poll()
     output.register(primary, select.POLLIN)
     try:
@@ -35,7 +35,7 @@ def at_terminal(*words: str, answer: str = "") -> tuple[int, str]:
                     break
                 screen += piece
             if not answered and b"?" in screen:
-                os.write(primary, f"{answer}\n".encode())
+                os.write(primary, f"{response}\n".encode())
                 answered = True
         return process.wait(DEADLINE_S), screen.decode()
     finally:
@@ -46,11 +46,11 @@ def at_terminal(*words: str, answer: str = "") -> tuple[int, str]:
 
 def test_deletion_asks_first(three: str, topic: str) -> None:
     odradek_command("topic", "create", topic, "-b", three)
-    status, screen = at_terminal("topic", "delete", topic, "-b", three, answer="n")
+    status, screen = at_terminal("topic", "delete", topic, "-b", three, response="n")
     assert status == 1 and f"Delete {topic} with all records?" in screen and "nothing was changed" in screen
     status, screen = at_terminal("topic", "list", topic, "-b", three)
     assert status == 0 and "─" in screen and topic in screen.replace("\r\n", "")
-    status, screen = at_terminal("topic", "delete", topic, "-b", three, answer="y")
+    status, screen = at_terminal("topic", "delete", topic, "-b", three, response="y")
     assert status == 0 and f"deleted: {topic}" in screen
 
 

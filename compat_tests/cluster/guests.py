@@ -95,8 +95,8 @@ class ShareReader(Reader):
     def configure(self, cluster: Cluster) -> None:
         configs = [AlterableConfig(name="share.auto.offset.reset", config_operation=_SET, value="earliest")]
         resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=configs)
-        answer = cluster.ask_any(IncrementalAlterConfigsRequest(resources=[resource]), 1)
-        assert not answer.responses[0].error_code, answer
+        response = cluster.ask_any(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert not response.responses[0].error_code, response
 
     def read(self) -> None:
         settings = {"bootstrap.servers": self.bootstrap, "group.id": self.group, **access.librdkafka()}
@@ -263,8 +263,8 @@ class Limited(Guest):
         entry = EntryDataRequest(
             [EntityDataRequest("client-id", self._CLIENT)], [OpData("producer_byte_rate", self._RATE)]
         )
-        answer = cluster.ask_any(AlterClientQuotasRequest(entries=[entry]), 1)
-        assert not answer.entries[0].error_code, answer
+        response = cluster.ask_any(AlterClientQuotasRequest(entries=[entry]), 1)
+        assert not response.entries[0].error_code, response
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._bytes = 0
@@ -340,8 +340,8 @@ class Rules(Guest):
         self._cluster = cluster
         cluster.create_topic(self._TOPIC, num_partitions=1, replication_factor=3)
         rule = AclCreation(_TOPIC_RESOURCE, self._TOPIC, _LITERAL, "User:*", "*", _WRITE, _ALLOW)
-        answer = cluster.ask_any(CreateAclsRequest(creations=[rule]), 3)
-        assert not answer.results[0].error_code, answer
+        response = cluster.ask_any(CreateAclsRequest(creations=[rule]), 3)
+        assert not response.results[0].error_code, response
         self._rejections = 0
         self._expected = ""
 
@@ -354,10 +354,10 @@ class Rules(Guest):
         for node in self._cluster.running():
             self._cluster.until(lambda node=node: self._described(node) == self._expected, "the rules are the same")
             partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-            answer = node.ask(
+            response = node.ask(
                 FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic=self._TOPIC, partitions=[partition])]), 12
             )
-            error = answer.responses[0].partitions[0].error_code
+            error = response.responses[0].partitions[0].error_code
             assert error == _TOPIC_AUTHORIZATION_FAILED, f"node {node.node_id} answers {error} to a read that is denied"
             self._rejections += 1
         producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0, **access.librdkafka()})
@@ -393,8 +393,8 @@ class Directories(Guest):
         if place in self._places:
             other = next(str(one) for one in node.log_dirs if str(one) != self._places[place])
             request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(other, [AlterReplicaLogDirTopic(TOPIC, [index])])])
-            answer = node.ask(request, 2)
-            assert not answer.results[0].partitions[0].error_code, answer
+            response = node.ask(request, 2)
+            assert not response.results[0].partitions[0].error_code, response
             self._cluster.until(lambda: self._described().get(place) == other, "the replica is moved")
             self._moves += 1
         self._places = self._described()

@@ -2,7 +2,7 @@
 
 Each order is `client-number`, and its key is one of a few customers. Each acknowledged order must be there exactly once. The
 orders of one client for one customer must be in the order in which they were sent. Where a leader may be Apache Kafka, two
-anomalies that librdkafka makes of its answers do not count (docs/development/faults.md): `Excused`.
+anomalies that librdkafka makes of its responses do not count (docs/development/faults.md): `Excused`.
 """
 
 from __future__ import annotations

@@ -88,8 +88,9 @@ class Scenario:
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=30_000, topics=[ReassignableTopic(TOPIC, partitions)], allow_replication_factor_change=True
         )
-        answer = self.cluster.ask_any(request, 1)
-        assert answer.error_code == 0 and all(p.error_code == 0 for t in answer.responses for p in t.partitions), answer
+        response = self.cluster.ask_any(request, 1)
+        errors = {p.error_code for t in response.responses for p in t.partitions}
+        assert response.error_code == 0 and errors == {0}, response
         self.cluster.until(
             lambda: (
                 {
@@ -105,8 +106,8 @@ class Scenario:
     def elect_preferred(self, index: int) -> None:
         partitions = [TopicPartitions(TOPIC, [index])]
         request = ElectLeadersRequest(_PREFERRED, topic_partitions=partitions, timeout_ms=30_000)
-        answer = self.cluster.ask_any(request, 2)
-        assert answer.error_code == 0, answer
+        response = self.cluster.ask_any(request, 2)
+        assert response.error_code == 0, response
         partition = self.cluster.partitions(TOPIC)[index]
         self.cluster.until(
             lambda: {self.leaders()[index]} == set(partition.replica_nodes[:1]), "the preferred replica leads"

@@ -87,8 +87,8 @@ def test_a_node_of_the_next_release_leads_and_controls_beside_odradek_and_change
 
 
 def highest_version(cluster: MixedCluster, node_id: int, api_key: int) -> int:
-    answer = cluster.nodes[node_id].ask(ApiVersionsRequest(), 0)
-    return next(api.max_version for api in answer.api_keys if api.api_key == api_key)
+    response = cluster.nodes[node_id].ask(ApiVersionsRequest(), 0)
+    return next(api.max_version for api in response.api_keys if api.api_key == api_key)
 
 
 @contextlib.contextmanager

@@ -130,8 +130,8 @@ def test_the_replication_factor_is_raised_and_lowered(execute: Scenario) -> None
 def test_configurations_change_without_downtime(execute: Scenario) -> None:
     changed = AlterableConfig("segment.bytes", _SET, "1048576")
     resource = AlterConfigsResource(_TOPIC_RESOURCE, TOPIC, [changed])
-    answer = execute.cluster.ask_any(IncrementalAlterConfigsRequest([resource]), 1)
-    assert answer.responses[0].error_code == 0, answer
+    response = execute.cluster.ask_any(IncrementalAlterConfigsRequest([resource]), 1)
+    assert response.responses[0].error_code == 0, response
     execute.goes_on()
     execute.query_goes_on()
 

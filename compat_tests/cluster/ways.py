@@ -162,17 +162,17 @@ def _removed(cluster: DynamicMixedCluster, id: int, request: RemoveRaftVoterRequ
     return bool(found) and id not in found
 
 
-def _accepted(answer: object) -> bool:
-    return getattr(answer, "error_code", -1) == 0
+def _accepted(response: object) -> bool:
+    return getattr(response, "error_code", -1) == 0
 
 
 def voters(cluster: MixedCluster) -> dict[int, bytes]:
     """Returns the directory ids of the voters, by node id; none when no broker names the leader."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
-    answer = cluster.ask_any(request, 2)
-    if answer is None or answer.error_code or answer.topics[0].partitions[0].error_code:
+    response = cluster.ask_any(request, 2)
+    if response is None or response.error_code or response.topics[0].partitions[0].error_code:
         return {}
-    return {one.replica_id: one.replica_directory_id for one in answer.topics[0].partitions[0].current_voters}
+    return {one.replica_id: one.replica_directory_id for one in response.topics[0].partitions[0].current_voters}
 
 
 def _move_partitions(cluster: DynamicMixedCluster, old: int, new: int) -> str:
@@ -189,9 +189,9 @@ def _move_partitions(cluster: DynamicMixedCluster, old: int, new: int) -> str:
         for topic in described(cluster)
     ]
     request = AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=[one for one in moved if one.partitions])
-    answer = cluster.ask_any(request, 1)
-    wrong = [part for topic in answer.responses for part in topic.partitions if part.error_code]
-    assert answer.error_code == 0 and not wrong, (answer.error_code, wrong[:3])
+    response = cluster.ask_any(request, 1)
+    wrong = [part for topic in response.responses for part in topic.partitions if part.error_code]
+    assert response.error_code == 0 and not wrong, (response.error_code, wrong[:3])
     cluster.until(lambda: _has_moved(cluster, old), f"the replicas of {old} are at {new}", _MOVE_S)
     return f"{sum(len(one.partitions) for one in moved)} replicas move from {old} to {new}"
 
@@ -212,8 +212,8 @@ def _has_moved(cluster: DynamicMixedCluster, old: int) -> bool:
 
 
 def described(cluster: MixedCluster) -> list[object]:
-    answer = cluster.ask_any(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9)
-    return [] if answer is None else [topic for topic in answer.topics if not topic.error_code]
+    response = cluster.ask_any(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9)
+    return [] if response is None else [topic for topic in response.topics if not topic.error_code]
 
 
 def _program(apache: bool) -> str:

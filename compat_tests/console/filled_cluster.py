@@ -74,7 +74,7 @@ class FilledCluster:
         return done
 
     def client(self) -> AdminClient:
-        """Keep it in a variable until its answers are there."""
+        """Keep it in a variable until its responses are there."""
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def partitions(self, topic: str) -> Any:
@@ -251,5 +251,5 @@ def _open_transaction(made: FilledCluster) -> None:
 
 def _found(client: WireClient, request: FindCoordinatorRequest) -> int:
     """The node of the coordinator, 0 while there is none."""
-    (answer,) = client.call(request, 4).coordinators
-    return int(answer.node_id) if answer.error_code == 0 else 0
+    (response,) = client.call(request, 4).coordinators
+    return int(response.node_id) if response.error_code == 0 else 0

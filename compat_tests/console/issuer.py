@@ -49,12 +49,12 @@ class LoginIssuer:
                     self.end_headers()
                 elif path == "/authorize":
                     links = (f'<a href="{html.escape(self.path)}&account={name}">{name}</a>' for name in ACCOUNTS)
-                    self.answer(200, "text/html", f"<h1>Issuer</h1>{' '.join(links)}".encode())
+                    self.respond(200, "text/html", f"<h1>Issuer</h1>{' '.join(links)}".encode())
                 elif path == "/logout":
                     issuer.logouts += 1
-                    self.answer(200, "text/html", b"<h1>Logged out of the issuer</h1>")
+                    self.respond(200, "text/html", b"<h1>Logged out of the issuer</h1>")
                 else:
-                    self.answer(404, "text/plain", b"none")
+                    self.respond(404, "text/plain", b"none")
 
             def do_POST(self) -> None:
                 form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
@@ -66,9 +66,9 @@ class LoginIssuer:
                     self.json(200, {"access_token": "opaque", "token_type": "Bearer", "id_token": token})
 
             def json(self, status: int, value: Any) -> None:
-                self.answer(status, "application/json", json.dumps(value).encode())
+                self.respond(status, "application/json", json.dumps(value).encode())
 
-            def answer(self, status: int, kind: str, data: bytes) -> None:
+            def respond(self, status: int, kind: str, data: bytes) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(data)))

@@ -62,13 +62,13 @@ class Visitor:
 
     def get(self, path: str, **headers: str) -> str:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self._answer(urllib.request.Request(self.address + path, headers=named))
+        return self._respond(urllib.request.Request(self.address + path, headers=named))
 
     def post(self, path: str, _page: str = "/access", _token: str | None = None, **fields: str) -> str:
         """Sends a form with the token of a page."""
         given = {name.replace("client_id", "client-id"): value for name, value in fields.items()}
         given["csrf"] = self.token(_page) if _token is None else _token
-        return self._answer(urllib.request.Request(self.address + path, urllib.parse.urlencode(given).encode()))
+        return self._respond(urllib.request.Request(self.address + path, urllib.parse.urlencode(given).encode()))
 
     def token(self, page: str) -> str:
         found = re.search(r'name="csrf" value="([^"]+)"', self.get(page))
@@ -82,11 +82,11 @@ class Visitor:
             time.sleep(POLL_S)
         return page
 
-    def _answer(self, request: urllib.request.Request) -> str:
+    def _respond(self, request: urllib.request.Request) -> str:
         try:
-            with self._opener.open(request, timeout=DEADLINE_S) as answer:
-                self.status, self.headers = answer.status, answer.headers
-                return html.unescape(answer.read().decode())
+            with self._opener.open(request, timeout=DEADLINE_S) as response:
+                self.status, self.headers = response.status, response.headers
+                return html.unescape(response.read().decode())
         except urllib.error.HTTPError as error:
             self.status, self.headers = error.code, error.headers
             return html.unescape(error.read().decode())

@@ -106,7 +106,7 @@ def test_user_without_a_role_is_refused(signed_on: ConsoleProcess, issuer: Login
     assert "Log out" not in visitor.get("/topics")
 
 
-def test_answers_that_are_not_of_this_login_are_refused(console_three: str, tmp_path: Path) -> None:
+def test_responses_that_are_not_of_this_login_are_refused(console_three: str, tmp_path: Path) -> None:
     issuer = LoginIssuer()
     (tmp_path / "oidc.properties").write_text(issuer.settings())
     console = ConsoleProcess(console_three, tmp_path, "--oidc", str(tmp_path / "oidc.properties"))

@@ -1,4 +1,4 @@
-"""Runs a scenario in every version against two brokers at once, and reports where their answers differ."""
+"""Runs a scenario in every version against two brokers at once, and reports where their responses differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """The outcome for one scenario: the versions that ran, and the differences between the answers."""
+    """The outcome for one scenario: the versions that ran, and the differences between the responses."""
 
     executed: list[int] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
@@ -100,8 +100,8 @@ def _slug(text: str) -> str:
 def _differences(version: int, theirs: list[Reported], ours: list[Reported]) -> list[Difference]:
     found = []
     for their, our in zip(theirs, ours, strict=True):
-        for path in sorted(their.answer.keys() | our.answer.keys()):
-            pair = their.answer.get(path, _MISSING), our.answer.get(path, _MISSING)
+        for path in sorted(their.response.keys() | our.response.keys()):
+            pair = their.response.get(path, _MISSING), our.response.get(path, _MISSING)
             if pair[0] != pair[1]:
                 found.append(Difference(version, their.step, path, *pair))
     return found

@@ -1,4 +1,4 @@
-"""Known differences of Odradek's answers from Apache Kafka's, with reasons (known_differences.tsv). The list only shrinks.
+"""Known differences of Odradek's responses from Apache Kafka's, with reasons (known_differences.tsv). The list only shrinks.
 
 One line: API, scenario, path (a pattern as in fnmatch), reason. A line that explains no difference fails the test of its
 scenario: remove it.

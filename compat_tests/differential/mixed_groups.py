@@ -46,11 +46,11 @@ def heartbeat(member_id: str = "@m", **more: Any) -> Step:
 
 
 def has(count: int) -> Any:
-    """Returns a check that an answer assigns so many partitions, or is an error."""
+    """Returns a check that a response assigns so many partitions, or is an error."""
 
-    def check(answer: Any) -> bool:
-        given = answer.assignment
-        return answer.error_code != 0 or (
+    def check(response: Any) -> bool:
+        given = response.assignment
+        return response.error_code != 0 or (
             given is not None and sum(len(one.partitions) for one in given.topic_partitions) == count
         )
 

@@ -1,4 +1,4 @@
-"""An answer as {path: value}, with placeholders for values that differ between any two brokers.
+"""A response as {path: value}, with placeholders for values that differ between any two brokers.
 
 An id becomes the name under which a step kept it, else its kind and the order of its first appearance. So an id that must
 occur twice is still compared. Times become `<time>` unless they are the sentinel. Lists are sorted by name, since Kafka
@@ -66,7 +66,7 @@ class Names:
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
-        #: Fields of the current answer that are not compared.
+        #: Fields of the current response that are not compared.
         self.unsteady: set[str] = set()
 
     def keep(self, name: str, value: Any) -> None:
@@ -91,9 +91,9 @@ class Names:
         return _LONG_NUMBER.sub("<number>", text)
 
 
-def flatten(answer: Message, version: int, names: Names) -> Flat:
-    names.unsteady = UNSTEADY.get(type(answer).__name__, set())
-    return dict(_pairs(answer, version, names, ""))
+def flatten(response: Message, version: int, names: Names) -> Flat:
+    names.unsteady = UNSTEADY.get(type(response).__name__, set())
+    return dict(_pairs(response, version, names, ""))
 
 
 def _pairs(value: Message, version: int, names: Names, path: str) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Runs a scenario against one broker and returns its answers."""
+"""Runs a scenario against one broker and returns its responses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .normalise import Flat, Names, flatten
 from .scenario import BatchOf, Given, Joined, Scenario, Step, Subscribed
 
 BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
-#: The deadline of an answer; the timeouts in scenarios are far below it.
-ANSWER_DEADLINE_S = 60
+#: The deadline of a response; the timeouts in scenarios are far below it.
+RESPONSE_DEADLINE_S = 60
 UNTIL_DEADLINE_S = 60
 _POLL_S = 0.01
 #: Errors after which the request is sent again, as every client does.
@@ -28,18 +28,18 @@ _NOT_YET = frozenset({14, 15})  # coordinator load in progress, coordinator not 
 
 @dataclass(frozen=True)
 class Reported:
-    """The result of a step: a label for people and the flat answer."""
+    """The result of a step: a label for people and the flat response."""
 
     step: str
-    answer: Flat
+    response: Flat
 
 
 def advertised(bootstrap: str) -> dict[str, tuple[int, int]]:
     """Returns the versions that a broker offers, by API name."""
     with WireClient(bootstrap) as client:
-        answer = client.call(ApiVersionsRequest(client_software_name="odradek", client_software_version="1"), 3)
+        response = client.call(ApiVersionsRequest(client_software_name="odradek", client_software_version="1"), 3)
     return {
-        APIS[one.api_key].name: (one.min_version, one.max_version) for one in answer.api_keys if one.api_key in APIS
+        APIS[one.api_key].name: (one.min_version, one.max_version) for one in response.api_keys if one.api_key in APIS
     }
 
 
@@ -89,14 +89,14 @@ class Runner:
     def _step(self, number: int, step: Step) -> list[Reported]:
         label = f"{number + 1} {step.kind} {step.api}".rstrip()
         try:
-            answer = self._carry_out(step)
+            response = self._carry_out(step)
         except ConnectionClosed:
             self._connections.pop(step.on).close()
-            answer = {"connection": "closed"}
+            response = {"connection": "closed"}
         except TimeoutError:
             self._connections.pop(step.on).close()
-            answer = {"connection": f"no answer within {ANSWER_DEADLINE_S} s"}
-        return [Reported(label, answer)] if step.compared and answer is not None else []
+            response = {"connection": f"no response within {RESPONSE_DEADLINE_S} s"}
+        return [Reported(label, response)] if step.compared and response is not None else []
 
     def _carry_out(self, step: Step) -> Flat | None:
         client = self._connection(step.on)
@@ -114,30 +114,30 @@ class Runner:
         return self._take(step, self._completed(client, step, request, version), version)
 
     def _completed(self, client: WireClient, step: Step, request: Message, version: int) -> Any:
-        """Returns the first answer for which `until` holds, or without it the first of an available coordinator.
+        """Returns the first response for which `until` holds, or without it the first of an available coordinator.
 
-        At the deadline it returns the last answer.
+        At the deadline it returns the last response.
         """
         deadline = time.monotonic() + UNTIL_DEADLINE_S
         while True:
-            answer = client.call(request, version)
-            ready = step.until(answer) if step.until else not _error_codes(answer) & _NOT_YET
+            response = client.call(request, version)
+            ready = step.until(response) if step.until else not _error_codes(response) & _NOT_YET
             if ready or time.monotonic() > deadline:
-                return answer
+                return response
             time.sleep(_POLL_S)
 
-    def _take(self, step: Step, answer: Any, version: int) -> Flat:
+    def _take(self, step: Step, response: Any, version: int) -> Flat:
         for name, path in step.keep.items():
-            value = answer
+            value = response
             for part in path.split("."):
                 value = value[int(part)] if part.isdigit() else getattr(value, part)
             self._kept[name] = value
             self._names.keep(name, value)
-        return flatten(answer, version, self._names)
+        return flatten(response, version, self._names)
 
     def _connection(self, name: str) -> WireClient:
         if name not in self._connections:
-            self._connections[name] = WireClient(self.bootstrap, client_id=name, timeout=ANSWER_DEADLINE_S)
+            self._connections[name] = WireClient(self.bootstrap, client_id=name, timeout=RESPONSE_DEADLINE_S)
         return self._connections[name]
 
     def _request(self, step: Step) -> tuple[Message, int]:
@@ -177,7 +177,7 @@ def _built(wire_type: Any, value: Any) -> Any:
 
 
 def _error_codes(value: Any) -> set[int]:
-    """Returns all error codes in an answer."""
+    """Returns all error codes in a response."""
     if isinstance(value, list):
         return {code for one in value for code in _error_codes(one)}
     if not isinstance(value, Message):

@@ -4,9 +4,9 @@ A request is an API's name and a dict of fields, as in protocol/messages; fields
 out of it, so that one scenario serves all versions. In any string value:
 
 - `$name` is a name unique to this run of the scenario: of a topic, a group and so on.
-- `@name` is a value of an earlier answer that a step kept, such as an id.
+- `@name` is a value of an earlier response that a step kept, such as an id.
 
-`ask` sends a request and awaits its answer; `send` and `receive` are its two halves. `on` names the connection. The
+`ask` sends a request and awaits its response; `send` and `receive` are its two halves. `on` names the connection. The
 versions under test are those of the scenario's own API; other requests have the highest version that both brokers have.
 """
 
@@ -39,9 +39,9 @@ class Step:
     fields: Fields = field(default_factory=dict)
     version: int | None = None
     on: str = "main"
-    #: Kept name -> path in the answer, such as "topics.0.topic_id".
+    #: Kept name -> path in the response, such as "topics.0.topic_id".
     keep: Mapping[str, str] = field(default_factory=dict)
-    #: The request is repeated until the answer satisfies it; the last answer counts.
+    #: The request is repeated until the response satisfies it; the last response counts.
     until: Callable[[Any], bool] | None = None
     #: False for a step that only prepares: brokers may answer it differently.
     compared: bool = True
@@ -86,7 +86,7 @@ def prepare(
     until: Callable[[Any], bool] | None = None,
     **fields: Any,
 ) -> Step:
-    """A request whose answer is not compared."""
+    """A request whose response is not compared."""
     return Step("ask", api, fields, version, on, keep or {}, until, compared=False)
 
 
@@ -95,7 +95,7 @@ def send(api: str, *, on: str, version: int | None = None, **fields: Any) -> Ste
 
 
 def receive(*, on: str, keep: Mapping[str, str] | None = None, compared: bool = True) -> Step:
-    """Receives the answer to the oldest request of `send` on that connection."""
+    """Receives the response to the oldest request of `send` on that connection."""
     return Step("receive", on=on, keep=keep or {}, compared=compared)
 
 

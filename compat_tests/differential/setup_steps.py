@@ -49,12 +49,14 @@ def topic_of_groups(name: str = "$t", *, partitions: int = 1, keep: str = "t") -
     ]
 
 
-def is_given_something(answer: Any) -> bool:
-    return answer.error_code not in (0, *NOT_YET) or bool(answer.assignment and answer.assignment.topic_partitions)
+def is_given_something(response: Any) -> bool:
+    return response.error_code not in (0, *NOT_YET) or bool(
+        response.assignment and response.assignment.topic_partitions
+    )
 
 
-def is_led(answer: Any) -> bool:
-    return all(part.error_code == 0 for one in answer.topics for part in one.partitions)
+def is_led(response: Any) -> bool:
+    return all(part.error_code == 0 for one in response.topics for part in one.partitions)
 
 
 def produce(

@@ -1,4 +1,4 @@
-"""Apache Kafka and Odradek give the same answers to the same requests, valid and invalid, in every version."""
+"""Apache Kafka and Odradek give the same responses to the same requests, valid and invalid, in every version."""
 
 from __future__ import annotations
 

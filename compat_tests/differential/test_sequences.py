@@ -1,4 +1,4 @@
-"""Batches in and out of sequence: both brokers give the same answer to each, and hold the same batches at the end.
+"""Batches in and out of sequence: both brokers give the same response to each, and hold the same batches at the end.
 
 `ODRADEK_SEQUENCE_WALKS=200` runs more of them. Markers go straight to the brokers, as a coordinator would send them.
 """
@@ -88,8 +88,8 @@ def send(client: WireClient, topic: str, one: Batch | Marker) -> tuple[Any, ...]
     identity = {"producer_id": one.producer_id, "producer_epoch": one.epoch, "base_sequence": one.sequence}
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, encode_batch(records, **identity))])
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
-    answer = client.call(request, _PRODUCE_VERSION).responses[0].partition_responses[0]
-    return answer.error_code, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+    response = client.call(request, _PRODUCE_VERSION).responses[0].partition_responses[0]
+    return response.error_code, response.base_offset, response.log_append_time_ms, response.log_start_offset
 
 
 def batches(bootstrap: str, topic: str) -> list[tuple[Any, ...]]:

@@ -32,8 +32,8 @@ def subscribed(metrics: str, *, interval_ms: int, to: str = "main", name: str = 
     changes = [{"name": key, "config_operation": 0, "value": value} for key, value in values.items()]
     resource = {"resource_type": CLIENT_METRICS, "resource_name": name, "configs": changes}
 
-    def holds(answer: Any) -> bool:
-        return sorted(answer.requested_metrics) == sorted(metrics.split(","))
+    def holds(response: Any) -> bool:
+        return sorted(response.requested_metrics) == sorted(metrics.split(","))
 
     return [
         prepare("IncrementalAlterConfigs", resources=[resource]),

@@ -115,7 +115,7 @@ class ClusterHarness(Harness):
         request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
         done = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         eventually(
-            lambda: any(answer.topics[0].error_code in done for answer in self._ask(request, 7)),
+            lambda: any(response.topics[0].error_code in done for response in self._ask(request, 7)),
             what=f"{role.topic} is made",
             deadline_s=_DEADLINE_S,
         )
@@ -127,7 +127,7 @@ class ClusterHarness(Harness):
         """Returns whether every node's metadata has the planned leaders; elects them if all replicas are in sync."""
         wanted = {role.topic: role.node for role in ROLES.values()}
         request = MetadataRequest([MetadataRequestTopic(name=topic) for topic in wanted], False)
-        known = [topic for answer in self._ask(request, 9) for topic in answer.topics]
+        known = [topic for response in self._ask(request, 9) for topic in response.topics]
         parts = [(topic.name, part) for topic in known for part in topic.partitions]
         whole = (PARTITIONS + len(ROLES) - 1) * len(NODES)
         if len(parts) < whole or any(len(part.isr_nodes) < len(NODES) for _, part in parts):
@@ -138,7 +138,7 @@ class ClusterHarness(Harness):
         return False
 
     def _ask(self, request: Any, version: int) -> Iterator[Any]:
-        """Yields the answers of the brokers that answer."""
+        """Yields the responses of the brokers that answer."""
         for process in self.brokers.nodes.values():
             with contextlib.suppress(OSError), WireClient(process.bootstrap) as client:
                 yield client.call(request, version)

@@ -89,7 +89,7 @@ class Harness:
         self.offset = 1
 
     def transact(self, one: Round) -> bool | None:
-        """Returns whether the answer to the client was a commit; None without an answer."""
+        """Returns whether the response to the client was a commit; None without a response."""
         return self._transact(one.name, one.end)
 
     def _transact(self, name: str, end: str) -> bool | None:
@@ -121,7 +121,7 @@ class Harness:
 
     def _once_ended(self, name: str) -> list[ReferenceLog] | None:
         """Returns the records of the partitions, once they and the coordinator agree that the transaction is over."""
-        # A broker may die as late as now, since the client gets its answer before the markers are written. A leader
+        # A broker may die as late as now, since the client gets its response before the markers are written. A leader
         # election may also be under way.
         with contextlib.suppress(OSError, AssertionError):
             references = [reference_log_of(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
@@ -195,8 +195,8 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     """Returns the group's offset of partition 0, once no transaction is open on it."""
     admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
-    answer = admin.list_consumer_group_offsets([asked], require_stable=True)[group].result(_TIMEOUT_S)
-    found: int = answer.topic_partitions[0].offset
+    response = admin.list_consumer_group_offsets([asked], require_stable=True)[group].result(_TIMEOUT_S)
+    found: int = response.topic_partitions[0].offset
     return found
 
 

@@ -3,7 +3,7 @@
 Every step of a transaction is an append to some log: the joined partitions, the records, the offsets, the decision, each
 marker, the completion; and the same again at each follower. The count begins when the file PLAN appears. The file has
 `KIND NUMBER [TOPIC ...]`. The process kills itself with -9 at the append NUMBER to logs of the topics, or of any topic if
-none is named. KIND is `before` the append, `torn` (after half of its bytes), or `after` it, before any answer.
+none is named. KIND is `before` the append, `torn` (after half of its bytes), or `after` it, before any response.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Each request of a librdkafka transaction, up to the one that ends it, has three fates:
 
 - `lost`: the request never arrives;
-- `unheard`: the broker carries it out, and its answer never arrives;
+- `unheard`: the broker carries it out, and its response never arrives;
 - `late`: it arrives while the client's successor is in a transaction of its own, which it must not change.
 
 In each case a client with the same transactional id succeeds the dead one, and finds all of its transaction or nothing.
@@ -31,7 +31,7 @@ from odradek.protocol.apis import APIS
 from compat_tests.broker_process import free_port
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually, make_topic
-from compat_tests.sent_again.gate import Gate, Hold, decoded_answer
+from compat_tests.sent_again.gate import Gate, Hold, decoded_response
 from compat_tests.wire import WireClient
 
 from .checker import BROKERS
@@ -99,7 +99,7 @@ def gated(target: str, folder: Path) -> Iterator[Gated]:
 def execute(at: Gated, topic: str, step: Step, fate: str) -> None:
     """Runs a case with its own topic, group and transactional id, all of one name. Raises AssertionError for a violation."""
     make_topic(at.bootstrap, topic)
-    hold = at.gate.hold(Hold(is_answer=fate == UNHEARD, key=_KEYS[step.api]))
+    hold = at.gate.hold(Hold(is_response=fate == UNHEARD, key=_KEYS[step.api]))
     _die_at(hold, at.client_bootstrap, topic, aborts=step.aborts)
     producer = Producer({**CLIENT, "bootstrap.servers": at.client_bootstrap, "transactional.id": topic})
     retried(lambda: producer.init_transactions(TIMEOUT_S))
@@ -114,7 +114,7 @@ def execute(at: Gated, topic: str, step: Step, fate: str) -> None:
         assert _is_open(at.bootstrap, topic), "the dead one has ended its successor's transaction"
     join_offset(producer, at.client_bootstrap, topic, OFFSET + 1)
     retried(lambda: producer.commit_transaction(TIMEOUT_S))
-    # The client gets its answer at the decision, before the markers are written.
+    # The client gets its response at the decision, before the markers are written.
     eventually(lambda: not _is_open(at.bootstrap, topic), what="the successor's is ended", deadline_s=_DEADLINE_S)
     found = standing(at.bootstrap, topic)
     assert found == Standing([*left.values, _SUCCESSOR], OFFSET + 1), f"with its successor's it is {found}"
@@ -138,18 +138,18 @@ def _deliver(frame: bytes, bootstrap: str) -> None:
     key, version = struct.unpack_from(">hh", frame)
     with WireClient(bootstrap) as client:
         client.send_bytes(struct.pack(">i", len(frame)) + frame)
-        answer = decoded_answer(client.receive_frame(), key, version)
-    assert any(_errors(answer)), f"the dead one was answered {answer}"
+        response = decoded_response(client.receive_frame(), key, version)
+    assert any(_errors(response)), f"the dead one was answered {response}"
 
 
-def _errors(answer: Any) -> Iterator[int]:
-    """Yields every error code in an answer."""
-    if isinstance(answer, list):
-        for one in answer:
+def _errors(response: Any) -> Iterator[int]:
+    """Yields every error code in a response."""
+    if isinstance(response, list):
+        for one in response:
             yield from _errors(one)
-    elif dataclasses.is_dataclass(answer):
-        for field in dataclasses.fields(answer):
-            value = getattr(answer, field.name)
+    elif dataclasses.is_dataclass(response):
+        for field in dataclasses.fields(response):
+            value = getattr(response, field.name)
             yield from [value] if field.name.endswith("error_code") else _errors(value)
 
 

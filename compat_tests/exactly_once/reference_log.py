@@ -49,9 +49,9 @@ def last_stable_offset(bootstrap: str, topic: str, partition: int) -> int:
     asked = ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
     request = ListOffsetsRequest(-1, _READ_COMMITTED, [ListOffsetsTopic(topic, [asked])])
     with WireClient(leader_of(bootstrap, topic, partition)) as client:
-        (answer,) = client.call(request, _LIST_OFFSETS_VERSION).topics[0].partitions
-    assert answer.error_code == 0, answer
-    found: int = answer.offset
+        (response,) = client.call(request, _LIST_OFFSETS_VERSION).topics[0].partitions
+    assert response.error_code == 0, response
+    found: int = response.offset
     return found
 
 

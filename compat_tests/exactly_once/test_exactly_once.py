@@ -92,7 +92,7 @@ def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at
 
 
 @pytest.mark.parametrize("step, fate", held_steps.CASES, ids=lambda one: getattr(one, "name", one))
-def test_a_producer_that_dies_while_a_request_or_its_answer_is_under_way_leaves_its_successor_all_or_nothing(
+def test_a_producer_that_dies_while_a_request_or_its_response_is_under_way_leaves_its_successor_all_or_nothing(
     step: held_steps.Step, fate: str, between: held_steps.Gated, topic: str
 ) -> None:
     held_steps.execute(between, topic, step, fate)

@@ -40,7 +40,7 @@ class Transactor(Protocol):
     bumps_epochs: bool
 
     def transact(self, bootstrap: str, one: Transaction) -> bool | None:
-        """Returns whether the client's answer was a commit; None without an answer, when a new start has ended it."""
+        """Returns whether the client's response was a commit; None without a response, when a new start has ended it."""
 
 
 class Librdkafka(AbstractContextManager["Librdkafka"]):
@@ -99,9 +99,9 @@ class JavaClient(AbstractContextManager["JavaClient"]):
         end = "commit" if one.commits else "abort"
         words = (bootstrap, one.topic, one.partitions, one.group, one.offset, end, one.name)
         print(*words, sep="\t", file=asked, flush=True)
-        answer = reported.readline().strip()
-        assert answer in ("committed", "aborted", "unknown"), f"the Java client ended with {self._process.wait()}"
-        return None if answer == "unknown" else answer == "committed"
+        response = reported.readline().strip()
+        assert response in ("committed", "aborted", "unknown"), f"the Java client ended with {self._process.wait()}"
+        return None if response == "unknown" else response == "committed"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,4 +1,4 @@
-"""Compares the answers to clients with the final contents of the topic. The anomalies are those of Jepsen's Kafka workload.
+"""Compares responses to clients with the final contents of the topic. The anomalies are those of Jepsen's Kafka workload.
 
 The input is records, offsets and acknowledgements, independent of brokers. Every check is a function of the history and
 of the final contents, and yields a sentence for each anomaly.

@@ -1,4 +1,4 @@
-"""A proxy that makes faults between a client and any broker: network faults, and error codes in a broker's answers.
+"""A proxy that makes faults between a client and any broker: network faults, and error codes in a broker's responses.
 
 The broker advertises the proxy's address, so clients never learn its own; or the proxies of a cluster replace the brokers'
 addresses in responses (`routes`). Other frames pass unchanged unless a fault strikes them. To make a produce fail without
@@ -115,7 +115,7 @@ class Strikes:
             fault.count += 1
             return fault
 
-    def note_answer(self, key: int) -> None:
+    def note_response(self, key: int) -> None:
         with self._lock:
             self._answered.add(APIS[key].name)
 
@@ -145,7 +145,7 @@ class FaultProxy(Strikes):
                     client.close()
                     continue
                 passage = _Passage(self, client, broker)
-                for run in (passage.requests, passage.answers):
+                for run in (passage.requests, passage.responses):
                     threading.Thread(target=run, daemon=True).start()
 
     def __enter__(self) -> FaultProxy:
@@ -187,7 +187,7 @@ class _Passage:
                     frame = _damaged(frame, version)
                 self.broker.sendall(struct.pack(">i", len(frame)) + frame)
 
-    def answers(self) -> None:
+    def responses(self) -> None:
         with self._ending():
             for frame in _frames(self.broker):
                 (number,) = struct.unpack_from(">i", frame)
@@ -196,12 +196,12 @@ class _Passage:
                     frame = _changed(frame, key, version, lambda body: set_addresses(body, self.proxy.routes))
                 if fault is None:
                     self.client.sendall(struct.pack(">i", len(frame)) + frame)
-                elif fault.kind == "drop_answer" or not self._answer(fault, key, version, frame):
+                elif fault.kind == "drop_answer" or not self._respond(fault, key, version, frame):
                     return
-                self.proxy.strikes.note_answer(key)
+                self.proxy.strikes.note_response(key)
 
-    def _answer(self, fault: ProxyFault, key: int, version: int, frame: bytes) -> bool:
-        """Sends the answer with its fault. Returns whether the connection stays open."""
+    def _respond(self, fault: ProxyFault, key: int, version: int, frame: bytes) -> bool:
+        """Sends the response with its fault. Returns whether the connection stays open."""
         if fault.kind == "delay":
             time.sleep(fault.seconds)
         elif fault.kind == "throttle":
@@ -260,25 +260,25 @@ def _changed(frame: bytes, key: int, version: int, change: Any) -> bytes:
     return encode(header, api.response_header_version(version)) + encode(body, version)
 
 
-def set_addresses(answer: Any, routes: dict[str, str]) -> None:
+def set_addresses(response: Any, routes: dict[str, str]) -> None:
     """Replaces the addresses of brokers by those of their proxies."""
-    listed = [one for name in _ADDRESSED for one in getattr(answer, name, None) or ()]
-    for one in (answer, *listed):
+    listed = [one for name in _ADDRESSED for one in getattr(response, name, None) or ()]
+    for one in (response, *listed):
         route = routes.get(f"{getattr(one, 'host', None)}:{getattr(one, 'port', None)}")
         if route is not None:
             one.host, _, port = route.rpartition(":")
             one.port = int(port)
 
 
-def set_errors(answer: Any, version: int, error: ErrorCode) -> None:
-    """Sets the errors of partitions (Produce, Fetch), topics (Metadata), coordinators, or of the answer (Heartbeat)."""
+def set_errors(response: Any, version: int, error: ErrorCode) -> None:
+    """Sets the errors of partitions (Produce, Fetch), topics (Metadata), coordinators, or of the response (Heartbeat)."""
     results = [
         part
-        for topic in getattr(answer, "responses", ())
+        for topic in getattr(response, "responses", ())
         for part in getattr(topic, "partition_responses", None) or getattr(topic, "partitions", ())
     ]
-    results += getattr(answer, "topics", None) or getattr(answer, "coordinators", None) or ()
-    for result in results or [answer]:
+    results += getattr(response, "topics", None) or getattr(response, "coordinators", None) or ()
+    for result in results or [response]:
         names = {field.name for field in result.SCHEMA.fields if version in field.versions}
         result.error_code = int(error)
         for name in names.intersection(_UNKNOWN):

@@ -1,4 +1,4 @@
-"""The answers to clients, as lines of JSON with their kinds. produce.py and consume.py write them, the checker reads them.
+"""The responses to clients, as lines of JSON with their kinds. produce.py and consume.py write them, the checker reads them.
 
 Times are in ns of the machine's monotonic clock, which all processes share.
 """
@@ -59,7 +59,7 @@ def write(file: TextIO, line: Line) -> None:
 
 
 def read(files: Iterable[Path]) -> Iterator[Line]:
-    """Yields the lines of the files. Leaves out a last line that a kill cut short: no answer depends on it."""
+    """Yields the lines of the files. Leaves out a last line that a kill cut short: no response depends on it."""
     for path in files:
         for text in path.read_text().splitlines(keepends=True):
             if text.endswith("\n"):

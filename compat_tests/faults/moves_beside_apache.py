@@ -54,7 +54,7 @@ from tests.testing.fault_table import NAMES, Client, Recovery, all_clients, cons
 _TOPIC, _GROUP, _OFFSETS = "orders", "billing", "__consumer_offsets"
 #: Broker 1 has the only controller, so broker 2 leads what moves or dies.
 _STAYS, _MOVES = 1, 2
-#: Heartbeats wait from the answer to this request on: librdkafka 2.16 never repeats an OffsetFetch that fails with
+#: Heartbeats wait from the response to this request on: librdkafka 2.16 never repeats an OffsetFetch that fails with
 #: NOT_COORDINATOR. With both brokers it then consumes nothing any more.
 _BEFORE_HEARTBEAT = "OffsetFetch"
 _PREFERRED = 0
@@ -170,8 +170,8 @@ class ClusterSide:
     def _delete_group(self) -> None:
         def is_gone() -> bool:
             with WireClient(leader_of(self.direct, _OFFSETS, 0)) as wire:
-                answer = wire.call(DeleteGroupsRequest(groups_names=[_GROUP]), 2)
-            return answer.results[0].error_code in _GONE
+                response = wire.call(DeleteGroupsRequest(groups_names=[_GROUP]), 2)
+            return response.results[0].error_code in _GONE
 
         eventually(is_gone, what="the group has neither members nor name")
 
@@ -266,8 +266,8 @@ class ApacheCluster(ClusterSide):
 
     def _ask(self, request: Message, version: int) -> None:
         with WireClient(self._cluster.nodes[_STAYS].bootstrap) as wire:
-            answer = wire.call(request, version)
-        assert answer.error_code == ErrorCode.NONE, answer
+            response = wire.call(request, version)
+        assert response.error_code == ErrorCode.NONE, response
 
     def kill(self) -> None:
         node = self._cluster.nodes[_MOVES]

@@ -46,7 +46,7 @@ class Notes:
         return delivered
 
     def give_up(self) -> None:
-        """Marks the records without an answer: they may be in the log or not."""
+        """Marks the records without a response: they may be in the log or not."""
         for number in sorted(self.waiting):
             write(self.file, Sent(self.name, number, -1, -1, "not heard of"))
         self.waiting.clear()

@@ -81,8 +81,8 @@ class Member:
             return
         began, error = time.monotonic(), None
         try:
-            answers = self._consumer.commit(offsets=offsets, asynchronous=False)
-            error = next((one.error.name() for one in answers if one.error is not None), None)
+            responses = self._consumer.commit(offsets=offsets, asynchronous=False)
+            error = next((one.error.name() for one in responses if one.error is not None), None)
         except KafkaException as failure:
             error = failure.args[0].name()
         note(COMMITS, began, time.monotonic(), [one.partition for one in offsets], error)

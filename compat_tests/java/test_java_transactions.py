@@ -79,8 +79,8 @@ def test_transaction_without_coordinator_is_found_hanging_and_aborted(
     )
     data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
     with WireClient(broker.bootstrap) as client:
-        answer = client.call(ProduceRequest("gone", -1, 10_000, data), EXPLICIT)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+        response = client.call(ProduceRequest("gone", -1, 10_000, data), EXPLICIT)
+    assert response.responses[0].partition_responses[0].error_code == 0
 
     def command(*words: str) -> str:
         return tools.run(COMMAND, "--bootstrap-server", broker.bootstrap, *words).checked().out

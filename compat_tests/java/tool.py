@@ -51,7 +51,7 @@ class ToolHost:
     def __init__(self, version: str = ORACLE) -> None:
         command = [java(), *JVM_FLAGS, "-cp", classpath(version), str(_HOST_SOURCE)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._answers: queue.Queue[str] = queue.Queue()
+        self._responses: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
 
     def run(self, tool: str, *arguments: str, stdin: str = "", timeout: float = 120) -> ToolResult:
@@ -61,11 +61,11 @@ class ToolHost:
         self._process.stdin.write(request + "\n")
         self._process.stdin.flush()
         try:
-            answer = json.loads(self._answers.get(timeout=timeout))
+            response = json.loads(self._responses.get(timeout=timeout))
         except queue.Empty:
             self.close()
             raise TimeoutError(f"{tool} {' '.join(arguments)} did not end within {timeout} s") from None
-        return ToolResult(answer["status"], answer["out"], answer["err"])
+        return ToolResult(response["status"], response["out"], response["err"])
 
     def close(self) -> None:
         self._process.kill()
@@ -82,7 +82,7 @@ class ToolHost:
     def _read(self, lines: IO[str]) -> None:
         with contextlib.suppress(ValueError):
             for line in lines:
-                self._answers.put(line)
+                self._responses.put(line)
 
     def __enter__(self) -> ToolHost:
         return self

@@ -64,8 +64,8 @@ class OauthServer:
             self.url = eventually(lambda: self._printed(output), what="the issuer serves")
             self._port = urllib.parse.urlsplit(self.url).port or 0
             #: OpenID Connect Discovery 1.0.
-            with urllib.request.urlopen(f"{self.url}/.well-known/openid-configuration", timeout=_TIMEOUT_S) as answer:
-                self.discovered: dict[str, Any] = json.load(answer)
+            with urllib.request.urlopen(f"{self.url}/.well-known/openid-configuration", timeout=_TIMEOUT_S) as response:
+                self.discovered: dict[str, Any] = json.load(response)
         except BaseException:
             self.stop()
             raise
@@ -91,8 +91,8 @@ class OauthServer:
         data = urllib.parse.urlencode({"grant_type": "client_credentials", "scope": "orders", **form}).encode()
         pair = base64.b64encode(f"{CLIENT}:{secret}".encode()).decode()
         request = urllib.request.Request(self.discovered["token_endpoint"], data, {"Authorization": f"Basic {pair}"})
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-            token: str = json.load(answer)["access_token"]
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            token: str = json.load(response)["access_token"]
             return token
 
     def __enter__(self) -> OauthServer:

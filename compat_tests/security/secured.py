@@ -79,8 +79,8 @@ class Secured:
         self.broker.start()
         with WireClient(self.at("PLAINTEXT")) as client:
             for code in BY_CODE:
-                answer = client.call(upsertions(code, SCRAM_USERS), 0)
-                assert {one.error_code for one in answer.results} == {0}
+                response = client.call(upsertions(code, SCRAM_USERS), 0)
+                assert {one.error_code for one in response.results} == {0}
         return self
 
     def __exit__(self, *_: Any) -> None:

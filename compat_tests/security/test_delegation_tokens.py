@@ -1,4 +1,4 @@
-"""Delegation tokens: the same answers as Apache Kafka's, logins with a token by Java's clients, and token expiry."""
+"""Delegation tokens: the same responses as Apache Kafka's, logins with a token by Java's clients, and token expiry."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class User:
         return self.client.call(request, version)
 
 
-def shown(answer: Any, began_ms: int, ids: dict[str, str]) -> Any:
+def shown(response: Any, began_ms: int, ids: dict[str, str]) -> Any:
     """Returns a response with times in hours since `began_ms`, names for token ids, and lengths for HMACs."""
-    if isinstance(answer, list):
-        return [shown(one, began_ms, ids) for one in answer]
-    if not isinstance(answer, Message):
-        return answer
+    if isinstance(response, list):
+        return [shown(one, began_ms, ids) for one in response]
+    if not isinstance(response, Message):
+        return response
     found = {}
-    for field in answer.SCHEMA.fields:
-        value = getattr(answer, field.name)
+    for field in response.SCHEMA.fields:
+        value = getattr(response, field.name)
         if _TIMES.search(field.name):
             value = value if value <= 0 else round((value - began_ms) / HOUR_MS, 2)
         elif field.name == "token_id":
@@ -88,13 +88,13 @@ def describe(*owners: str) -> DescribeDelegationTokenRequest:
 
 
 def executed(broker: Secured) -> list[Any]:
-    began_ms, ids, answers = int(time.time() * 1000), {}, []
+    began_ms, ids, responses = int(time.time() * 1000), {}, []
     nobody, alice, bob = User(broker.at("PLAINTEXT"), None), *(User(broker.at("SASL"), n) for n in ("alice", "bob"))
 
     def ask(user: User, request: Message, version: int) -> Any:
-        answer = user.ask(request, version)
-        answers.append(shown(answer, began_ms, ids))
-        return answer
+        response = user.ask(request, version)
+        responses.append(shown(response, began_ms, ids))
+        return response
 
     token = ask(alice, create("User:bob", max_lifetime_ms=HOUR_MS // 2), 3)
     for version in (1, 2, 3):
@@ -124,7 +124,7 @@ def executed(broker: Secured) -> list[Any]:
     ask(alice, describe(), 3)
     ask(alice, ExpireDelegationTokenRequest(token.hmac, HOUR_MS // 4), 2)
     by_token = User(broker.at("SASL"), None)
-    answers.append(by_token.login_by_token(token.token_id, token.hmac).error_code)
+    responses.append(by_token.login_by_token(token.token_id, token.hmac).error_code)
     for rejected in (
         create(),
         RenewDelegationTokenRequest(token.hmac),
@@ -135,7 +135,7 @@ def executed(broker: Secured) -> list[Any]:
     ask(alice, ExpireDelegationTokenRequest(token.hmac, -1), 2)
     for user in (nobody, alice, bob, admin, by_token):
         user.client.close()
-    return answers
+    return responses
 
 
 @pytest.mark.oracle

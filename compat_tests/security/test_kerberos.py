@@ -149,11 +149,11 @@ def exchange(broker: OdradekProcess, *tokens: Callable[[bytes], bytes]) -> tuple
         assert client.call(SaslHandshakeRequest(mechanism="GSSAPI"), 1).error_code == 0
         challenge = b""
         for token in tokens:
-            answer = client.call(SaslAuthenticateRequest(auth_bytes=token(challenge)), 2)
-            challenge = bytes(answer.auth_bytes)
-            if answer.error_code:
+            response = client.call(SaslAuthenticateRequest(auth_bytes=token(challenge)), 2)
+            challenge = bytes(response.auth_bytes)
+            if response.error_code:
                 break
-    return answer.error_code, answer.error_message
+    return response.error_code, response.error_message
 
 
 def initiator(service: str) -> gssapi.SecurityContext:
@@ -162,11 +162,11 @@ def initiator(service: str) -> gssapi.SecurityContext:
 
 
 def choosing(context: gssapi.SecurityContext, choice: bytes) -> Callable[[bytes], bytes]:
-    def answer(offer: bytes) -> bytes:
+    def respond(offer: bytes) -> bytes:
         assert context.unwrap(offer).message == b"\x01\0\0\0"
         return context.wrap(choice, False).message
 
-    return answer
+    return respond
 
 
 def test_tokens_that_do_not_prove_a_principal_are_refused_and_logged(

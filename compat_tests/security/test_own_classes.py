@@ -1,4 +1,4 @@
-"""A user's own classes beside the same ones in Java: they get the same arguments, and clients the same answers."""
+"""A user's own classes beside the same ones in Java: they get the same arguments, and clients the same responses."""
 
 from __future__ import annotations
 
@@ -163,23 +163,23 @@ REQUESTS = [
 ]
 
 
-def results(answer: Any) -> list[Any]:
-    found = getattr(answer, "topics", None) or answer.responses
+def results(response: Any) -> list[Any]:
+    found = getattr(response, "topics", None) or response.responses
     return [(one.error_code, one.error_message) for one in found]
 
 
 @pytest.mark.oracle
-def test_policies_get_the_same_and_clients_get_the_same_answers(both: tuple[Own, Own]) -> None:
+def test_policies_get_the_same_and_clients_get_the_same_responses(both: tuple[Own, Own]) -> None:
     seen = []
     for own in both:
-        answers = []
+        responses = []
         with WireClient(own.at["PLAINTEXT"]) as client:
             for request, version in REQUESTS:
                 before = len(own.asked(""))
-                answer = results(client.call(request, version))
+                response = results(client.call(request, version))
                 lines = [line for line in own.asked("")[before:] if line.startswith(("topic", "config "))]
-                answers.append((type(request).__name__, answer, lines))
-        seen.append((own.asked("configured"), answers))
+                responses.append((type(request).__name__, response, lines))
+        seen.append((own.asked("configured"), responses))
     theirs, ours = seen
     assert ours == theirs
 
@@ -228,13 +228,13 @@ def test_a_quota_callback_gets_the_same_clients(both: tuple[Own, Own]) -> None:
     assert ours == theirs
 
 
-def operations(answer: Any) -> list[tuple[str, int]]:
+def operations(response: Any) -> list[tuple[str, int]]:
     """Returns every field of a response that names operations, at any depth."""
-    if isinstance(answer, list):
-        return [found for one in answer for found in operations(one)]
-    if not isinstance(answer, Message):
+    if isinstance(response, list):
+        return [found for one in response for found in operations(one)]
+    if not isinstance(response, Message):
         return []
-    fields = [(field.name, getattr(answer, field.name)) for field in answer.SCHEMA.fields]
+    fields = [(field.name, getattr(response, field.name)) for field in response.SCHEMA.fields]
     return [pair for pair in fields if "authorized_operations" in pair[0]] + [
         found for _, value in fields for found in operations(value)
     ]

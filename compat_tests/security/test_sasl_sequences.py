@@ -36,41 +36,41 @@ ODD_VERSIONS = ApiVersionsRequest(client_software_name="a b", client_software_ve
 
 
 class Conversation:
-    """A connection that notes the broker's answers."""
+    """A connection that notes the broker's responses."""
 
     def __init__(self, bootstrap: str) -> None:
         self.client = WireClient(bootstrap, timeout=60)
         self.notes: list[Any] = []
 
     def ask(self, request: Message, version: int) -> Any:
-        """Sends a request; notes the answer or the end of the connection, and whether a failure was delayed."""
+        """Sends a request; notes the response or the end of the connection, and whether a failure was delayed."""
         began = time.monotonic()
         name = type(request).__name__
         try:
-            answer = self.client.call(request, version)
+            response = self.client.call(request, version)
         except ConnectionClosed:
             self.notes.append((name, "closed", _is_delayed(began)))
             return None
         reported = {
-            key: getattr(answer, key)
+            key: getattr(response, key)
             for key in ("error_code", "error_message", "session_lifetime_ms")
-            if hasattr(answer, key)
+            if hasattr(response, key)
         }
-        if hasattr(answer, "mechanisms"):
-            reported["mechanisms"] = sorted(answer.mechanisms)
+        if hasattr(response, "mechanisms"):
+            reported["mechanisms"] = sorted(response.mechanisms)
         self.notes.append((name, reported, bool(reported.get("error_code")) and _is_delayed(began)))
-        return answer
+        return response
 
     def raw(self, token: bytes) -> bytes | None:
         began = time.monotonic()
         try:
             self.client.send_bytes(struct.pack(">i", len(token)) + token)
-            answer = self.client.receive_frame()
+            response = self.client.receive_frame()
         except ConnectionClosed:
             self.notes.append(("token", "closed", _is_delayed(began)))
             return None
-        self.notes.append(("token", "answered" if answer else "answered with nothing"))
-        return answer
+        self.notes.append(("token", "answered" if response else "answered with nothing"))
+        return response
 
     def bytes(self, data: bytes) -> None:
         began = time.monotonic()
@@ -338,23 +338,23 @@ def without_delays(notes: list[Any]) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def conversations(secured: Secured, secured_oracle: Secured) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Returns the answers of both brokers to each sequence. The delay after failures takes most of the time."""
+    """Returns the responses of both brokers to each sequence. The delay after failures takes most of the time."""
     addresses = (secured.at("SASL"), secured_oracle.at("SASL"))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pairs = {
             name: [pool.submit(executed, sequence, address) for address in addresses]
             for name, sequence in SEQUENCES.items()
         }
-        answers = {name: (ours.result(), kafkas.result()) for name, (ours, kafkas) in pairs.items()}
-    # A busy machine may delay an answer by as much as a broker delays a failure. Such a difference counts when it stays;
+        responses = {name: (ours.result(), kafkas.result()) for name, (ours, kafkas) in pairs.items()}
+    # A busy machine may delay a response by as much as a broker delays a failure. Such a difference counts when it stays;
     # any other counts at once.
     for name, sequence in SEQUENCES.items():
         for _ in range(_MORE_TRIES):
-            ours, kafkas = answers[name]
+            ours, kafkas = responses[name]
             if name in MEANT or ours == kafkas or without_delays(ours) != without_delays(kafkas):
                 break
-            answers[name] = executed(sequence, addresses[0]), executed(sequence, addresses[1])
-    return answers
+            responses[name] = executed(sequence, addresses[0]), executed(sequence, addresses[1])
+    return responses
 
 
 @pytest.mark.oracle

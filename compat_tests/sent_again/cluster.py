@@ -101,8 +101,8 @@ class GatedCluster(MixedCluster):
         request = ProduceRequest(acks=-1, timeout_ms=_PROBE_TIMEOUT_MS, topic_data=[data])
 
         def is_answered_so() -> bool:
-            answer = self.node(self.calm).ask(request, _PRODUCE_VERSION)
-            return int(answer.responses[0].partition_responses[0].error_code) == error_code
+            response = self.node(self.calm).ask(request, _PRODUCE_VERSION)
+            return int(response.responses[0].partition_responses[0].error_code) == error_code
 
         self.until(is_answered_so, f"{topic} answers with {error_code}")
 
@@ -121,8 +121,8 @@ class GatedCluster(MixedCluster):
         """Changes the order of the replicas; the leader stays."""
         calm = self.node(self.calm)
         wanted = ReassignableTopic(topic, [ReassignablePartition(0, replicas)])
-        answer = calm.ask(AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[wanted]), 0)
-        assert answer.error_code == 0 and answer.responses[0].partitions[0].error_code == 0, answer
+        response = calm.ask(AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[wanted]), 0)
+        assert response.error_code == 0 and response.responses[0].partitions[0].error_code == 0, response
 
         def are_so() -> bool:
             reported = self._reported(topic)
@@ -132,5 +132,6 @@ class GatedCluster(MixedCluster):
 
     def elect_preferred(self, topic: str) -> None:
         request = ElectLeadersRequest(_PREFERRED, [TopicPartitions(topic, [0])], _TIMEOUT_MS)
-        answer = self.node(self.calm).ask(request, 2)
-        assert answer.error_code == 0 and answer.replica_election_results[0].partition_result[0].error_code == 0, answer
+        response = self.node(self.calm).ask(request, 2)
+        (elected,) = response.replica_election_results[0].partition_result
+        assert response.error_code == elected.error_code == 0, response

@@ -1,7 +1,7 @@
 """A gate between a client and a broker: frames pass unchanged, and chosen frames wait until they are released.
 
 A request to hold is found by its API, or by a record in it, and its response by the correlation id. The gate writes down the
-broker's answer to each batch.
+broker's response to each batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PRODUCE = 0
 
 
 class Answered(NamedTuple):
-    """A batch and its answer; -1 for an offset that the answer lacks."""
+    """A batch and its response; -1 for an offset that the response lacks."""
 
     values: tuple[bytes, ...]
     producer_epoch: int
@@ -37,7 +37,7 @@ class Answered(NamedTuple):
 class Hold:
     """A frame to hold. `came`: it is at the gate. `go`: it may pass, or is lost with its connection."""
 
-    is_answer: bool
+    is_response: bool
     key: int = _PRODUCE
     #: A record in the request; None for any request of the API.
     value: bytes | None = None
@@ -79,19 +79,19 @@ class Gate:
 
     def hold_request(self, value: bytes) -> Hold:
         """Holds the next request with this record, and all frames behind it on its connection."""
-        return self.hold(Hold(is_answer=False, value=value))
+        return self.hold(Hold(is_response=False, value=value))
 
-    def hold_answer(self, value: bytes) -> Hold:
-        return self.hold(Hold(is_answer=True, value=value))
+    def hold_response(self, value: bytes) -> Hold:
+        return self.hold(Hold(is_response=True, value=value))
 
     def hold(self, hold: Hold) -> Hold:
         """Holds the next matching frame, and the frames behind it."""
         self._holds.append(hold)
         return hold
 
-    def _wait(self, asked: _Asked, frame: bytes, *, is_answer: bool) -> None:
+    def _wait(self, asked: _Asked, frame: bytes, *, is_response: bool) -> None:
         for hold in self._holds:
-            is_meant = hold.is_answer == is_answer and hold.key == asked.key
+            is_meant = hold.is_response == is_response and hold.key == asked.key
             if is_meant and (hold.value is None or hold.value in asked.values) and not hold.came.is_set():
                 hold.frame = frame
                 hold.came.set()
@@ -112,7 +112,7 @@ class Gate:
                     continue
                 self._open += (client, broker)
                 passage = _Passage(self, client, broker)
-                for run in (passage.requests, passage.answers):
+                for run in (passage.requests, passage.responses):
                     threading.Thread(target=run, daemon=True).start()
 
 
@@ -140,22 +140,22 @@ class _Passage:
                 key, version, number = struct.unpack_from(">hhi", frame)
                 asked = _Asked(key, version, _batches(frame, version) if key == _PRODUCE else [])
                 self._asked[number] = asked
-                self.gate._wait(asked, frame, is_answer=False)
+                self.gate._wait(asked, frame, is_response=False)
                 self.broker.sendall(struct.pack(">i", len(frame)) + frame)
 
-    def answers(self) -> None:
+    def responses(self) -> None:
         with self._ending():
             for frame in _frames(self.broker):
                 (number,) = struct.unpack_from(">i", frame)
                 asked = self._asked.pop(number)
                 if asked.key == _PRODUCE:
                     self._note(frame, asked)
-                self.gate._wait(asked, frame, is_answer=True)
+                self.gate._wait(asked, frame, is_response=True)
                 self.client.sendall(struct.pack(">i", len(frame)) + frame)
 
     def _note(self, frame: bytes, asked: _Asked) -> None:
-        answer = decoded_answer(frame, _PRODUCE, asked.version)
-        reported = [part for topic in answer.responses for part in topic.partition_responses]
+        response = decoded_response(frame, _PRODUCE, asked.version)
+        reported = [part for topic in response.responses for part in topic.partition_responses]
         for batch, part in zip(asked.batches, reported, strict=True):
             self.gate.answered.append(Answered(*batch, part.error_code, part.base_offset))  # type: ignore[call-arg]
 
@@ -180,7 +180,7 @@ def _frames(stream: socket.socket) -> Any:
             yield frame
 
 
-def decoded_answer(frame: bytes, key: int, version: int) -> Any:
+def decoded_response(frame: bytes, key: int, version: int) -> Any:
     api = APIS[key]
     _, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
     return decode(api.response, version, frame, body_at)[0]

@@ -6,7 +6,7 @@
    is in flight. The next batch arrives only after the paused node is back. Apache Kafka answers
    OUT_OF_ORDER_SEQUENCE_NUMBER; Odradek repeats the error of the first batch.
 2. All followers of `moved` have a batch that is not acknowledged.
-3. librdkafka receives both answers of `refused`. After Apache Kafka's it is about to bump its epoch for all partitions.
+3. librdkafka receives both responses of `refused`. After Apache Kafka's it is about to bump its epoch for all partitions.
 4. The leader of `moved` is killed, or answers that it is no longer the leader.
 
 `execute_new` is the first step alone, with a producer that has no state on `refused`.
@@ -52,7 +52,7 @@ class Standing(NamedTuple):
 
 
 class NewOutcome(NamedTuple):
-    """The answers to a new producer's two batches, what librdkafka reported as delivered, and the log."""
+    """The responses to a new producer's two batches, what librdkafka reported as delivered, and the log."""
 
     rejected: list[Answered]
     delivered: list[bytes]
@@ -64,7 +64,7 @@ class NewOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The answers to the batches of each partition, in order, and the log of `moved`."""
+    """The responses to the batches of each partition, in order, and the log of `moved`."""
 
     rejected: list[Answered]
     moved: list[Answered]
@@ -176,7 +176,7 @@ class _Scenario:
         paused.pause()
         self.cluster.await_in_sync(REJECTED, {self.calm})
         self.cluster.await_acceptance(REJECTED, ErrorCode.NOT_ENOUGH_REPLICAS)
-        rejection, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
+        rejection, behind = gate.hold_response(b"refused-1"), gate.hold_request(b"refused-2")
         self.client.send(REJECTED, b"refused-1")
         _await(rejection)
         self.client.send(REJECTED, b"refused-2")
@@ -188,19 +188,21 @@ class _Scenario:
         def release() -> None:
             rejection.go.set()
             behind.go.set()
-            eventually(lambda: self._answer_to(b"refused-2") is not None, what="it is answered", deadline_s=DEADLINE_S)
-            if self._answer_to(b"refused-2") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            eventually(
+                lambda: self._response_to(b"refused-2") is not None, what="it is answered", deadline_s=DEADLINE_S
+            )
+            if self._response_to(b"refused-2") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self.client.await_saying("epoch bump")
 
         return release
 
     def _kill(self, release: Callable[[], None]) -> None:
-        answer = self.gate_of_moved.hold_answer(b"moved-1")
+        response = self.gate_of_moved.hold_response(b"moved-1")
         self.client.send(MOVED, b"moved-1")
-        _await(answer)
+        _await(response)
         release()
         self.cluster.nodes[self.lost].kill()
-        answer.lose()
+        response.lose()
 
     def _lead_elsewhere(self, release: Callable[[], None]) -> None:
         """Moves the leadership of `moved`. A paused replica in the ISR keeps the leader from acknowledging."""
@@ -215,11 +217,11 @@ class _Scenario:
         paused.go_on()
 
     def _answered(self, topic: str) -> list[Answered]:
-        answered = [answer for gate in (self.gate_of_moved, self.gate_of_rejected) for answer in gate.answered]
+        answered = [response for gate in (self.gate_of_moved, self.gate_of_rejected) for response in gate.answered]
         return [one for one in answered if one.values[0].startswith(topic.encode())]
 
-    def _answer_to(self, value: bytes) -> int | None:
-        """Returns the first error code for the batch with this value; None before an answer."""
+    def _response_to(self, value: bytes) -> int | None:
+        """Returns the first error code for the batch with this value; None before a response."""
         return next((one.error_code for one in self._answered(REJECTED) if value in one.values), None)
 
     def _outcome(self) -> Outcome:
@@ -242,21 +244,21 @@ def _await(hold: Hold) -> None:
 
 
 def reported_of_new(outcome: NewOutcome) -> str:
-    lines = [_answer(REJECTED, answer) for answer in outcome.rejected]
+    lines = [_respond(REJECTED, response) for response in outcome.rejected]
     lines += [f"delivered: {_named(outcome.delivered)}", f"stands: {_named(outcome.standing)}"]
     return "\n".join([*lines, f"lost: {_named(outcome.lost) or 'nothing'}"])
 
 
-def _answer(topic: str, answer: Answered) -> str:
-    values, epoch, sequence, error, offset = answer
+def _respond(topic: str, response: Answered) -> str:
+    values, epoch, sequence, error, offset = response
     return f"{topic}: {_named(values)} epoch {epoch} sequence {sequence} -> {ErrorCode(error).name}, offset {offset}"
 
 
 def reported(outcome: Outcome) -> str:
     """Returns the outcome as text."""
     lines = []
-    for topic, answers in ((REJECTED, outcome.rejected), (MOVED, outcome.moved)):
-        lines += [_answer(topic, answer) for answer in answers]
+    for topic, responses in ((REJECTED, outcome.rejected), (MOVED, outcome.moved)):
+        lines += [_respond(topic, response) for response in responses]
     for values, epoch, sequence, offset in outcome.standing:
         lines.append(f"stands at {offset}: {_named(values)} epoch {epoch} sequence {sequence}")
     lines.append(f"twice: {_named(outcome.twice) or 'nothing'}")

@@ -32,8 +32,10 @@ def test_unacknowledged_batch_of_a_killed_leader_is_there_once_while_the_epoch_i
     outcome = executed(ODRADEK, tmp_path, with_rejection=False)
     assert not outcome.twice, reported(outcome)
     assert [batch.producer_epoch for batch in outcome.standing] == [0, 0], reported(outcome)
-    first, *again = (answer for answer in outcome.moved if answer.values == (b"moved-1",) and not answer.error_code)
-    assert again and {answer.base_offset for answer in again} == {first.base_offset}, reported(outcome)
+    first, *again = (
+        response for response in outcome.moved if response.values == (b"moved-1",) and not response.error_code
+    )
+    assert again and {response.base_offset for response in again} == {first.base_offset}, reported(outcome)
 
 
 @pytest.mark.oracle
@@ -41,7 +43,7 @@ def test_with_apache_kafka_it_stands_twice_when_its_producer_takes_a_new_epoch_m
     java_tools: None, tmp_path: Path
 ) -> None:
     outcome = executed(APACHE, tmp_path, with_rejection=True)
-    in_first_epoch = [(answer.values, answer.error_code) for answer in outcome.rejected if answer.producer_epoch == 0]
+    in_first_epoch = [(one.values, one.error_code) for one in outcome.rejected if one.producer_epoch == 0]
     assert in_first_epoch == [
         ((b"refused-0",), ErrorCode.NONE),
         ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
@@ -56,12 +58,12 @@ def test_with_apache_kafka_it_stands_twice_when_its_producer_takes_a_new_epoch_m
 
 def test_with_us_its_producer_has_no_cause_to_take_one(tmp_path: Path) -> None:
     outcome = executed(ODRADEK, tmp_path, with_rejection=True)
-    assert [(answer.values, answer.error_code) for answer in outcome.rejected[:3]] == [
+    assert [(response.values, response.error_code) for response in outcome.rejected[:3]] == [
         ((b"refused-0",), ErrorCode.NONE),
         ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
         ((b"refused-2",), ErrorCode.NOT_ENOUGH_REPLICAS),
     ], reported(outcome)
-    assert {answer.producer_epoch for answer in [*outcome.rejected, *outcome.moved]} == {0}, reported(outcome)
+    assert {response.producer_epoch for response in [*outcome.rejected, *outcome.moved]} == {0}, reported(outcome)
     assert not outcome.twice, reported(outcome)
 
 

@@ -30,14 +30,14 @@ class SharedTopic:
     def configure(self, settings: Mapping[str, str]) -> bool:
         configs = [AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in settings.items()]
         resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=configs)
-        answer = ask_any(self.bootstrap, IncrementalAlterConfigsRequest(resources=[resource]), 1)
-        return answer is not None and not answer.responses[0].error_code
+        response = ask_any(self.bootstrap, IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        return response is not None and not response.responses[0].error_code
 
     def allow_queues(self) -> bool:
         """Enables dead-letter queues: level 2 of `share.version` (KIP-1191)."""
         update = FeatureUpdateKey(feature="share.version", max_version_level=2)
-        answer = ask_any(self.bootstrap, UpdateFeaturesRequest(feature_updates=[update]), 2)
-        return answer is not None and not answer.error_code
+        response = ask_any(self.bootstrap, UpdateFeaturesRequest(feature_updates=[update]), 2)
+        return response is not None and not response.error_code
 
     def coordinator(self) -> int | None:
         """Returns the node that coordinates the group."""
@@ -58,10 +58,10 @@ class SharedTopic:
         if found is None or topic is None:
             return None
         asked = DescribeShareGroupOffsetsRequestGroup(group_id=self.group, topics=None)
-        answer = ask(f"{found.host}:{found.port}", DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
-        if answer is None or answer.groups[0].error_code:
+        response = ask(f"{found.host}:{found.port}", DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
+        if response is None or response.groups[0].error_code:
             return None
-        parts = [part for one in answer.groups[0].topics for part in one.partitions]
+        parts = [part for one in response.groups[0].topics for part in one.partitions]
         if len(parts) < len(topic.partitions) or any(part.error_code or part.lag < 0 for part in parts):
             return None
         return sum(part.lag for part in parts)

@@ -1,4 +1,4 @@
-"""A member of a share group. It decides how to acknowledge each record, and writes down its deliveries and the answers.
+"""A member of a share group. It decides how to acknowledge each record, and writes down its deliveries and the responses.
 
     python member.py BOOTSTRAP TOPIC GROUP SEED
 
@@ -7,7 +7,7 @@ Prints a line of JSON for each step, with the time of a clock that all processes
     ["came", time]
     ["given", began, time, [[partition, offset, delivery count, value], ...]]   `began`: start of the poll
     ["says", time, [[partition, offset, delivery count, what], ...]]            acknowledgements, about to be sent
-    ["told", time, partition, error or null]                                    the broker's answer for a partition
+    ["told", time, partition, error or null]                                    the broker's response for a partition
     ["again", time, [[partition, offset, delivery count, value], ...]]          renewed records that the client still has
     ["failed", time, words]                                                     the client gave up; the outcome is unknown
 
@@ -105,11 +105,11 @@ class ShareMember:
             said.append((partition, offset, count, what))
         note("says", time.monotonic(), said)
         try:
-            answers = self._consumer.commit_sync(COMMIT_S)
+            responses = self._consumer.commit_sync(COMMIT_S)
         except KafkaException as failure:
             note("failed", time.monotonic(), str(failure))
             return
-        for place, error in answers.items():
+        for place, error in responses.items():
             note("told", time.monotonic(), place.partition, None if error is None else _name(error))
 
 

@@ -74,7 +74,7 @@ def test_a_record_that_is_released_and_then_accepted_is_well(tmp_path: Path) -> 
     assert found(tmp_path, released, [CAME, given(4, 2), says(5, 2, "accept"), reported(6)]) == []
 
 
-def test_an_answer_that_never_came_may_be_either(tmp_path: Path) -> None:
+def test_a_response_that_never_came_may_be_either(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "accept")]) == []
     again = [CAME, given(9, 2), says(10, 2, "accept"), reported(11)]
     assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "accept"), reported(3, "refused")], again) == []

@@ -44,8 +44,8 @@ def members(brokers: ThreeBrokers) -> int:
     """Returns the members of the group if it is stable."""
     found = coordinator_of(brokers.bootstrap, APPLICATION)
     request = StreamsGroupDescribeRequest(group_ids=[APPLICATION])
-    answer = None if found is None else ask(f"{found.host}:{found.port}", request, 0)
-    group = None if answer is None else answer.groups[0]
+    response = None if found is None else ask(f"{found.host}:{found.port}", request, 0)
+    group = None if response is None else response.groups[0]
     return len(group.members) if group is not None and group.group_state == "Stable" else 0
 
 

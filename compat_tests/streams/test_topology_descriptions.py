@@ -36,7 +36,7 @@ DEADLINE_S = 60.0
 
 
 class Describer:
-    """Describer.java as a process. It prints a dot at the end of an answer."""
+    """Describer.java as a process. It prints a dot at the end of a response."""
 
     def __init__(self, bootstrap: str) -> None:
         command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE), bootstrap]
@@ -81,8 +81,8 @@ def ask(bootstrap: str, request: Message, version: int) -> Any:
         eventually(lambda: client.call(find, 6).coordinators[0].error_code == 0, what="there is a coordinator")
 
         def answered() -> Any:
-            answer = client.call(request, version)
-            return None if answer.error_code in LATER else answer
+            response = client.call(request, version)
+            return None if response.error_code in LATER else response
 
         return eventually(answered, what=f"{type(request).__name__} is answered", deadline_s=DEADLINE_S)
 

@@ -28,8 +28,8 @@ class Telemetry:
 
     def names(self, *labels: str) -> set[str]:
         """Returns the names of the series whose labels contain all these."""
-        with urllib.request.urlopen(self._url, timeout=60) as answer:
-            text = answer.read().decode()
+        with urllib.request.urlopen(self._url, timeout=60) as response:
+            text = response.read().decode()
         return {line["name"] for line in _LINE.finditer(text) if all(one in line["labels"] for one in labels)}
 
 

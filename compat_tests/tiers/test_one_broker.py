@@ -23,13 +23,13 @@ COUNT = 6000
 
 
 def offset_of(broker: OdradekProcess, timestamp: int, topic: str = tiered.TOPIC) -> int:
-    """Returns the answer of ListOffsets, of its newest version."""
+    """Returns the response of ListOffsets, of its newest version."""
     asked = ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, timestamp)])
     with connect(broker.bootstrap) as client:
         found = client.call(ListOffsetsRequest(replica_id=-1, topics=[asked], timeout_ms=10_000), 11)
-    (answer,) = found.topics[0].partitions
-    assert answer.error_code == 0, answer
-    return int(answer.offset)
+    (response,) = found.topics[0].partitions
+    assert response.error_code == 0, response
+    return int(response.offset)
 
 
 def test_records_of_removed_segments_are_read_after_restart_and_kill(broker: OdradekProcess, folder: Path) -> None:

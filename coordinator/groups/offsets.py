@@ -112,7 +112,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else min(now + retention_ms, LAST_TIMESTAMP)
     response = OffsetCommitResponse()
     for topic in request.topics:
-        answers = []
+        responses = []
         for partition in topic.partitions:
             error = ErrorCode.NONE
             if rules is not None and rules.validate_partition is not None:
@@ -124,8 +124,10 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
                 value = _committed(partition, topic.topic_id, now, expire_timestamp)
                 state.write_offset(request.group_id, topic.name, partition.partition_index, value)
                 state.counters.offset_commits += 1
-            answers.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
-        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+            responses.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
+        response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=responses)
+        )
     state.reply(message, response)
 
 
@@ -242,14 +244,14 @@ def delete(state: ShardState, message: GroupRequest, now: int) -> None:
 def _delete_topic(state: ShardState, group: Group, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     subscribed = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
-    answer = OffsetDeleteResponseTopic(name=topic.name)
+    response = OffsetDeleteResponseTopic(name=topic.name)
     for partition in topic.partitions:
         index = partition.partition_index
-        answer.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+        response.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
         if not subscribed and _is_known(state.offsets, group.group_id, topic.name, index):
             state.write_offset(group.group_id, topic.name, index, None)
             state.counters.offset_deletions += 1
-    return answer
+    return response
 
 
 def _is_known(store: OffsetStore, group_id: str, topic: str, index: int) -> bool:
@@ -284,7 +286,7 @@ def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> 
     producer = (request.producer_id, request.producer_epoch)
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
-        answers = []
+        responses = []
         for partition in topic.partitions:
             error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             if metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes):
@@ -300,8 +302,8 @@ def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> 
                     request.group_id, topic.name, partition.partition_index, value, producer
                 )
                 state.counters.offset_commits += 1
-            answers.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
-        response.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            responses.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
+        response.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, responses))
     state.reply(message, response)
 
 

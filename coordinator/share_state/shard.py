@@ -250,11 +250,11 @@ def only_partition(request: ShareStateRequest) -> tuple[bytes, Any]:
     return topic.topic_id, partition
 
 
-def respond(request: Message, topic_id: bytes, index: int, answer: Message | ValidationError) -> Message:
+def respond(request: Message, topic_id: bytes, index: int, response: Message | ValidationError) -> Message:
     form = FORMS[type(request)]
-    if isinstance(answer, ValidationError):
-        answer = form.partition_result(partition=index, error_code=answer.error, error_message=answer.message)
-    made: Message = form.response(results=[form.result(topic_id=topic_id, partitions=[answer])])
+    if isinstance(response, ValidationError):
+        response = form.partition_result(partition=index, error_code=response.error, error_message=response.message)
+    made: Message = form.response(results=[form.result(topic_id=topic_id, partitions=[response])])
     return made
 
 
@@ -283,8 +283,8 @@ def handle(state: PersisterState, message: GroupRequest, now: int) -> None:
     request: Any = message.request
     topic_id, partition = only_partition(request)
     key = ShareKey(request.group_id, topic_id, partition.partition)
-    answer = OPERATIONS[type(request)](state, key, partition, now)
-    state.reply(message, respond(request, topic_id, partition.partition, answer))
+    response = OPERATIONS[type(request)](state, key, partition, now)
+    state.reply(message, respond(request, topic_id, partition.partition, response))
 
 
 def _initialize(

@@ -95,12 +95,12 @@ def _of_broker(
 
 
 def _verified(transaction: Transaction, topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
-    answers = []
+    responses = []
     for index in topic.partitions:
         is_in = (topic.name, index) in transaction.partitions
         error = ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
-        answers.append(AddPartitionsToTxnPartitionResult(index, error))
-    return AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=answers)
+        responses.append(AddPartitionsToTxnPartitionResult(index, error))
+    return AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=responses)
 
 
 def _validate_partitions(

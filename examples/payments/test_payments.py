@@ -1,4 +1,4 @@
-"""The service on a bad day: the answer to one of its requests is lost."""
+"""The service on a bad day: the response to one of its requests is lost."""
 
 import asyncio
 import contextlib

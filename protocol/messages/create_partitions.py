@@ -1,7 +1,7 @@
 """CreatePartitions (key 37): raises the number of partitions of topics.
 
 INVALID_PARTITIONS where it would not grow, REASSIGNMENT_IN_PROGRESS while replicas move. Replicas of the new
-partitions may be listed. Each topic asked for has its answer.
+partitions may be listed. Each topic asked for has its response.
 
 Versions 0-3, flexible from 2. Additions by version:
 - 3: may be throttled by THROTTLING_QUOTA_EXCEEDED (KIP-599)

@@ -7,9 +7,9 @@ configs, counts and id of each created topic.
 
 Versions 2-7, flexible from 5. Additions by version:
 - 4: counts may be left to the broker (KIP-464)
-- 5: partitions, replicas and configs in the answer (KIP-525)
+- 5: partitions, replicas and configs in the response (KIP-525)
 - 6: may be throttled by THROTTLING_QUOTA_EXCEEDED (KIP-599)
-- 7: topic id in the answer (KIP-516)
+- 7: topic id in the response (KIP-516)
 """
 
 from __future__ import annotations

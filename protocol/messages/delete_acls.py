@@ -1,6 +1,6 @@
 """DeleteAcls (key 31): removes the access rules that match filters.
 
-The answer lists, for each filter, the rules that went.
+The response lists, for each filter, the rules that went.
 
 Versions 1-3, flexible from 2. Additions by version:
 - 1: pattern types (KIP-290)

@@ -4,7 +4,7 @@ A null list asks for all partitions. A future copy that is being moved has `is_f
 a replica is behind (KIP-113).
 
 Versions 1-5, flexible from 2. Additions by version:
-- 3: an error for the whole answer
+- 3: an error for the whole response
 - 4: total and usable bytes of each volume (KIP-827)
 - 5: whether the directory is cordoned, taking no new partitions (KIP-1066)
 """

@@ -4,7 +4,7 @@ Type 0 gives leadership back to the preferred replica (ELECTION_NOT_NEEDED if it
 replica where no in-sync one is left, at the loss of records. Null asks for all partitions (KIP-460).
 
 Versions 0-2, flexible from 2. Additions by version:
-- 1: election types, an error for the whole answer (KIP-460)
+- 1: election types, an error for the whole response (KIP-460)
 """
 
 from __future__ import annotations

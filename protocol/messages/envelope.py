@@ -1,6 +1,6 @@
 """Envelope (key 58): a request that a broker hands on to the controller for a client.
 
-It holds the whole request with its header, the client's principal and address; the answer holds the whole response.
+It holds the whole request with its header, the client's principal and address; the response holds the whole response.
 Only from brokers (CLUSTER_AUTHORIZATION_FAILED else), and only for requests that may be handed on (KIP-590).
 
 Version 0, flexible.

@@ -1,8 +1,8 @@
 """Fetch (key 1): record batches from an offset on, for consumers, followers and the KRaft quorum.
 
 Batches come whole, from the one that holds the offset; the first is given even if it is over the limits, so that a
-reader always gets on. The answer waits until `min_bytes` are there or `max_wait_ms` have passed. A session (KIP-227)
-lets the request name only what changed and the answer only what is new: session 0 epoch -1 is a full fetch without
+reader always gets on. The response waits until `min_bytes` are there or `max_wait_ms` have passed. A session (KIP-227)
+lets the request name only what changed and the response only what is new: session 0 epoch -1 is a full fetch without
 one, epoch 0 starts one. `isolation_level` 1 ends at the last stable offset and lists the aborted transactions.
 Followers report by the offset what they have.
 
@@ -11,7 +11,7 @@ Versions 4-18, flexible from 12. Additions by version:
 - 6: may answer KAFKA_STORAGE_ERROR
 - 7: fetch sessions (KIP-227)
 - 9: leader epoch of the reader, fenced by it (KIP-320)
-- 10: answers may hold zstd (KIP-110)
+- 10: responses may hold zstd (KIP-110)
 - 11: rack, and the replica that is preferred for it (KIP-392)
 - 12: epoch of the last record fetched, and where logs diverge (KIP-595)
 - 13: topics by id (KIP-516)

@@ -9,7 +9,7 @@ Versions 0-9, flexible from 6. Additions by version:
 - 1: rebalance timeout apart from the session's (KIP-62)
 - 4: the id must be asked for first (KIP-394)
 - 5: static members (KIP-345)
-- 7: protocol type in the answer (KIP-559)
+- 7: protocol type in the response (KIP-559)
 - 8: the reason, for the broker's log (KIP-800)
 - 9: SkipAssignment lets a static leader skip the assignment (KIP-814)
 """

@@ -1,6 +1,6 @@
 """ListOffsets (key 2): the offset of a timestamp, or of a named place in the log.
 
-The answer is the first record whose timestamp is at or after the one asked for, -1 if there is none. Negative
+The response is the first record whose timestamp is at or after the one asked for, -1 if there is none. Negative
 timestamps are places: -1 the end (high watermark, or last stable offset for read_committed), -2 the start, -3 the
 record with the greatest timestamp, -4 the start of what is on local disk, -5 the end of tiered storage, -6 the
 earliest offset not yet tiered.

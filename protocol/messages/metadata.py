@@ -12,10 +12,10 @@ Versions 0-13, flexible from 9. Additions by version:
 - 5: offline replicas (KIP-112)
 - 7: leader epochs (KIP-320)
 - 8: authorized operations, when asked for (KIP-430)
-- 10: topic ids in the answer (KIP-516)
+- 10: topic ids in the response (KIP-516)
 - 11: cluster operations moved to DescribeCluster (KIP-700)
 - 12: topics may be asked for by id alone
-- 13: an error for the whole answer (KIP-1102)
+- 13: an error for the whole response (KIP-1102)
 """
 
 from __future__ import annotations

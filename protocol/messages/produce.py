@@ -1,14 +1,14 @@
 """Produce (key 0): appends record batches to partitions.
 
 Each partition carries one batch of format 2, which is validated whole: it is appended whole or not at all. `acks` 0
-gets no answer, 1 an answer after the leader's append, -1 one after every in-sync replica has it (NOT_ENOUGH_REPLICAS
-before that is tried). Idempotent producers (KIP-98) get for a batch sent twice the answer of the first time, for a
+gets no response, 1 a response after the leader's append, -1 one after every in-sync replica has it (NOT_ENOUGH_REPLICAS
+before that is tried). Idempotent producers (KIP-98) get for a batch sent twice the response of the first time, for a
 gap OUT_OF_ORDER_SEQUENCE_NUMBER. Versions 0-2 are gone since 4.0 but advertised, as older librdkafka enables
 compression by that.
 
 Versions 3-13, flexible from 9. Additions by version:
 - 4: may answer KAFKA_STORAGE_ERROR
-- 5: log start offset in the answer
+- 5: log start offset in the response
 - 7: zstd is allowed (KIP-110)
 - 8: which records were at fault, and why (KIP-467)
 - 10: the current leader and its address after NOT_LEADER_OR_FOLLOWER (KIP-951)

@@ -57,9 +57,9 @@ def alter_partition(state: ControllerState, request: AlterPartitionRequest, vers
             result.partitions = _unknown(asked)
         else:
             for partition in asked.partitions:
-                record, answer = _altered(state, topic, request.broker_id, _with_epochs(partition, version))
+                record, altered = _altered(state, topic, request.broker_id, _with_epochs(partition, version))
                 records += [record] if record is not None else []
-                result.partitions.append(answer)
+                result.partitions.append(altered)
         response.topics.append(result)
     return ControllerResult(records, response)
 
@@ -194,7 +194,7 @@ def assign_replicas_to_directories(
     records: list[Message] = []
     stranded: set[tuple[bytes, int]] = set()
     for directory in request.directories:
-        answer = DirectoryDataResponse(id=directory.id)
+        assigned = DirectoryDataResponse(id=directory.id)
         online = broker.has_online_directory(directory.id)
         for asked in directory.topics:
             topic = state.image.topic_by_id(asked.topic_id)
@@ -205,8 +205,8 @@ def assign_replicas_to_directories(
                 if error == ErrorCode.NONE and topic is not None:
                     records += _moved(state, topic, index, broker, directory.id)
                     stranded |= set() if online else {(topic.id, index)}
-            answer.topics.append(result)
-        response.directories.append(answer)
+            assigned.topics.append(result)
+        response.directories.append(assigned)
     records += _left_behind(state, broker, stranded)
     return ControllerResult(records, response, atomic=False)
 

@@ -174,7 +174,7 @@ def alter_client_quotas(state: ControllerState, request: AlterClientQuotasReques
                 errors[key] = made
             else:
                 records += made
-    response = AlterClientQuotasResponse(entries=[_answer(key, words) for key, words in errors.items()])
+    response = AlterClientQuotasResponse(entries=[_respond(key, words) for key, words in errors.items()])
     return ControllerResult(records, response, validate_only=request.validate_only)
 
 
@@ -206,7 +206,7 @@ def _parts(key: QuotaEntity) -> list[RecordEntity]:
     return [RecordEntity(entity_type=kind, entity_name=name) for kind, name in key]
 
 
-def _answer(key: QuotaEntity, words: str | None) -> EntryDataResponse:
+def _respond(key: QuotaEntity, words: str | None) -> EntryDataResponse:
     return EntryDataResponse(
         error_code=ErrorCode.NONE if words is None else ErrorCode.INVALID_REQUEST,
         error_message=words,

@@ -297,19 +297,19 @@ class Elections:
     def handle(self, request: VoteRequest, asked: PartitionDataRequest, now: int) -> Message:
         core = self._core
         if asked.replica_epoch < core.epoch:
-            return self._answer(ErrorCode.FENCED_LEADER_EPOCH, False)
+            return self._respond(ErrorCode.FENCED_LEADER_EPOCH, False)
         if asked.last_offset < 0 or asked.last_offset_epoch < 0 or asked.replica_id < 0:
-            return self._answer(ErrorCode.INVALID_REQUEST, False)
+            return self._respond(ErrorCode.INVALID_REQUEST, False)
         if asked.replica_epoch > core.epoch:
             core.become_unattached(asked.replica_epoch, now)
         called = ReplicaKey(request.voter_id, asked.voter_directory_id)
         if request.voter_id != NO_NODE and not called.matches(core.local):
-            return self._answer(ErrorCode.INVALID_VOTER_KEY, False)
+            return self._respond(ErrorCode.INVALID_VOTER_KEY, False)
         candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
         is_up_to_date = core.is_log_up_to_date(asked.last_offset_epoch, asked.last_offset)
         if asked.pre_vote:
-            return self._answer(ErrorCode.NONE, is_up_to_date and self._misses_leader())
-        return self._answer(ErrorCode.NONE, self._grant(candidate, is_up_to_date, now))
+            return self._respond(ErrorCode.NONE, is_up_to_date and self._misses_leader())
+        return self._respond(ErrorCode.NONE, self._grant(candidate, is_up_to_date, now))
 
     def _misses_leader(self) -> bool:
         role = self._core.role
@@ -330,7 +330,7 @@ class Elections:
             role.election_deadline = now + self._core.election_timeout()
         return True
 
-    def _answer(self, error: ErrorCode, granted: bool) -> Message:
+    def _respond(self, error: ErrorCode, granted: bool) -> Message:
         role = self._core.role
         return wire.vote_response(error, role.leader_id, role.epoch, granted)
 
@@ -359,13 +359,13 @@ class Elections:
 
     def answered(self, node: int, response: VoteResponse, now: int) -> None:
         """Handles a vote response of the current epoch. The caller has handled newer epochs already."""
-        role, answer = self._core.role, wire.answer_of(response)
+        role, partition = self._core.role, wire.response_of(response)
         if not isinstance(role, Prospective | Candidate):
             return
-        if answer is None or answer.error_code != ErrorCode.NONE:
+        if partition is None or partition.error_code != ErrorCode.NONE:
             self._core.back_off(node, now)
-        elif answer.leader_epoch == role.epoch:
-            role.tally.record(node, answer.vote_granted)
+        elif partition.leader_epoch == role.epoch:
+            role.tally.record(node, partition.vote_granted)
             self._count(now)
 
     def _count(self, now: int) -> None:

@@ -127,33 +127,33 @@ class Following:
     # ---- responses of the leader
 
     def fetched(self, node: int, response: FetchResponse, now: int) -> None:
-        core, role, answer = self._core, self._core.role, wire.answer_of(response)
+        core, role, partition = self._core, self._core.role, wire.response_of(response)
         if not isinstance(role, Follower) or node != role.leader_id:
             return
-        if answer is None or answer.error_code != ErrorCode.NONE:
+        if partition is None or partition.error_code != ErrorCode.NONE:
             core.back_off(node, now)
             return
         role.fetch_deadline = now + core.config.fetch_timeout_ms
         role.has_fetched = True
-        self._take(role, answer, now)
+        self._take(role, partition, now)
 
-    def _take(self, role: Follower, answer: PartitionData, now: int) -> None:
+    def _take(self, role: Follower, partition: PartitionData, now: int) -> None:
         core = self._core
-        if answer.diverging_epoch.epoch >= 0:
-            self._truncate(EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset))
-        elif answer.snapshot_id.epoch >= 0 and answer.snapshot_id.end_offset >= 0:
-            role.snapshot = SnapshotId(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
+        if partition.diverging_epoch.epoch >= 0:
+            self._truncate(EpochEnd(partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset))
+        elif partition.snapshot_id.epoch >= 0 and partition.snapshot_id.end_offset >= 0:
+            role.snapshot = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
             role.snapshot_position = 0
         else:
-            if answer.records:
+            if partition.records:
                 try:
-                    core.learn(core.log.append_fetched(answer.records))
+                    core.learn(core.log.append_fetched(partition.records))
                 except Exception:
                     # Damaged in transit or invalid. The next response may be good; it is fetched after a backoff.
                     core.back_off(role.leader_id, now)
                     raise
                 core.flush()
-            core.advance_high_watermark(answer.high_watermark)
+            core.advance_high_watermark(partition.high_watermark)
 
     def _truncate(self, diverging: EpochEnd) -> None:
         """Truncates to the end of what both logs may share. The next Fetch shows whether they do (KIP-595)."""
@@ -166,21 +166,21 @@ class Following:
         core.voters.truncate(end)
 
     def snapshot_fetched(self, node: int, response: FetchSnapshotResponse, now: int) -> None:
-        core, role, answer = self._core, self._core.role, wire.answer_of(response)
+        core, role, partition = self._core, self._core.role, wire.response_of(response)
         if not isinstance(role, Follower) or node != role.leader_id or role.snapshot is None:
             return
-        if answer is None or answer.error_code != ErrorCode.NONE:
+        if partition is None or partition.error_code != ErrorCode.NONE:
             # The snapshot may be deleted: the next Fetch returns another.
             role.snapshot = None
             core.back_off(node, now)
             return
         role.fetch_deadline = now + core.config.fetch_timeout_ms
         role.has_fetched = True
-        named = SnapshotId(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
-        if named != role.snapshot or answer.position != role.snapshot_position:
+        named = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+        if named != role.snapshot or partition.position != role.snapshot_position:
             return
-        role.snapshot_position = core.log.write_snapshot(named, answer.position, answer.unaligned_records)
-        if role.snapshot_position >= answer.size:
+        role.snapshot_position = core.log.write_snapshot(named, partition.position, partition.unaligned_records)
+        if role.snapshot_position >= partition.size:
             self._adopt(role, named)
 
     def _adopt(self, role: Follower, snapshot: SnapshotId) -> None:

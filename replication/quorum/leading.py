@@ -128,7 +128,7 @@ class Leading:
         if error is ErrorCode.NONE and (asked.fetch_offset < 0 or asked.last_fetched_epoch < 0):
             error = ErrorCode.INVALID_REQUEST
         if error is not ErrorCode.NONE:
-            core.reply(token, self._fetch_answer(error_code=int(error)))
+            core.reply(token, self._fetch_response(error_code=int(error)))
             return
         assert isinstance(role, Leader)
         elsewhere = self._elsewhere(asked)
@@ -150,11 +150,11 @@ class Leading:
             return None
         oldest, newest = log.earliest_snapshot, log.latest_snapshot
         if oldest is not None and newest is not None and _needs_snapshot(log.start_offset, oldest, offset, epoch):
-            return self._fetch_answer(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
+            return self._fetch_response(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
         end = log.end_offset_for(epoch)
         if end.epoch == epoch and end.end_offset >= offset:
             return None
-        return self._fetch_answer(diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset))
+        return self._fetch_response(diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset))
 
     def _fetched(self, role: Leader, key: ReplicaKey, offset: int, now: int) -> None:
         """Records that a replica has everything below `offset` on disk."""
@@ -184,7 +184,7 @@ class Leading:
                 records = log.read(asked.fetch_offset, max(0, min(max_bytes, self._core.config.fetch_max_bytes)))
             except BatchError as damage:
                 return self._around_damage(asked.fetch_offset, damage)
-        return self._fetch_answer(records=records)
+        return self._fetch_response(records=records)
 
     def _around_damage(self, offset: int, damage: BatchError) -> Message:
         """Returns a snapshot id beyond damaged records; without such a snapshot, an error, as this node cannot serve
@@ -192,10 +192,10 @@ class Leading:
         """
         newest = self._core.log.latest_snapshot
         if newest is not None and newest.end_offset > offset:
-            return self._fetch_answer(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
-        return self._fetch_answer(error_code=int(damage.error_code))
+            return self._fetch_response(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
+        return self._fetch_response(error_code=int(damage.error_code))
 
-    def _fetch_answer(self, **fields: Any) -> Message:
+    def _fetch_response(self, **fields: Any) -> Message:
         role, log = self._core.role, self._core.log
         fields = {"high_watermark": self._known_high_watermark(), "log_start_offset": log.start_offset, **fields}
         return wire.fetch_response(role.leader_id, role.epoch, **fields)
@@ -214,7 +214,7 @@ class Leading:
         parked, self._parked = self._parked, []
         for fetch in parked:
             error = self.reject(fetch.asked.current_leader_epoch)
-            self._core.reply(fetch.token, self._fetch_answer(error_code=int(error)))
+            self._core.reply(fetch.token, self._fetch_response(error_code=int(error)))
 
     def handle_snapshot(
         self, token: object, request: FetchSnapshotRequest, asked: PartitionSnapshotRequest, now: int

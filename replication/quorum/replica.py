@@ -256,12 +256,14 @@ class QuorumReplica:
         if isinstance(response, UpdateRaftVoterResponse) and not response.error_code:
             self._following.leader_knows_us(node)
             return
-        answer = wire.leader_answer(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
-        if answer is None:
+        leader = (
+            wire.leader_response(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
+        )
+        if leader is None:
             core.back_off(node, now)
             return
-        core.heard_of(answer.leader_epoch, answer.leader_id, now)
-        if answer.leader_epoch != core.epoch:
+        core.heard_of(leader.leader_epoch, leader.leader_id, now)
+        if leader.leader_epoch != core.epoch:
             return
         if isinstance(response, VoteResponse):
             self._elections.answered(node, response, now)
@@ -271,5 +273,5 @@ class QuorumReplica:
             self._following.snapshot_fetched(node, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
             self._leading.end_acknowledged(node)
-        elif isinstance(response, BeginQuorumEpochResponse) and answer.error_code:
+        elif isinstance(response, BeginQuorumEpochResponse) and leader.error_code:
             self._leading.begin_failed(node, now)

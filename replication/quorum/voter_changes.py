@@ -88,7 +88,7 @@ class _Change:
     """A change in progress. `offset`: the offset of its VotersRecord, -1 until it is appended."""
 
     token: object
-    answer: Callable[[ErrorCode], Message]
+    respond: Callable[[ErrorCode], Message]
     deadline: int
     offset: int = -1
     voter: Voter | None = None
@@ -108,18 +108,18 @@ class VoterChanges:
         self._change: _Change | None = None
 
     def handle(self, token: object, request: Any, now: int) -> None:
-        answer: Callable[[ErrorCode], Message]
+        respond: Callable[[ErrorCode], Message]
         decide: Callable[[_Change, Any, int], ErrorCode]
         if isinstance(request, adding.AddRaftVoterRequest):
-            answer, decide = _answer_to(adding.AddRaftVoterResponse), self._add
+            respond, decide = _response_to(adding.AddRaftVoterResponse), self._add
         elif isinstance(request, removing.RemoveRaftVoterRequest):
-            answer, decide = _answer_to(removing.RemoveRaftVoterResponse), self._remove
+            respond, decide = _response_to(removing.RemoveRaftVoterResponse), self._remove
         else:
-            answer, decide = self._updated, self._update
-        change = _Change(token, answer, now + CHANGE_TIMEOUT_MS)
+            respond, decide = self._updated, self._update
+        change = _Change(token, respond, now + CHANGE_TIMEOUT_MS)
         error = self._reject(request) or decide(change, request, now)
         if error:
-            response: Any = answer(error)
+            response: Any = respond(error)
             if error is ErrorCode.INCONSISTENT_CLUSTER_ID and not isinstance(request, updating.UpdateRaftVoterRequest):
                 own = self._core.config.cluster_id
                 response.error_message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{own}"'
@@ -218,7 +218,7 @@ class VoterChanges:
         assert isinstance(role, Leader)
         error = describe(self._core, role, request)
         if not error:
-            self._core.reply(change.token, change.answer(ErrorCode.NONE))
+            self._core.reply(change.token, change.respond(ErrorCode.NONE))
         return error
 
     def _append(self, change: _Change, voters: VoterSet, now: int) -> None:
@@ -228,7 +228,7 @@ class VoterChanges:
         self._change = change
         self._leading.append([ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record())], now)
         if not change.ack_when_committed:
-            core.reply(change.token, change.answer(ErrorCode.NONE))
+            core.reply(change.token, change.respond(ErrorCode.NONE))
         # With fewer voters, existing records may already have a majority.
         self._leading.commit(now)
 
@@ -259,15 +259,15 @@ class VoterChanges:
         change, self._change = self._change, None
         assert change is not None
         if change.ack_when_committed or change.offset < 0:
-            self._core.reply(change.token, change.answer(error))
+            self._core.reply(change.token, change.respond(error))
 
     def deadline(self) -> int:
         return self._change.deadline if self._change is not None else NEVER
 
 
-def _answer_to(response: Any) -> Callable[[ErrorCode], Message]:
-    def answer(error: ErrorCode) -> Message:
+def _response_to(response: Any) -> Callable[[ErrorCode], Message]:
+    def respond(error: ErrorCode) -> Message:
         made: Message = response(error_code=int(error), error_message=error.name if error else None)
         return made
 
-    return answer
+    return respond

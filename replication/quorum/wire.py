@@ -22,7 +22,7 @@ TOPIC_ID = bytes(15) + b"\x01"
 FETCH_MAX_WAIT_MS = 500
 
 
-class LeaderAnswer(NamedTuple):
+class LeaderResponse(NamedTuple):
     """The error of a response, and the leader and epoch known to its sender."""
 
     error_code: int
@@ -52,21 +52,21 @@ def epoch_of(partition: Any) -> int:
     raise AssertionError(f"no epoch in {partition}")
 
 
-def answer_of(response: Any) -> Any | None:
+def response_of(response: Any) -> Any | None:
     """Returns the response's part for the metadata partition; None if there is only an error."""
     topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics
     return topics[0].partitions[0] if topics and topics[0].partitions else None
 
 
-def leader_answer(response: Message) -> LeaderAnswer | None:
+def leader_response(response: Message) -> LeaderResponse | None:
     """Returns the error, leader and epoch of a response; None if it has a top-level error."""
-    partition = answer_of(response)
+    partition = response_of(response)
     if partition is None:
         return None
     if isinstance(response, fetch.FetchResponse | fetch_snapshot.FetchSnapshotResponse):
         leader = partition.current_leader
-        return LeaderAnswer(partition.error_code, leader.leader_id, leader.leader_epoch)
-    return LeaderAnswer(partition.error_code, partition.leader_id, partition.leader_epoch)
+        return LeaderResponse(partition.error_code, leader.leader_id, leader.leader_epoch)
+    return LeaderResponse(partition.error_code, partition.leader_id, partition.leader_epoch)
 
 
 # ---- requests

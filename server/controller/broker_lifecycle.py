@@ -199,9 +199,9 @@ class BrokerLifecycle:
         await asyncio.wait((moved, self._left), return_when=asyncio.FIRST_COMPLETED)
         moved.cancel()
         if self._handed_over.is_set() and self._has_company():
-            await self._answer_clients()
+            await self._respond_to_clients()
 
-    async def _answer_clients(self) -> None:
+    async def _respond_to_clients(self) -> None:
         """Answers for one heartbeat interval, or until the last client or the last other broker has left."""
         assert self._listeners is not None
         interval_ms = min(
@@ -293,7 +293,7 @@ class BrokerLifecycle:
             offline_log_dirs=self._registration.offline_log_dirs(),
         )
 
-    # ---- answers
+    # ---- responses
 
     def _answered(self, response: LifecycleResponse | None) -> None:
         if response is None or response.error_code:

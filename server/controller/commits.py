@@ -354,7 +354,7 @@ class WaitingReplies:
     def published(self, end_offset: int) -> None:
         while self._waiting and self._waiting[0].offset <= end_offset:
             waiting = self._waiting.popleft()
-            _answer(waiting.reply, waiting.response)
+            _respond(waiting.reply, waiting.response)
 
     def reject_all(self) -> None:
         """Fails all waiting requests: this node no longer decides, and does not know whether its decisions will be
@@ -362,7 +362,7 @@ class WaitingReplies:
         """
         while self._waiting:
             waiting = self._waiting.popleft()
-            _answer(waiting.reply, not_controller(*waiting.asked))
+            _respond(waiting.reply, not_controller(*waiting.asked))
 
 
 def not_controller(request: Message, version: int) -> Message:
@@ -373,7 +373,7 @@ def failed_here(request: Message, version: int) -> Message:
     return error_response(request, version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _answer(reply: ResponseCallback, response: Message) -> None:
+def _respond(reply: ResponseCallback, response: Message) -> None:
     try:
         reply(response)
     except Exception:

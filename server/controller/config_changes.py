@@ -106,7 +106,7 @@ def change_configs(
     remaining = [resource for resource, done in zip(request.resources, outcomes) if done is None]
     response_class: Callable[..., Any] = call.api.response
 
-    def answer(decided: AlterConfigsResult) -> Message:
+    def respond(decided: AlterConfigsResult) -> Message:
         found = {(r.resource_type, r.resource_name): (r.error_code, r.error_message) for r in decided.responses}
         lost = ErrorCode.UNKNOWN_SERVER_ERROR, None
         response: Message = response_class(
@@ -121,11 +121,11 @@ def change_configs(
         return response
 
     if not remaining:
-        return answer(response_class())
+        return respond(response_class())
     services.controller.driver.submit(
         dataclasses.replace(request, resources=remaining),
         call.version,
-        lambda decided: call.reply(answer(decided)),
+        lambda decided: call.reply(respond(decided)),
         principal=call.principal,
         client_host=call.client_host,
         client_id=call.client_id,

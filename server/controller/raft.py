@@ -401,7 +401,7 @@ class QuorumRaft:
         self._handle(PeerResponse(send.node, send.correlation, response))
 
     def _note_high_watermark(self, response: FetchResponse) -> None:
-        partition = wire.answer_of(response)
+        partition = wire.response_of(response)
         if partition is not None and partition.error_code == ErrorCode.NONE:
             self.leader_high_watermark = partition.high_watermark
             self.last_fetched_ms = self._clock()

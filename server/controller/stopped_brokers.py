@@ -61,21 +61,21 @@ class StoppedBrokers:
         """Brokers whose partitions the controller is about to give other leaders."""
         return self._leaving.keys()
 
-    def when_heard(self, answer: Callable[[], None]) -> None:
+    def when_heard(self, response: Callable[[], None]) -> None:
         """Calls `answer` when the ends of connections have been handled that a peer has made already: at once, unless
         there are such.
         """
-        self._hear(HEARD_TURNS, answer)
+        self._hear(HEARD_TURNS, response)
 
-    def _hear(self, turns: int, answer: Callable[[], None]) -> None:
+    def _hear(self, turns: int, response: Callable[[], None]) -> None:
         if turns and self._peers().have_some_ended():
-            asyncio.get_running_loop().call_soon(self._hear, turns - 1, answer)
+            asyncio.get_running_loop().call_soon(self._hear, turns - 1, response)
         else:
-            answer()
+            response()
 
-    def when_known(self, answer: Callable[[], None]) -> None:
+    def when_known(self, response: Callable[[], None]) -> None:
         """Calls `answer` when no broker is leaving: after the controller's decision, or after HELD_MS."""
-        self._waiting.append(answer)
+        self._waiting.append(response)
 
     def still_listed(self) -> Collection[int]:
         """Fenced brokers that Metadata lists nevertheless."""
@@ -114,8 +114,8 @@ class StoppedBrokers:
         self._leaving.pop(broker_id, None)
         if not self._leaving:
             waiting, self._waiting = self._waiting, []
-            for answer in waiting:
-                answer()
+            for response in waiting:
+                response()
 
     def _published(self, image: MetadataImage) -> None:
         before, self._cluster = self._cluster, image.cluster

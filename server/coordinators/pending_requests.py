@@ -61,7 +61,7 @@ class OpenRequests:
     def add(self, pending: Pending) -> None:
         self._open[pending] = None
 
-    def answer(self, token: object, response: Message) -> None:
+    def respond(self, token: object, response: Message) -> None:
         assert isinstance(token, Pending)
         if token in self._open:
             del self._open[token]
@@ -93,15 +93,15 @@ class OpenRequests:
 
 def gather(questions: Sequence[Callable[[ResponseCallback], None]], done: Callable[[list[Any]], None]) -> None:
     """Sends each request with a callback for its response. `done` gets the responses in the order of the requests."""
-    answers: list[Message | None] = [None] * len(questions)
+    responses: list[Message | None] = [None] * len(questions)
     missing = len(questions)
 
     def answered(number: int, response: Message) -> None:
         nonlocal missing
-        answers[number] = response
+        responses[number] = response
         missing -= 1
         if not missing:
-            done(answers)
+            done(responses)
 
     if not questions:
         done([])

@@ -415,7 +415,7 @@ class ShardDriver(Generic[ShardT]):
         """Sends the replies once the log's current end is committed, which is often already the case."""
         partition = self.partition
         if partition.role.high_watermark >= partition.log.log_end_offset:
-            self._answer(replies)
+            self._respond(replies)
             return
         timeout = self._loop.call_later(self._commit_timeout_ms / 1000, self._give_up, replies)
         self.partition.when_committed(self.partition.log_end_offset, partial(self._committed, replies, timeout))
@@ -425,15 +425,15 @@ class ShardDriver(Generic[ShardT]):
         if error:
             self._reject(replies, error_for_clients(ErrorCode(error)))
         else:
-            self._answer(replies)
+            self._respond(replies)
 
     def _give_up(self, replies: list[Reply]) -> None:
         """Fails the replies: the replicas did not catch up in time (offsets.commit.timeout.ms). The decisions stand."""
         self._reject(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _answer(self, replies: list[Reply]) -> None:
+    def _respond(self, replies: list[Reply]) -> None:
         for token, response in replies:
-            self._open.answer(token, response)
+            self._open.respond(token, response)
 
     def _reject(self, replies: list[Reply], error: ErrorCode) -> None:
         for token, _ in replies:

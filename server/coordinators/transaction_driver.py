@@ -325,11 +325,11 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
 
     # Markers.
 
-    def _answer(self, replies: Sequence[Effect]) -> None:
+    def _respond(self, replies: Sequence[Effect]) -> None:
         """Answers the requests. Where markers are due on this broker, it does so once they are written: the producers'
         next transactions need not wait for them.
         """
-        answers, has_markers = list[Reply](), False
+        responses, has_markers = list[Reply](), False
         for reply in replies:
             if type(reply) is SendMarkers:
                 has_markers = True
@@ -337,16 +337,16 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             elif type(reply) is NeedProducerId:
                 self._producer_ids.take(partial(self._id_taken, reply.transactional_id))
             else:
-                answers.append(reply)  # type: ignore[arg-type]
+                responses.append(reply)  # type: ignore[arg-type]
         if has_markers:
-            self._markers.when_written(partial(super()._answer, answers))
+            self._markers.when_written(partial(super()._respond, responses))
         else:
-            super()._answer(answers)
+            super()._respond(responses)
 
     def _reject(self, replies: Sequence[Effect], error: ErrorCode) -> None:
         """Fails the replies. The decisions stand: `_answer` sends their markers once the replicas have caught up."""
-        answers = [reply for reply in replies if type(reply) not in (SendMarkers, NeedProducerId)]
-        super()._reject(answers, error)  # type: ignore[arg-type]
+        responses = [reply for reply in replies if type(reply) not in (SendMarkers, NeedProducerId)]
+        super()._reject(responses, error)  # type: ignore[arg-type]
 
     def _id_taken(self, transactional_id: str, error: int, producer_id: int) -> None:
         if not error and self._shard is not None:

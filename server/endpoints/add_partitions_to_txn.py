@@ -82,7 +82,7 @@ def _ask(
 def _error_response(
     image: MetadataImage, topics: list[AddPartitionsToTxnTopic], denied: Set[str] = NONE_DENIED
 ) -> list[AddPartitionsToTxnTopicResult] | None:
-    """The answer when some partition is unknown, or may not be written to, else None. `denied`: names of topics."""
+    """The response when some partition is unknown, or may not be written to, else None. `denied`: names of topics."""
     if not denied and all(image.partition(t.name, index) is not None for t in topics for index in t.partitions):
         return None
     return _results(topics, lambda name, index: _error(image, name, index, denied))

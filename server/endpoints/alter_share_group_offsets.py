@@ -55,14 +55,14 @@ def _noted(
     services: Services,
     call: Call,
     rejected: list[AlterShareGroupOffsetsResponseTopic],
-    answer: Followed[AlterShareGroupOffsetsResponse],
+    response: Followed[AlterShareGroupOffsetsResponse],
 ) -> None:
-    if not answer.response.error_code:
-        answer.response.responses += rejected
-    if isinstance(answer.request, InitializeShareGroupStateRequest):
-        services.share.group_states().initialize(answer.request, partial(_reply, call, answer.response))
+    if not response.response.error_code:
+        response.response.responses += rejected
+    if isinstance(response.request, InitializeShareGroupStateRequest):
+        services.share.group_states().initialize(response.request, partial(_reply, call, response.response))
     else:
-        call.reply(answer.response)
+        call.reply(response.response)
 
 
 def _reply(call: Call, response: AlterShareGroupOffsetsResponse, persisted: InitializeShareGroupStateResponse) -> None:

@@ -40,9 +40,9 @@ def handle(services: Services, call: Call) -> None:
 def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict[str, int]) -> None:
     groups = services.coordinators.groups
 
-    def reply(answers: list[DeleteGroupsResponse]) -> None:
+    def reply(responses: list[DeleteGroupsResponse]) -> None:
         results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in rejected.items()]
-        results += [result for answer in answers for result in answer.results]
+        results += [result for response in responses for result in response.results]
         call.reply(DeleteGroupsResponse(results=results))
 
     left = [group_id for group_id in group_ids if group_id not in rejected]

@@ -1,7 +1,7 @@
 """DeleteRecords (key 21), versions 0-2.
 
 Moves the start of a log up to an offset, -1 for the high watermark; whole segments below it go with the next retention
-pass. The answer is the smallest log start among the replicas that are alive, and waits for them to come after;
+pass. The response is the smallest log start among the replicas that are alive, and waits for them to come after;
 REQUEST_TIMED_OUT after the request's timeout, when they are still asked to.
 
 OFFSET_OUT_OF_RANGE above the high watermark, POLICY_VIOLATION where `cleanup.policy` is `compact` alone,
@@ -88,7 +88,7 @@ def _delete(
 
 
 class ParkedDeletion(Parked):
-    """An answer that waits for followers to delete too."""
+    """A response that waits for followers to delete too."""
 
     __slots__ = ("_call", "_deadlines", "_pending", "_response")
 

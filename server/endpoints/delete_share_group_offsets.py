@@ -44,14 +44,14 @@ def _noted(
     services: Services,
     call: Call,
     rejected: list[DeleteShareGroupOffsetsResponseTopic],
-    answer: Followed[DeleteShareGroupOffsetsResponse],
+    response: Followed[DeleteShareGroupOffsetsResponse],
 ) -> None:
-    if not answer.response.error_code:
-        answer.response.responses += rejected
-    if isinstance(answer.request, DeleteShareGroupStateRequest):
-        services.share.group_states().delete(answer.request, partial(_reply, services, call, answer.response))
+    if not response.response.error_code:
+        response.response.responses += rejected
+    if isinstance(response.request, DeleteShareGroupStateRequest):
+        services.share.group_states().delete(response.request, partial(_reply, services, call, response.response))
     else:
-        call.reply(answer.response)
+        call.reply(response.response)
 
 
 def _reply(services: Services, call: Call, response: DeleteShareGroupOffsetsResponse, errors: dict[bytes, int]) -> None:

@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35), versions 1-5: the replicas in each log directory, and its free space.
 
 Null for the topics is every partition. A replica that is on its way from another directory is shown where it goes as a
-future one, with what it has still to copy as its lag (KIP-113). From version 4 the answer has the space of the file system
+future one, with what it has still to copy as its lag (KIP-113). From version 4 the response has the space of the file system
 (KIP-827), from version 5 whether the directory takes new replicas (KIP-1066). A directory that has failed is shown by its
 error alone. The metadata log is not shown.
 """

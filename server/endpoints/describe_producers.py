@@ -39,8 +39,8 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
             rejected = [PartitionResponse(index, error, WORDS[error]) for index in topic.partition_indexes]
             response.topics.append(TopicResponse(topic.name, rejected))
             continue
-        answers = [_describe(services, topic.name, index) for index in topic.partition_indexes]
-        response.topics.append(TopicResponse(topic.name, answers))
+        responses = [_describe(services, topic.name, index) for index in topic.partition_indexes]
+        response.topics.append(TopicResponse(topic.name, responses))
     return response
 
 

@@ -122,7 +122,7 @@ def _is_live(observer: ReplicaState, now_ms: int) -> bool:
 
 
 def _alone(services: NodeServices, call: Call) -> DescribeQuorumResponse:
-    """A quorum of one is its leader: it has caught up with itself at the time of the answer."""
+    """A quorum of one is its leader: it has caught up with itself at the time of the response."""
     topic = TopicDataResponse(topic_name=TOPIC, partitions=[_partition(services, call)])
     nodes = [
         Node(

@@ -48,46 +48,50 @@ def handle(services: Services, call: Call) -> None:
 
 
 def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Done) -> None:
-    answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+    group_offsets = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
     if not are_enabled(services):
-        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
-        done(answer)
+        group_offsets.error_code = ErrorCode.UNSUPPORTED_VERSION
+        done(group_offsets)
     elif _GROUPS.denies(services.access.authorizer, call, group.group_id):
-        answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        done(answer)
+        group_offsets.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        done(group_offsets)
     elif group.topics is None:
         asked = InitializedPartitions(group.group_id)
         services.coordinators.groups.submit(
-            group.group_id, asked, 0, call, partial(_known, services, answer, partial(_show, services, call, done))
+            group.group_id,
+            asked,
+            0,
+            call,
+            partial(_known, services, group_offsets, partial(_show, services, call, done)),
         )
     else:
-        _named(services, call, group, answer, done)
+        _named(services, call, group, group_offsets, done)
 
 
-def _show(services: Services, call: Call, done: Done, answer: DescribeShareGroupOffsetsResponseGroup) -> None:
+def _show(services: Services, call: Call, done: Done, group_offsets: DescribeShareGroupOffsetsResponseGroup) -> None:
     """Leaves out the topics that the client may not describe."""
-    names = [topic.topic_name for topic in answer.topics]
+    names = [topic.topic_name for topic in group_offsets.topics]
     denied = NAMED_TOPICS.denied(services.access.authorizer, call, names)
-    answer.topics = [topic for topic in answer.topics if topic.topic_name not in denied]
-    done(answer)
+    group_offsets.topics = [topic for topic in group_offsets.topics if topic.topic_name not in denied]
+    done(group_offsets)
 
 
 def _known(
-    services: Services, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions
+    services: Services, group_offsets: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions
 ) -> None:
     if known.error:
-        answer.error_code = known.error
-        done(answer)
+        group_offsets.error_code = known.error
+        done(group_offsets)
         return
     there = {t: sorted(p) for t, p in known.partitions.items() if services.metadata.image.topic_by_id(t) is not None}
-    _ask(services, answer, there, done)
+    _ask(services, group_offsets, there, done)
 
 
 def _named(
     services: Services,
     call: Call,
     group: DescribeShareGroupOffsetsRequestGroup,
-    answer: DescribeShareGroupOffsetsResponseGroup,
+    group_offsets: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
 ) -> None:
     wanted: dict[bytes, list[int]] = {}
@@ -109,7 +113,7 @@ def _named(
             one.topics += absent
         done(one)
 
-    _ask(services, answer, wanted, described)
+    _ask(services, group_offsets, wanted, described)
 
 
 def _denied(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
@@ -140,12 +144,12 @@ def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsRespon
 
 def _ask(
     services: Services,
-    answer: DescribeShareGroupOffsetsResponseGroup,
+    group_offsets: DescribeShareGroupOffsetsResponseGroup,
     partitions: dict[bytes, list[int]],
     done: Done,
 ) -> None:
     if not partitions:
-        done(answer)
+        done(group_offsets)
         return
     topics = [
         summary.ReadStateSummaryData(
@@ -153,13 +157,13 @@ def _ask(
         )
         for topic_id, indexes in partitions.items()
     ]
-    request = summary.ReadShareGroupStateSummaryRequest(group_id=answer.group_id, topics=topics)
-    services.share.persister().ask(request, partial(_summed_up, services, answer, done))
+    request = summary.ReadShareGroupStateSummaryRequest(group_id=group_offsets.group_id, topics=topics)
+    services.share.persister().ask(request, partial(_summed_up, services, group_offsets, done))
 
 
 def _summed_up(
     services: Services,
-    answer: DescribeShareGroupOffsetsResponseGroup,
+    group_offsets: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
     response: summary.ReadShareGroupStateSummaryResponse,
 ) -> None:
@@ -172,10 +176,10 @@ def _summed_up(
         for result in response.results:
             name = names[result.topic_id]
             partitions = [_partition(found, ends.get((name, found.partition))) for found in result.partitions]
-            answer.topics.append(
+            group_offsets.topics.append(
                 DescribeShareGroupOffsetsResponseTopic(topic_id=result.topic_id, topic_name=name, partitions=partitions)
             )
-        done(answer)
+        done(group_offsets)
 
     begun = [(names[r.topic_id], p.partition) for r in response.results for p in r.partitions if _is_begun(p)]
     services.share.latest_offsets().look_up(begun, ends_are_known)

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (key 75), version 0: topics by name, a page of partitions at a time (KIP-966).
 
-A page ends after as many partitions as the client wants, and as max.request.partition.size.limit allows; then the answer
+A page ends after as many partitions as the client wants, and as max.request.partition.size.limit allows; then the response
 has a cursor for the next request. Topics come in the order of their names.
 """
 

@@ -31,8 +31,8 @@ def handle(services: Services, call: Call) -> None:
     unseen = [TransactionState(error_code=error, transactional_id=one) for one in asked if one in denied]
     driver = services.coordinators.transactions()
 
-    def reply(answers: list[DescribeTransactionsResponse]) -> None:
-        described = [state for answer in answers for state in answer.transaction_states]
+    def reply(responses: list[DescribeTransactionsResponse]) -> None:
+        described = [state for response in responses for state in response.transaction_states]
         for state in described if services.access.authorizer is not None else ():
             names = [topic.topic for topic in state.topics]
             hidden = _TOPICS.denied(services.access.authorizer, call, names)

@@ -78,7 +78,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
     api, endpoint, header = opened.api, opened.endpoint, opened.header
     is_elsewhere: list[bool] = []
 
-    def answer(response: Message) -> None:
+    def respond(response: Message) -> None:
         steps = _enveloped(api, header, response, is_elsewhere=is_elsewhere == [True])
         work_in_turns(call, steps, call.reply)
 
@@ -98,7 +98,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
             is_token_authenticated=part.is_token_authenticated,
         )
 
-    enveloped = _enveloped_call(call, opened, answer)
+    enveloped = _enveloped_call(call, opened, respond)
     if opened.is_token_authenticated and endpoint.rejects_token_clients:
         # Their broker has refused them already, unless it is not one of ours.
         error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -130,34 +130,34 @@ def _opened(request: EnvelopeRequest, api: Api, endpoint: ApiEndpoint) -> Steps[
     return _Opened(api, endpoint, header, inner, principal, client_host, is_token)
 
 
-def _enveloped_call(envelope: Call, opened: _Opened, answer: Callable[[Message], None]) -> Call:
+def _enveloped_call(envelope: Call, opened: _Opened, respond: Callable[[Message], None]) -> Call:
     """Returns the call of the client whose request came in an Envelope. `answer` gets its response."""
     header = opened.header
     # The route of the envelope: its own would compile codecs that no request uses.
     call = Call(envelope.connection, envelope.route, header.correlation_id, header.client_id, opened.request)
     call.api, call.version, call.client = opened.api, header.request_api_version, opened
-    call.observer = _EnvelopedAnswer(envelope, answer)
+    call.observer = _EnvelopedResponse(envelope, respond)
     call.is_parked = True  # the envelope waits on the connection, not what is in it
     return call
 
 
-class _EnvelopedAnswer(Relay):
+class _EnvelopedResponse(Relay):
     """The response to a request in an Envelope, which goes to the broker that forwarded it."""
 
-    __slots__ = ("_answer",)
+    __slots__ = ("_respond",)
 
     may_reply_in_slices = False
 
-    def __init__(self, envelope: Call, answer: Callable[[Message], None]) -> None:
+    def __init__(self, envelope: Call, respond: Callable[[Message], None]) -> None:
         super().__init__(envelope)
-        self._answer = answer
+        self._respond = respond
 
     def taken(self, call: Call, response: Message | None) -> None:
         if response is None:
             return
         if call.throttle_time_ms:  # for the client; the broker that forwarded the request mutes its connection
             set_throttle_time(response, call.throttle_time_ms)
-        self._answer(response)
+        self._respond(response)
 
     def failing(self, call: Call) -> bool:
         response: Any = call.api.response()
@@ -165,7 +165,7 @@ class _EnvelopedAnswer(Relay):
             return super().failing(call)
         call.has_failed = True
         response.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
-        self._answer(response)
+        self._respond(response)
         return False
 
 

@@ -64,12 +64,12 @@ NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
 
 def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
     if services.access.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
-        return _answer(services, call)  # no topic is made for a client that may not know of it
+        return _respond(services, call)  # no topic is made for a client that may not know of it
     driver = _driver(services, call)
     if driver is not None and services.metadata.image.topic(driver.topic) is None:
         driver.ensure_topic(partial(_reply, services, call))
         return None
-    return _answer(services, call)
+    return _respond(services, call)
 
 
 def _driver(services: Services, call: Call) -> CoordinatorDriver[Any] | None:
@@ -94,10 +94,10 @@ def _is_share_key(key: str) -> bool:
 
 
 def _reply(services: Services, call: Call) -> None:
-    call.reply(_answer(services, call))
+    call.reply(_respond(services, call))
 
 
-def _answer(services: Services, call: Call) -> FindCoordinatorResponse:
+def _respond(services: Services, call: Call) -> FindCoordinatorResponse:
     request: FindCoordinatorRequest = call.request
     if call.version < SEVERAL_KEYS_VERSION:
         error, node_id, host, port = _find(services, call, request.key)

@@ -37,10 +37,10 @@ def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
         services.coordinators.transactions().submit(request.transactional_id, request, call.version, call, call.reply)
         return None
 
-    def answer(error: int, producer_id: int) -> None:
+    def respond(error: int, producer_id: int) -> None:
         call.reply(_error_response(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
 
-    services.controller.producer_ids().take(answer)
+    services.controller.producer_ids().take(respond)
     return None
 
 

@@ -21,12 +21,12 @@ def handle(services: Services, call: Call) -> None:
     def is_hidden(group_id: str) -> bool:
         return not sees_all and _GROUPS.denies(services.access.authorizer, call, group_id, log_denied=False)
 
-    def reply(answers: list[ListGroupsResponse]) -> None:
-        errors = [a.error_code for a in answers if a.error_code not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)]
+    def reply(responses: list[ListGroupsResponse]) -> None:
+        errors = [a.error_code for a in responses if a.error_code not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)]
         if errors:
             call.reply(ListGroupsResponse(error_code=errors[0]))
         else:
-            groups = [group for answer in answers for group in answer.groups if not is_hidden(group.group_id)]
+            groups = [group for response in responses for group in response.groups if not is_hidden(group.group_id)]
             call.reply(ListGroupsResponse(groups=groups))
 
     services.coordinators.groups.submit_to_all(call.request, call.version, call, reply)

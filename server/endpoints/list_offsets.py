@@ -82,36 +82,36 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     names = [topic.name for topic in request.topics]
     denied = _TOPICS.denied(services.access.authorizer, call, names)
     for topic in request.topics:
-        answers = []
+        results = []
         # A partition that is twice in the request gets one error.
         for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
             index = partition.partition_index
-            answer = ListOffsetsPartitionResponse(index, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN)
-            answers.append(answer)
+            result = ListOffsetsPartitionResponse(index, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN)
+            results.append(result)
             try:
                 if topic.name in denied:
                     raise Rejected(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked[topic.name, index] > 1:
                     raise Rejected(ErrorCode.INVALID_REQUEST)
-                _fill(answer, _find(services, call, topic.name, partition))
+                _fill(result, _find(services, call, topic.name, partition))
             except Rejected as rejected:
-                answer.error_code = rejected.error
+                result.error_code = rejected.error
             except _Later as later:
-                lookups.append((answer, later))
+                lookups.append((result, later))
             except _InRemote as search:
-                remote.append((answer, search))
-        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+                remote.append((result, search))
+        response.topics.append(ListOffsetsTopicResponse(topic.name, results))
     if remote:
         _search_remote(services, call, response, lookups, remote)
         return None
     if not lookups:
         return response
-    _answer_later(services, call, response, lookups)
+    _respond_later(services, call, response, lookups)
     return None
 
 
-def _fill(answer: ListOffsetsPartitionResponse, found: TimestampedOffset) -> None:
-    answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
+def _fill(result: ListOffsetsPartitionResponse, found: TimestampedOffset) -> None:
+    result.timestamp, result.offset, result.leader_epoch = found.timestamp, found.offset, found.leader_epoch
 
 
 class _Later(Exception):
@@ -148,27 +148,27 @@ def _search_remote(
 
     def end() -> None:
         timer.cancel()
-        for answer, search in pending.values():
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for result, search in pending.values():
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
             port.search_expired(search.hosted.topic)
         pending.clear()
         if lookups:
-            _answer_later(services, call, response, lookups)
+            _respond_later(services, call, response, lookups)
         else:
             call.reply(response)
 
     def searched(number: int, error: int, found: TimestampedOffset | None) -> None:
         if pending.pop(number, None) is None:
             return
-        answer, search = remote[number]
+        result, search = remote[number]
         try:
             if error:
                 raise Rejected(error)
-            _fill(answer, found if found is not None else _guarded(services, search.hosted, search.local))
+            _fill(result, found if found is not None else _guarded(services, search.hosted, search.local))
         except Rejected as rejected:
-            answer.error_code = rejected.error
+            result.error_code = rejected.error
         except _Later as later:
-            lookups.append((answer, later))
+            lookups.append((result, later))
         if not pending:
             end()
 
@@ -179,7 +179,7 @@ def _search_remote(
         port.find_by_timestamp(search.hosted, search.timestamp, partial(searched, number))
 
 
-def _answer_later(
+def _respond_later(
     services: Services,
     call: Call,
     response: ListOffsetsResponse,
@@ -189,11 +189,11 @@ def _answer_later(
     opening = services.pools.cpu.start(lambda: [find() for find in work])
 
     def reply(opened: asyncio.Future[list[TimestampedOffset | None]]) -> None:
-        for (answer, later), found in zip(lookups, opened.result(), strict=True):
+        for (result, later), found in zip(lookups, opened.result(), strict=True):
             if found is not None and found.offset < later.end:
-                _fill(answer, found)
+                _fill(result, found)
             else:
-                answer.error_code = later.not_yet
+                result.error_code = later.not_yet
         release_after(LARGE_BYTES)
         call.reply(response)
 

@@ -15,16 +15,16 @@ _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 
 
 def handle(services: Services, call: Call) -> None:
-    def reply(answers: list[ListTransactionsResponse]) -> None:
-        errors = [answer.error_code for answer in answers if answer.error_code]
+    def reply(shards: list[ListTransactionsResponse]) -> None:
+        errors = [shard.error_code for shard in shards if shard.error_code]
         if errors:
             call.reply(ListTransactionsResponse(error_code=errors[0]))
             return
         response = ListTransactionsResponse(unknown_state_filters=unknown_states(call.request))
         response.transaction_states = [
             one
-            for answer in answers
-            for one in answer.transaction_states
+            for shard in shards
+            for one in shard.transaction_states
             if not _IDS.denies(services.access.authorizer, call, one.transactional_id)
         ]
         call.reply(response)

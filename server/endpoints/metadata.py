@@ -2,8 +2,8 @@
 
 - Null for the topics is every topic, and an empty list none; in version 0 an empty list is every topic.
 - From version 12 topics may be asked for by id (KIP-516). If any is, the names in the request do not count.
-- A topic that does not exist is created, if both the client and auto.create.topics.enable want it. The answer does not wait
-  for that: it has UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
+- A topic that does not exist is created, if both the client and auto.create.topics.enable want it. The response does not
+  wait for that: it has UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
 - Version 0 leaves out replicas whose broker is away and adds REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
 - A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image. Its topics
@@ -69,7 +69,7 @@ def handle(services: Services, call: Call) -> MetadataResponse | None:
     if stopped_brokers is None or not _names_topics(request, call.version):
         _respond(services, call, _Wanted(request), call.reply)
     else:
-        stopped_brokers.when_heard(lambda: _answer(services, call, _Wanted(request), stopped_brokers))
+        stopped_brokers.when_heard(lambda: _respond_when_known(services, call, _Wanted(request), stopped_brokers))
     return None
 
 
@@ -116,7 +116,7 @@ class _Wanted:
         self.error = error
 
 
-def _answer(services: Services, call: Call, wanted: _Wanted, stopped_brokers: StoppedBrokers) -> None:
+def _respond_when_known(services: Services, call: Call, wanted: _Wanted, stopped_brokers: StoppedBrokers) -> None:
     def made(response: MetadataResponse) -> None:
         if wanted.is_released or not stopped_brokers.leaving or _leaders(response).isdisjoint(stopped_brokers.leaving):
             call.reply(response)
@@ -200,7 +200,7 @@ def _error_response(request: MetadataRequest, error: ErrorCode) -> Steps[Metadat
 
 
 def _describe(
-    services: Services, call: Call, wanted: _Wanted, view: ClusterView, answer: list[MetadataResponseTopic]
+    services: Services, call: Call, wanted: _Wanted, view: ClusterView, entries: list[MetadataResponseTopic]
 ) -> Steps[None]:
     """Adds the topics to the response, a partition at a time; each once, however often the request has it."""
     image, request = view.image, wanted.request
@@ -211,36 +211,36 @@ def _describe(
             all_topics = (t for t in all_topics if not _is_hidden(services, call, t.name, log_denied=False))
         kept = None if request.include_topic_authorized_operations else (yield from _kept_topics(services, call, view))
         if kept is None:
-            yield from described(services, call, request, view, all_topics, answer)
+            yield from described(services, call, request, view, all_topics, entries)
         else:
-            yield from kept.describe(services, call, request, view, all_topics, answer)
+            yield from kept.describe(services, call, request, view, all_topics, entries)
         return
     known: list[TopicImage] = []
     missing: list[str] = []
     for topic_id in wanted.ids:
         topic = image.topic_by_id(topic_id)
         if topic is None:
-            answer.append(_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+            entries.append(_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
         elif _is_hidden(services, call, topic.name):
-            answer.append(_missing(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
+            entries.append(_missing(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
         else:
             known.append(topic)
         yield
     for name in () if wanted.ids else wanted.names:
         topic = image.topic(name)
         if _is_hidden(services, call, name):
-            answer.append(MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
+            entries.append(MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
         elif topic is not None:
             known.append(topic)
         else:
             missing.append(name)
         yield
-    yield from described(services, call, request, view, known, answer)
-    yield from _absent(services, call, request, missing, answer)
+    yield from described(services, call, request, view, known, entries)
+    yield from _absent(services, call, request, missing, entries)
 
 
 def _is_hidden(services: Services, call: Call, name: str, *, log_denied: bool = True) -> bool:
-    """Returns whether the client may not describe the topic: the answer is the same whether it exists or not."""
+    """Returns whether the client may not describe the topic: the response is the same whether it exists or not."""
     return _TOPICS.denies(services.access.authorizer, call, name, log_denied=log_denied)
 
 
@@ -273,7 +273,7 @@ class KeptTopics:
         request: MetadataRequest,
         view: ClusterView,
         topics: Iterable[TopicImage],
-        answer: list[MetadataResponseTopic],
+        entries: list[MetadataResponseTopic],
     ) -> Steps[None]:
         """Adds the topics to the response. Those that it describes anew are kept, if there is room."""
         brokers = view.image.cluster.brokers
@@ -286,7 +286,7 @@ class KeptTopics:
                 made: list[MetadataResponseTopic] = []
                 yield from described(services, call, request, view, (topic,), made)
                 kept = yield from self._encoded(topic, made[0])
-            answer.append(kept)  # type: ignore[arg-type]
+            entries.append(kept)  # type: ignore[arg-type]
             room -= len(kept.content) + KEPT_TOPIC_BYTES
             if room >= 0:
                 now[topic.name] = kept
@@ -324,19 +324,19 @@ def described(
     request: MetadataRequest,
     view: ClusterView,
     topics: Iterable[TopicImage],
-    answer: list[MetadataResponseTopic],
+    entries: list[MetadataResponseTopic],
 ) -> Steps[None]:
     for topic in topics:
         yield
         made = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
-        answer.append(_with_operations(services, call, request, made))
+        entries.append(_with_operations(services, call, request, made))
         for index, partition in sorted(topic.partitions.items()):
             made.partitions.append(_partition(view, call.version, index, partition))
             yield
 
 
 def _absent(
-    services: Services, call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]
+    services: Services, call: Call, request: MetadataRequest, names: list[str], entries: list[MetadataResponseTopic]
 ) -> Steps[None]:
     creates = request.allow_auto_topic_creation and services.config.get("auto.create.topics.enable")
     authorizer = services.access.authorizer
@@ -344,7 +344,7 @@ def _absent(
     for name in names:
         yield
         if creates and not may_create_any and _CREATED_TOPICS.denies(authorizer, call, name):
-            answer.append(_missing(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+            entries.append(_missing(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             continue
         legal = topic_name_fault(name) is None
         if legal and creates:
@@ -352,7 +352,7 @@ def _absent(
                 name, principal=call.principal, client_host=call.client_host, client_id=call.client_id
             )
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
-        answer.append(_with_operations(services, call, request, _missing(error, name)))
+        entries.append(_with_operations(services, call, request, _missing(error, name)))
 
 
 def _missing(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:

@@ -51,11 +51,11 @@ def handle(services: Services, call: Call) -> None:
         positions.setdefault(services.coordinators.groups.partition_for(group.group_id), []).append(position)
     questions = [partial(_fetch, services, call, [groups[p] for p in found]) for found in positions.values()]
 
-    def answered(answers: list[list[OffsetFetchResponseGroup]]) -> None:
+    def answered(responses: list[list[OffsetFetchResponseGroup]]) -> None:
         ordered: list[Any] = [None] * len(groups)
-        for found, of_shard in zip(positions.values(), answers, strict=True):
-            for position, answer in zip(found, of_shard, strict=True):
-                ordered[position] = answer
+        for found, of_shard in zip(positions.values(), responses, strict=True):
+            for position, response in zip(found, of_shard, strict=True):
+                ordered[position] = response
         call.reply(_response(call.version, request, ordered))
 
     gather(questions, answered)
@@ -96,13 +96,13 @@ def _fetch(
                 unknown.setdefault(position, []).extend(_take_out_denied(services, call, group))
 
     def reply(response: OffsetFetchResponse) -> None:
-        for position, answer in enumerate(response.groups):
-            if answer.error_code == ErrorCode.NONE:
+        for position, found in enumerate(response.groups):
+            if found.error_code == ErrorCode.NONE:
                 if fetches_all[position]:
-                    answer.topics = _describable(services, call, answer.topics)
+                    found.topics = _describable(services, call, found.topics)
                     if by_id:
-                        answer.topics = _with_ids(services.metadata.image, answer.topics)
-                answer.topics += unknown.get(position, [])
+                        found.topics = _with_ids(services.metadata.image, found.topics)
+                found.topics += unknown.get(position, [])
         done(response.groups)
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
@@ -118,7 +118,7 @@ def _fetch_permitted(
     denied: Set[str],
     done: Callable[[list[OffsetFetchResponseGroup]], None],
 ) -> None:
-    """Fetches the groups that the client may describe; the answers are in the order of all."""
+    """Fetches the groups that the client may describe; the responses are in the order of all."""
     permitted = [group for group in groups if group.group_id not in denied]
 
     def fetched(found: list[OffsetFetchResponseGroup]) -> None:
@@ -140,7 +140,7 @@ def _fetch_permitted(
 
 
 def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Takes the topics that the client may not describe out of the request. Returns the answers for them."""
+    """Takes the topics that the client may not describe out of the request. Returns the responses for them."""
     topics = group.topics or []
     names = [topic.name for topic in topics]
     denied = _TOPICS.denied(services.access.authorizer, call, names)
@@ -169,7 +169,7 @@ def _describable(
 def _named(
     image: MetadataImage, topics: list[OffsetFetchRequestTopics]
 ) -> tuple[list[OffsetFetchRequestTopics], list[OffsetFetchResponseTopics]]:
-    """(those that exist, with their names, the answers for the others)."""
+    """(those that exist, with their names, the responses for the others)."""
     known, unknown = [], []
     for topic in topics:
         found = image.topic_by_id(topic.topic_id)

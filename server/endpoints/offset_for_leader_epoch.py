@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (key 23), versions 2-4.
 
 Where an epoch ends in the leader's log: consumers and followers find with it where theirs departs (KIP-101, KIP-320).
-The answer is the largest epoch known that is not above the one asked for, and its end; -1 and -1 where nothing is
+The response is the largest epoch known that is not above the one asked for, and its end; -1 and -1 where nothing is
 known.
 """
 

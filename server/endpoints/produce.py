@@ -4,7 +4,7 @@ Each partition gets one record batch of format 2, checked and written by `Hosted
 batch are in `server/partitions/batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 list the
 rejected records (KIP-467). Versions from 10 add the current leader to NOT_LEADER_OR_FOLLOWER (KIP-951).
 
-- acks 0: no answer; an error closes the connection, which is the only way to tell the producer.
+- acks 0: no response; an error closes the connection, which is the only way to tell the producer.
 - acks 1: answered once written here. acks -1: once all replicas in sync have it; REQUEST_TIMED_OUT after the request's
   timeout. With fewer than `min.insync.replicas` in sync it is NOT_ENOUGH_REPLICAS, and nothing is written; where they
   left while it waited, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
@@ -139,7 +139,7 @@ def _produce(
     topics = []
     for topic in request.topic_data:
         key = topic.topic_id if by_id else topic.name
-        answers = []
+        partition_responses = []
         for data in topic.partition_data:
             hosted: HostedPartition | None = find((key, data.index))
             if needs_checks or hosted is None or hosted.is_internal:
@@ -156,19 +156,21 @@ def _produce(
                 )
             # In one go: by their names, the nine would take three times as long.
             error, base_offset, appended_ms, log_start, end_offset, errors, message, must_flush, queued = result
-            answer = PartitionProduceResponse(
+            partition_response = PartitionProduceResponse(
                 data.index, error, base_offset, appended_ms, log_start, NO_RECORD_ERRORS, message, NO_LEADER
             )
-            answers.append(answer)
+            partition_responses.append(partition_response)
             if error:
                 failed = True
                 if errors:
-                    answer.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in errors]
+                    partition_response.record_errors = [
+                        BatchIndexAndErrorMessage(number, why) for number, why in errors
+                    ]
             elif hosted is not None and (
                 (acks == ALL_IN_SYNC and end_offset > hosted.role.high_watermark) or must_flush or queued is not None
             ):
-                waiting.append((hosted, result, answer))
-        topics.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+                waiting.append((hosted, result, partition_response))
+        topics.append(TopicProduceResponse(topic.name, topic.topic_id, partition_responses))
     response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
         RejectedBatches.of(call.connection).note_all(request.topic_data, topics, by_id)

@@ -23,7 +23,7 @@ from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
-from ..share.share_fetch import Answer
+from ..share.share_fetch import Response
 from ..share.share_requests import READ_TOPICS, denied_topics, names_member, share_groups_precondition
 from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 
@@ -40,7 +40,7 @@ def handle(services: Services, call: Call) -> ShareFetchResponse | None:
     session = services.share.sessions().open(request, call.connection, has_acks)
     if isinstance(session, ErrorCode):
         return _without_session(services, call, request, session)
-    _Answering(services, call, session, is_renewing, has_acks).start()
+    _Responding(services, call, session, is_renewing, has_acks).start()
     return None
 
 
@@ -55,7 +55,7 @@ def _without_session(
     return None
 
 
-class _Answering:
+class _Responding:
     """First what became of the member's records, then, when that is written, records for it."""
 
     def __init__(
@@ -84,14 +84,14 @@ class _Answering:
     def _fetch(self, outcome: Outcome) -> None:
         self._outcome = outcome
         if self._is_final or self._is_renewing:
-            self._answer({})
+            self._respond({})
         else:
             tells_all = self._request.share_session_epoch == INITIAL_EPOCH
             partitions = self._session.in_turn()
             if self._denied:
                 self._fetch_permitted(partitions, tells_all=tells_all)
             else:
-                self._services.share.fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
+                self._services.share.fetches().start(self._call, partitions, self._respond, tells_all=tells_all)
 
     def _fetch_permitted(self, partitions: list[TopicIdPartition], *, tells_all: bool) -> None:
         permitted = [partition for partition in partitions if partition[0] not in self._denied]
@@ -103,14 +103,14 @@ class _Answering:
         }
         if permitted:
             self._services.share.fetches().start(
-                self._call, permitted, lambda answer: self._answer({**answer, **rejected}), tells_all=tells_all
+                self._call, permitted, lambda partitions: self._respond({**partitions, **rejected}), tells_all=tells_all
             )
         else:
-            self._answer(rejected)
+            self._respond(rejected)
 
-    def _answer(self, answer: Answer) -> None:
+    def _respond(self, partitions: Response) -> None:
         call, services = self._call, self._services
-        failed = {topic_id for (topic_id, _), data in answer.items() if data.error_code}
+        failed = {topic_id for (topic_id, _), data in partitions.items() if data.error_code}
         topic_ids = {topic_id for topic_id, _ in self._session.partitions}
         for topic_id, counters in topic_counters(services.metadata.image, services.metrics, topic_ids):
             counters.share_fetches += 1
@@ -118,17 +118,17 @@ class _Answering:
         if self._is_final:
             services.share.sessions().end(self._session)
         for partition, validation_error in self._outcome.items():
-            if partition not in answer:
-                answer[partition] = PartitionData(partition_index=partition[1], records=b"")
+            if partition not in partitions:
+                partitions[partition] = PartitionData(partition_index=partition[1], records=b"")
             if validation_error is not None:
-                answer[partition].acknowledge_error_code = validation_error.error
-                answer[partition].acknowledge_error_message = validation_error.message
+                partitions[partition].acknowledge_error_code = validation_error.error
+                partitions[partition].acknowledge_error_message = validation_error.message
         response = ShareFetchResponse(
             acquisition_lock_timeout_ms=services.share.configs().lock_duration_ms(self._session.key.group_id)
         )
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         nodes: dict[int, NodeEndpoint] = {}
-        for (topic_id, _), data in answer.items():
+        for (topic_id, _), data in partitions.items():
             if data.error_code in _LED_ELSEWHERE:
                 self._add_leader(topic_id, data, nodes)
             if topic_id not in topics:

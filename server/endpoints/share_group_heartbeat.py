@@ -30,10 +30,10 @@ def handle(services: Services, call: Call) -> Message | None:
     return None
 
 
-def _reply(services: Services, call: Call, answer: Followed[ShareGroupHeartbeatResponse]) -> None:
-    call.reply(answer.response)
-    if isinstance(answer.request, InitializeShareGroupStateRequest):
-        services.share.group_states().initialize(answer.request)
+def _reply(services: Services, call: Call, response: Followed[ShareGroupHeartbeatResponse]) -> None:
+    call.reply(response.response)
+    if isinstance(response.request, InitializeShareGroupStateRequest):
+        services.share.group_states().initialize(response.request)
 
 
 ENDPOINT = ApiEndpoint(

@@ -38,26 +38,26 @@ def handle(services: Services, call: Call) -> Message | None:
     if _TOPICS.denied(services.access.authorizer, call, names):
         return _error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
-    def reply(answer: Message) -> None:
-        if isinstance(answer, NeedsTopics):
-            denied = _denied_creations(services, call, answer)
+    def reply(response: Message) -> None:
+        if isinstance(response, NeedsTopics):
+            denied = _denied_creations(services, call, response)
             if denied:
-                services.coordinators.streams_topics().tell_unauthorized(answer.response, denied)
+                services.coordinators.streams_topics().tell_unauthorized(response.response, denied)
             else:
                 client = None if services.access.authorizer is None else (call.principal, call.client_host)
-                services.coordinators.streams_topics().create(answer.topics, client)
-                services.coordinators.streams_topics().tell_errors(answer.response, answer.topics)
-            answer = answer.response
-        call.reply(answer)
+                services.coordinators.streams_topics().create(response.topics, client)
+                services.coordinators.streams_topics().tell_errors(response.response, response.topics)
+            response = response.response
+        call.reply(response)
 
     services.coordinators.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 
-def _denied_creations(services: Services, call: Call, answer: NeedsTopics) -> list[str]:
+def _denied_creations(services: Services, call: Call, response: NeedsTopics) -> list[str]:
     if not _CREATED_ON_CLUSTER.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False):
         return []
-    names = [topic.name for topic in answer.topics]
+    names = [topic.name for topic in response.topics]
     denied = _CREATED_TOPICS.denied(services.access.authorizer, call, names)
     return [name for name in names if name in denied]
 

@@ -1,7 +1,7 @@
 """TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/offsets.py.
 
 The group's partition of `__consumer_offsets` must be in the transaction. From version 5 on this request adds it. Before,
-AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the answer comes after the end of that transaction, the
+AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the response comes after the end of that transaction, the
 offsets are not written: they would be pending for good. A missing partition gets its own error. Version 6 names topics by
 id.
 """
@@ -135,7 +135,7 @@ def _commit(services: Services, call: Call, error_results: list[TxnOffsetCommitR
 def _take_out_unknown(
     services: Services, call: Call, request: TxnOffsetCommitRequest
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Leaves in the request what exists, with names and ids both; the answers for the others."""
+    """Leaves in the request what exists, with names and ids both; the responses for the others."""
     image, by_id = services.metadata.image, call.version >= TOPIC_ID_VERSION
     error_results: list[TxnOffsetCommitResponseTopic] = []
     kept: list[TxnOffsetCommitRequestTopic] = []
@@ -145,8 +145,8 @@ def _take_out_unknown(
     for topic, found, name in zip(request.topics, places, names, strict=True):
         if name in denied:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            answers = [TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
-            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            responses = [TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
+            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, responses))
             continue
         partitions: Any = () if found is None else found.partitions
         if found is not None:
@@ -155,8 +155,8 @@ def _take_out_unknown(
         if unknown:
             absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else absent
-            answers = [TxnOffsetCommitResponsePartition(index, error) for index in unknown]
-            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            responses = [TxnOffsetCommitResponsePartition(index, error) for index in unknown]
+            error_results.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, responses))
         topic.partitions = [p for p in topic.partitions if p.partition_index in partitions]
         if topic.partitions:
             kept.append(topic)

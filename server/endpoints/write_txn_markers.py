@@ -57,7 +57,7 @@ def _write(services: Services, asked: WritableTxnMarker, done: Callable[[Writabl
         topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
         for (topic, index), error in zip(partitions, errors, strict=True):
             topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(index, error))
-        results = [WritableTxnMarkerTopicResult(topic, answers) for topic, answers in topics.items()]
+        results = [WritableTxnMarkerTopicResult(topic, responses) for topic, responses in topics.items()]
         done(WritableTxnMarkerResult(asked.producer_id, results))
 
     gather(

@@ -116,7 +116,7 @@ def inspects_again(scrubber: Scrubber, hosted: HostedPartition, replica: int, of
 _LED_ELSEWHERE = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
 
 NO_REPLICA = -1
-# Shared by all answers that say nothing there.
+# Shared by all responses that say nothing there.
 NO_EPOCH = EpochEndOffset()
 NO_LEADER = LeaderIdAndEpoch()
 NO_SNAPSHOT = SnapshotId()
@@ -296,12 +296,12 @@ class Fetch(ParkedFetch):
     # ---- life
 
     def start(self) -> FetchResponse | None:
-        """The answer, or None when it comes later."""
+        """The response, or None when it comes later."""
         response = self._attempt()
         self._is_new = False
         if response is None:
             call = self._call
-            # The answer may be large: none is begun behind it before it is sent.
+            # The response may be large: none is begun behind it before it is sent.
             call.hold_connection()
             call.request = None
             if not self._is_warming:
@@ -338,7 +338,7 @@ class Fetch(ParkedFetch):
                 has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0 or not self._context.partitions
             )
             if is_due or self._is_last:
-                return self._answer(found)
+                return self._respond(found)
         except NotInPageCache as cold:
             self._warm(cold)
             return None
@@ -551,7 +551,7 @@ class Fetch(ParkedFetch):
 
     # ---- answering
 
-    def _answer(self, found: list[Found]) -> FetchResponse:
+    def _respond(self, found: list[Found]) -> FetchResponse:
         context, path = self._context, self._path
         session, session_id = context.session, INVALID_SESSION_ID
         if session is not None and session.epoch != context.epoch:
@@ -619,7 +619,7 @@ class ThrottledFetch(Fetch):
             self._max_bytes = int(most)
             self._min_bytes = min(self._min_bytes, self._max_bytes)
 
-    def _answer(self, found: list[Found]) -> FetchResponse:
+    def _respond(self, found: list[Found]) -> FetchResponse:
         session = self._context.session
         size = sum(one.records.size + _PARTITION_BYTES for one in found if one.records is not None)
         if (
@@ -628,4 +628,4 @@ class ThrottledFetch(Fetch):
             and self._meter.throttles_fetch(self._call, size)
         ):
             return FetchResponse(0, ErrorCode.NONE, 0 if session is None else session.id, [], NO_NODES)
-        return super()._answer(found)
+        return super()._respond(found)

@@ -86,7 +86,7 @@ class FollowerFetch(Fetch):
                 self._path.clock.now_ms(),
             )
 
-    def _answer(self, found: list[Found]) -> FetchResponse:
+    def _respond(self, found: list[Found]) -> FetchResponse:
         for one in found:
             if one.records is not None and one.hosted is not None:
                 inspects_again(self._path.scrubber, one.hosted, self._replica_id, one.wanted.fetch_offset)
@@ -95,7 +95,7 @@ class FollowerFetch(Fetch):
             for one in found:
                 if one.records is not None and one.hosted is not None:
                     quota.record(one.hosted, one.records.size)
-        return super()._answer(found)
+        return super()._respond(found)
 
 
 class IdleFollower:

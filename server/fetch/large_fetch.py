@@ -121,7 +121,7 @@ class LargeFetch(Fetch):
                 return None
             is_due = has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0
             if is_due or self._is_last:
-                return (yield from self._answer_in_steps(found))
+                return (yield from self._respond_in_steps(found))
         except NotInPageCache as cold:
             self._warm(cold)
             return None
@@ -142,14 +142,14 @@ class LargeFetch(Fetch):
             yield
         self._pread = os.pread
 
-    def _answer_in_steps(self, found: list[list[Found]]) -> Steps[FetchResponse]:
+    def _respond_in_steps(self, found: list[list[Found]]) -> Steps[FetchResponse]:
         yield from self._check_in_steps(found)
         context = self._context
         whole = FetchResponse(session_id=INVALID_SESSION_ID)
         nodes: dict[int, Any] = {}
         found.reverse()
         while True:
-            part = self._answer(found.pop() if found else [])
+            part = self._respond(found.pop() if found else [])
             if part.error_code:
                 return part
             whole.session_id = whole.session_id or part.session_id

@@ -1,4 +1,4 @@
-"""A request in progress: the route that handles it, its connection, and its answer.
+"""A request in progress: the route that handles it, its connection, and its response.
 
 - `is_large`: decides by the lengths of a response's arrays whether it is too large to be encoded in one go.
 - `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the client and its connection, as
@@ -332,9 +332,9 @@ class Call:
         self.client_id = client_id
         #: The decoded message. Record batches in it are views of the receive buffer: they hold until the handler returns.
         self.request = request
-        #: The answer as buffers to be sent one after the other; None until there is one, empty for none at all.
+        #: The response as buffers to be sent one after the other; None until there is one, empty for none at all.
         self.pieces: list[Piece] | None = None
-        #: Bytes of the answer.
+        #: Bytes of the response.
         self.size = 0
         #: Whether the connection keeps it, to be answered later.
         self.is_parked = False
@@ -344,7 +344,7 @@ class Call:
         self.throttle_time_ms = 0
         self.route = route
         self.encode = route.encode
-        self._flexible = route.flexible_answer
+        self._flexible = route.flexible_response
         self.arrays = route.arrays
 
     @property
@@ -377,7 +377,7 @@ class Call:
     def reply(self, response: Message) -> None:
         """Answers, once, now or later, in any order among the calls of a connection."""
         if self.pieces is not None or self.has_failed:
-            self._answer_again()
+            self._respond_again()
             return
         observer = self.observer
         if observer is not None and not observer.replying(self, response):
@@ -394,12 +394,12 @@ class Call:
             self.encode(response, pieces.append)
         except Exception as failure:
             # The caller may be a timer, a commit or another request. The failure must not reach it.
-            self._answer_unencodable(response, failure)
+            self._respond_unencodable(response, failure)
             return
         self.finish(pieces)
 
     def finish(self, pieces: list[Piece]) -> None:
-        """Sends the encoded response, with the answer's head in place of the first piece."""
+        """Sends the encoded response, with the response's head in place of the first piece."""
         observer = self.observer
         if observer is not None and not observer.finishing(self, pieces):
             return
@@ -457,7 +457,7 @@ class Call:
     def reply_nothing(self) -> None:
         """Ends a call to which the protocol gives no response (Produce with acks=0)."""
         if self.pieces is not None or self.has_failed:
-            self._answer_again()
+            self._respond_again()
             return
         observer = self.observer
         if observer is not None and not observer.replying(self, None):
@@ -488,7 +488,7 @@ class Call:
                 f"{self.api.name} failed because of a bug, and its response has no field for an error"
             )
 
-    def _answer_unencodable(self, response: Message, failure: Exception) -> None:
+    def _respond_unencodable(self, response: Message, failure: Exception) -> None:
         log.error("a bug: the response to %s v%s cannot be encoded", self.api.name, self.version, exc_info=failure)
         if getattr(response, "error_code", None) == ErrorCode.UNKNOWN_SERVER_ERROR:
             self.has_failed = True
@@ -496,14 +496,14 @@ class Call:
         else:
             self.fail()
 
-    def _answer_again(self) -> None:
-        """Checks that the first answer has failed: it may have begun before the failure, and still come to its end."""
+    def _respond_again(self) -> None:
+        """Checks that the first response has failed: it may have begun before the failure, and still come to its end."""
         assert self.has_failed, f"{self.api.name} had two responses"
 
     def hold_connection(self) -> None:
         """Takes no further request of this connection before this one is answered.
 
-        For answers that may be large: without it a peer could park any number of them and have all completed at once.
+        For responses that may be large: without it a peer could park any number of them and have all completed at once.
         """
         if self.observer is None or self.observer.holding(self):
             self.connection.hold(self)
@@ -561,7 +561,6 @@ class Route:
     """
 
     __slots__ = (
-        "answer_version",
         "api",
         "arrays",
         "decode",
@@ -569,13 +568,14 @@ class Route:
         "endpoint",
         "failures",
         "flexible",
-        "flexible_answer",
+        "flexible_response",
         "handle",
         "handle_large",
         "is_exempt",
         "is_produce",
         "prepare",
         "requests",
+        "response_version",
         "times",
         "version",
     )
@@ -588,7 +588,7 @@ class Route:
         self,
         api: Api,
         version: int,
-        answer_version: int | None = None,
+        response_version: int | None = None,
         prepare: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.api = api
@@ -598,11 +598,11 @@ class Route:
         self.prepare = prepare
         #: Arrays of structures in the response: their lengths show whether it is large.
         self.arrays = arrays_of(api.response)
-        self.answer_version = version if answer_version is None else answer_version
+        self.response_version = version if response_version is None else response_version
         self.decode = lowered_decoder(api.request, version) if version in api.versions else None
-        self.encode = lowered_encoder(api.response, self.answer_version)
+        self.encode = lowered_encoder(api.response, self.response_version)
         self.flexible = api.request_header_version(version) == 2
-        self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
+        self.flexible_response = version in api.versions and api.response_header_version(version) == 1
         self.is_exempt = self.is_produce = False
         #: Requests taken, and those of them that failed by a bug of ours.
         self.requests = 0

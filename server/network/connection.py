@@ -30,7 +30,7 @@ from ..access.principals import AuthenticationContext, NoPrincipal, built
 from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.sliced_work import TURN_BUDGET_S
 from .call import Call, ListenerKind, ProtocolViolation, RequestDispatch
-from .file_sender import AnswerSender, FileSender, Piece
+from .file_sender import FileSender, Piece, ResponseSender
 from .shared_parts import LEAST_BYTES, READ_BUFFER_BYTES, FrameBuffer, SharedParts, grown, rejected_size
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ COPIED_FRAME_BYTES = 16 * 1024
 #: The first buffer of a frame that has not come whole; the next ones are four times what has arrived. A thousand peers that
 #: send the beginning of a frame and wait cost 4 MB.
 FIRST_FRAME_BUFFER_BYTES = 4 * 1024
-#: Answers that a peer has not read yet; beyond it no further request of this peer is taken.
+#: Responses that a peer has not read yet; beyond it no further request of this peer is taken.
 WRITE_HIGH_WATER_BYTES = 512 * 1024
-#: Requests of one connection that wait for their answers; each is a small object. Clients have 5 to 1,000 in flight.
+#: Requests of one connection that wait for their responses; each is a small object. Clients have 5 to 1,000 in flight.
 MAX_UNANSWERED_CALLS = 512
-#: Answers below this are joined into one buffer; larger pieces go to the socket uncopied.
-JOINED_ANSWER_BYTES = 64 * 1024
+#: Responses below this are joined into one buffer; larger pieces go to the socket uncopied.
+JOINED_RESPONSE_BYTES = 64 * 1024
 #: A connection with more requests in its buffer continues in the next turn of the loop, after other connections.
 TURN_SHARE_S = TURN_BUDGET_S / 4
 
@@ -65,7 +65,7 @@ unpack_length = struct.Struct(">i").unpack_from
 
 # The reasons for which a connection takes no request: it may be held for several at once.
 #
-# Reasons are a call whose response may be large (it is released by its answer), the connection's share of the turn of the
+# Reasons are a call whose response may be large (it is released by its response), the connection's share of the turn of the
 # loop, the bytes of a turn, the rate of new connections, and the quotas of clients (KIP-219). Reading goes on when none is
 # left.
 #: The connection has had its share of this turn of the loop.
@@ -125,15 +125,15 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer: FrameBuffer | None = None
         self._filled = 0
         self._needed = 0
-        #: Answers of this turn that nothing stands before, to be sent in one write.
+        #: Responses of this turn that nothing stands before, to be sent in one write.
         self._out: list[Any] = []
         self._out_bytes = 0
-        #: Bytes of the answers in `calls`, which are done or behind one that is not.
+        #: Bytes of the responses in `calls`, which are done or behind one that is not.
         self._stuck_bytes = 0
         self._taking = False
         self._reading = True
         self._peer_reads = True
-        self._sender: AnswerSender | None = None
+        self._sender: ResponseSender | None = None
         #: A tuple, because an empty one takes neither memory nor time.
         self._holds: tuple[Hashable, ...] = ()
         self._muted_until_s = 0.0
@@ -353,15 +353,15 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id_bytes = bytes(raw)
         return self.client_id
 
-    # Answers out.
+    # Responses out.
 
     def reply_in_slices(self, call: Call, response: Message) -> None:
         from .large_requests import reply_in_slices  # which few brokers ever need
 
-        reply_in_slices(call, response, call.route.answer_version)
+        reply_in_slices(call, response, call.route.response_version)
 
     def park(self, call: Call) -> None:
-        """Notes that the call is answered later; later answers wait for it."""
+        """Notes that the call is answered later; later responses wait for it."""
         call.parked()
         self.calls.append(call)
 
@@ -398,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         if not out:
             return
         self._out, self._out_bytes = [], 0
-        if size <= JOINED_ANSWER_BYTES and (self._sender is None or not self._sender.is_busy):
+        if size <= JOINED_RESPONSE_BYTES and (self._sender is None or not self._sender.is_busy):
             self._transport.write(b"".join(out))
         else:
             self._send_large(out)
@@ -408,12 +408,12 @@ class Connection(asyncio.BufferedProtocol):
         if (self._sender is not None and self._sender.is_busy) or (
             self._transport.get_write_buffer_size() == 0 and self._may_send_files()
         ):
-            cast(AnswerSender, self._sender).send(out)
+            cast(ResponseSender, self._sender).send(out)
         else:
             self._transport.writelines([piece.bytes() if type(piece) is LogSlice else piece for piece in out])
 
     def _may_send_files(self) -> bool:
-        """Makes the sender on first use: only where answers are large does a connection need it."""
+        """Makes the sender on first use: only where responses are large does a connection need it."""
         if self._sender is None:
             self._sender = FileSender.of(self._transport, self._transfers, self._resume, self._sending_failed)
         return self._sender is not None
@@ -427,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
     # Reasons to take no request.
 
     def hold(self, reason: Hashable) -> None:
-        """Takes no request before `reason` is released. A call is released by its answer."""
+        """Takes no request before `reason` is released. A call is released by its response."""
         if reason not in self._holds:
             self._holds += (reason,)
 

@@ -149,7 +149,7 @@ class DescriptorBudget:
         )
         # Each class may have a part, however many nodes the cluster has.
         kept_for_others = min(kept_for_others, most - most // GUARANTEED_SHARE)
-        # Answers that are being sent may still hold descriptors that data files were to give back to connections.
+        # Responses that are being sent may still hold descriptors that data files were to give back to connections.
         held = max(0, OpenFile.count - max(OPEN_FILES.limit, self.shares.data_files))
         return max(0, most - self.taken - held - kept_for_others)
 

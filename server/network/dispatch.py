@@ -1,4 +1,4 @@
-"""A frame becomes a `Call`; the call goes to its API's handler; the response becomes the pieces of an answer.
+"""A frame becomes a `Call`; the call goes to its API's handler; the response becomes the pieces of a response.
 
 Two lists decide what is served: `protocol/apis.py` and the files in `endpoints/`. The first request of a key and version
 makes its route, so a broker's start pays for no codec.
@@ -236,7 +236,7 @@ class Dispatcher:
             raise self.explained(frame, error) from None
         call = Call(connection, self._route(key, version), correlation_id, None, None)
         response: Any = call.api.response()
-        if not has_error_code(response, call.route.answer_version):
+        if not has_error_code(response, call.route.response_version):
             return None
         response.error_code = error_code
         connection.park(call)
@@ -264,8 +264,8 @@ class Dispatcher:
         if version in api.versions and version <= api.latest_stable_version:
             route = self._made(api, version)
         elif api.has_response_to_any_version:
-            # The answer is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
-            return self._made(api, version, answer_version=0)
+            # The response is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
+            return self._made(api, version, response_version=0)
         else:
             raise ProtocolViolation(f"{api.name} request of version {version}; this broker has {api.versions}")
         if self.on_route is not None:
@@ -273,17 +273,17 @@ class Dispatcher:
         self._routes[key, version] = route
         return route
 
-    def _made(self, api: Api, version: int, answer_version: int | None = None) -> Route:
+    def _made(self, api: Api, version: int, response_version: int | None = None) -> Route:
         """Returns a new route, which serves at once if the endpoint is imported. Otherwise requests wait for that, on a
         thread; a request with batches of records cannot, since they are views of the receive buffer.
         """
         endpoints = self._endpoints
         if endpoints.is_loaded(api) or has_records(api.request):
-            route = Route(api, version, answer_version)
+            route = Route(api, version, response_version)
             self._serve(route)
             return route
         late = LateEndpoint(self, endpoints)
-        late.route = route = Route(api, version, answer_version, late.prepare)
+        late.route = route = Route(api, version, response_version, late.prepare)
         route.handle = route.handle_large = late
         return route
 

@@ -1,4 +1,4 @@
-"""Answers that hold ranges of log files, sent from the file to the socket without passing through this process.
+"""Responses that hold ranges of log files, sent from the file to the socket without passing through this process.
 
 The transport of the event loop cannot do that beside its own writes, so this goes past it, through a descriptor of its own
 for the same socket, and only while the transport has nothing to send. Bytes that the socket does not take wait here as a
@@ -33,8 +33,8 @@ UNJOINED_BYTES = 64 << 10
 Piece = Union[bytes, bytearray, memoryview, LogSlice]
 
 
-class AnswerSender(Protocol):
-    """Sends answers that are too large for one write."""
+class ResponseSender(Protocol):
+    """Sends responses that are too large for one write."""
 
     @property
     def is_busy(self) -> bool:
@@ -84,7 +84,7 @@ class FileSender:
         drained: Callable[[], None],
         failed: Callable[[OSError], None],
     ) -> FileSender | None:
-        """None when the connection is a simulated one, or no descriptor can be spared: answers are copied then."""
+        """None when the connection is a simulated one, or no descriptor can be spared: responses are copied then."""
         found = transport.get_extra_info("socket")
         if found is None or not DESCRIPTORS.take_extra():
             return None

@@ -35,11 +35,11 @@ T = TypeVar("T")
 PLAIN_ITEMS = 1000
 #: A decoder's clock is read once in so many items.
 ITEMS_PER_CLOCK = 32
-#: The buffers that an answer encoded in slices is made of.
-ANSWER_PIECE_BYTES = 256 * 1024
+#: The buffers that a response encoded in slices is made of.
+RESPONSE_PIECE_BYTES = 256 * 1024
 #: Portions grow while they take less than a third of a slice, and shrink when they take more than a whole one.
 SHORT_S, LONG_S = SLICE_S / 3, SLICE_S
-#: Memory that a decoded item takes, with its answer.
+#: Memory that a decoded item takes, with its response.
 _ITEM_BYTES = 500
 
 
@@ -76,10 +76,10 @@ def take(
         frame = bytearray(
             frame
         )  # it stands in a buffer that other connections use; record batches are patched in place
-    stepwise_encoder(route.api.response, route.answer_version)  # made now: it stays, and the request's objects do not
+    stepwise_encoder(route.api.response, route.response_version)  # made now: it stays, and the request's objects do not
     connection.park(call)
     call.hold_connection()
-    call.size = len(frame)  # of the request, until there is an answer
+    call.size = len(frame)  # of the request, until there is a response
 
     def begin() -> None:
         _begin(dispatcher, route, call, _served(dispatcher, call, route, frame, pos))
@@ -190,7 +190,7 @@ class PortionedCall:
                 yield
                 continue
             self._items += portion.items
-            response = yield from self._answer(portion)
+            response = yield from self._respond(portion)
             if has_left(call.connection):
                 break
             if response is None:
@@ -206,22 +206,22 @@ class PortionedCall:
             call.reply_nothing()
         elif _may_slice(call) and is_large(merged.response, arrays_of(type(merged.response))):
             call.announce_throttle(merged.response)
-            reply_in_slices(call, merged.response, call.route.answer_version, self._portioning.answered)
+            reply_in_slices(call, merged.response, call.route.response_version, self._portioning.answered)
         else:
             call.reply(merged.response)
         yield from released(call.request, self._portioning.asked)
         release_after(self._items * _ITEM_BYTES)
 
-    def _answer(self, portion: Portion) -> Generator[Any, None, Message | None]:
+    def _respond(self, portion: Portion) -> Generator[Any, None, Message | None]:
         clock = self._call.connection.listener.shared.turns.clock
         began = clock()
-        answer = _PartAnswer(self._call)
-        part = _part_of(self._call, portion.request, answer)
+        part_response = _PartResponse(self._call)
+        part = _part_of(self._call, portion.request, part_response)
         response = self._handle(part)
-        if response is None and not answer.is_there:
+        if response is None and not part_response.is_there:
             took = clock() - began
             largest = LARGEST_WAITING_PORTION
-            answer.awaited_by = self._task
+            part_response.awaited_by = self._task
             yield WAITING
         else:
             took = clock() - began
@@ -232,22 +232,22 @@ class PortionedCall:
             self._size = max(1, self._size // 2)
         call = self._call
         call.throttle_time_ms = max(call.throttle_time_ms, part.throttle_time_ms)
-        return response if response is not None else answer.response
+        return response if response is not None else part_response.response
 
 
 def _may_slice(call: Call) -> bool:
     return call.observer is None or call.observer.may_reply_in_slices
 
 
-def _part_of(whole: Call, request: Message, answer: _PartAnswer) -> Call:
+def _part_of(whole: Call, request: Message, response: _PartResponse) -> Call:
     """Returns the call of a portion of a request."""
     part = Call(whole.connection, whole.route, whole.correlation_id, whole.client_id, request)
     part.api, part.version = whole.api, whole.version  # those of a request in an Envelope are not its route's
-    part.client, part.observer = whole.client, answer
+    part.client, part.observer = whole.client, response
     return part
 
 
-class _PartAnswer(Relay):
+class _PartResponse(Relay):
     """The response to a portion of a request: a part of the response to the whole."""
 
     __slots__ = ("awaited_by", "is_there", "response")
@@ -276,7 +276,7 @@ def work_in_turns(
 ) -> None:
     """Has a handler's own work done: its first slice now, the rest in turns. `done` gets what comes of it.
 
-    `failed`: called with what a later slice raises, in place of the usual answer to a bug.
+    `failed`: called with what a later slice raises, in place of the usual response to a bug.
     """
     end = run_slice(steps, call.connection.listener.shared.turns.clock, most_steps=sys.maxsize)
     if isinstance(end, Done):
@@ -296,7 +296,7 @@ def work_in_turns(
         task.failed = failed
 
 
-# ---- answers
+# ---- responses
 
 
 def reply_in_slices(call: Call, response: Message, version: int, own: tuple[str, ...] = ()) -> None:
@@ -327,7 +327,7 @@ def _encoded(call: Call, response: Message, version: int, own: tuple[str, ...]) 
 
 
 class _Pieces:
-    """Many small pieces of an answer, joined to few."""
+    """Many small pieces of a response, joined to few."""
 
     def __init__(self) -> None:
         self._made: list[Piece] = []
@@ -336,7 +336,7 @@ class _Pieces:
     def write(self, piece: Piece) -> None:
         if type(piece) is bytes:
             self._last += piece
-            if len(self._last) > ANSWER_PIECE_BYTES:
+            if len(self._last) > RESPONSE_PIECE_BYTES:
                 self._made.append(self._last)
                 self._last = bytearray()
         else:

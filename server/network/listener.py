@@ -151,7 +151,7 @@ class Listener:
         """Socket options that connections inherit.
 
         Without a key the system sizes each connection's buffers by its traffic, as -1 does; Kafka's 100 KiB would send one
-        large answer in ten parts.
+        large response in ten parts.
         """
         options = {"socket.receive.buffer.bytes": socket.SO_RCVBUF, "socket.send.buffer.bytes": socket.SO_SNDBUF}
         config = self.shared.config

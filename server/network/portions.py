@@ -1,13 +1,13 @@
 """Requests with many items are handled a portion at a time, each portion as a request of its own.
 
-A `Portioning` has the paths of the items in an API's request and of their answers: ("topics", "partitions") are
+A `Portioning` has the paths of the items in an API's request and of their responses: ("topics", "partitions") are
 the partitions in the topics. `portions` cuts a request into smaller ones, `Merged` puts their responses together; a topic
-that was cut in two is one topic in the answer.
+that was cut in two is one topic in the response.
 
 Repeated items are work that a client asks for twice:
 
 - EACH: every one is answered, as in Kafka; the cost is in proportion to the request.
-- ONCE: the first one is answered. So where the answer may be much larger than the item (the configuration of a broker, a
+- ONCE: the first one is answered. So where the response may be much larger than the item (the configuration of a broker, a
   group with its members), since a small request could ask for any amount of it; and where Kafka does so.
 - TOGETHER: Kafka refuses items that are repeated. Two of them are handed on, side by side, for the handler to refuse.
 """
@@ -31,7 +31,7 @@ EACH, ONCE, TOGETHER = range(3)
 FIRST_PORTION = 64
 #: No portion is larger, however quick the ones before it were.
 LARGEST_PORTION = 4096
-#: The same where the answer comes later, from work whose time is not seen.
+#: The same where the response comes later, from work whose time is not seen.
 LARGEST_WAITING_PORTION = 512
 
 #: A topic without partitions, a group with a request for all its topics.

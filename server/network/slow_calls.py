@@ -1,7 +1,7 @@
 """Calls of which the slow ones are logged: with `odradek.slow.request.ms` every call is timed, otherwise none of this runs.
 
 The time of a call has three parts: handled (from its creation until the handler has returned or answered), waited (until
-the answer is there: for replicas, for records, for a coordinator or a controller) and answered (encoding the response and
+the response is there: for replicas, for records, for a coordinator or a controller) and answered (encoding the response and
 handing it to the socket). A wait that the client asked for does not count: `max_wait_ms` of a Fetch, the rebalance of a
 group.
 """

@@ -98,12 +98,12 @@ class TlsConnection(Connection):
         self._sender.send(out)
 
 
-# ---- answers copied from files
+# ---- responses copied from files
 #
-# Answers that hold stretches of log files, sent over TLS: read from the file, encrypted and written a chunk at a time.
+# Responses that hold stretches of log files, sent over TLS: read from the file, encrypted and written a chunk at a time.
 #
 # The socket takes nothing from a file past the encryption (Python's ssl offers no kernel TLS over a transport). A reader
-# that is slow costs the chunks that the transport has taken, and not the answer.
+# that is slow costs the chunks that the transport has taken, and not the response.
 #: Bytes that are read and encrypted at once: eight records of TLS. They stay in the processor's cache between the two.
 CHUNK_BYTES = 128 << 10
 #: Reads of files for one chunk: some 10 us each.

@@ -282,7 +282,7 @@ async def group_lag(services: Services) -> list[Metric]:
 async def _within(ask: Callable[[ResponseCallback], None], otherwise: Any) -> Any:
     """Returns what `ask` passes to its callback, or `otherwise` when that takes too long."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    ask(lambda answer: None if answered.done() else answered.set_result(answer))
+    ask(lambda response: None if answered.done() else answered.set_result(response))
     try:
         return await asyncio.wait_for(answered, WAIT_S)
     except TimeoutError:
@@ -338,15 +338,15 @@ def _of_share_groups(services: Services, groups: list[str], done: Callable[[list
 
 
 def _of_share_group(services: Services, group: str, found: list[Position], done: Callable[[None], None]) -> None:
-    def known(answer: KnownPartitions) -> None:
+    def known(found: KnownPartitions) -> None:
         topics = [
             summary.ReadStateSummaryData(
                 topic_id=topic_id, partitions=[summary.PartitionData(partition=index) for index in sorted(indexes)]
             )
-            for topic_id, indexes in answer.partitions.items()
+            for topic_id, indexes in found.partitions.items()
             if services.metadata.image.topic_by_id(topic_id) is not None
         ]
-        if answer.error or not topics:
+        if found.error or not topics:
             done(None)
             return
         services.share.persister().ask(

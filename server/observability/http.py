@@ -4,7 +4,7 @@
 answers from then on: a node that recovers its logs is live, and answers that it is not ready. Metrics follow when
 there are any.
 
-The broker's loop makes the answer from the state of that moment. A thread writes it as text, which takes longest
+The broker's loop makes the response from the state of that moment. A thread writes it as text, which takes longest
 with many partitions. A connection has one request; any request but a small GET is refused. Few connections are open
 at a time (network/descriptors.py): one more ends the oldest that has not sent its request yet, so that connections that
 send nothing do not keep a scraper out.
@@ -202,44 +202,44 @@ class MetricsServer:
             async with asyncio.timeout(_REQUEST_DEADLINE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
                 connection.has_asked = True
-                writer.write(await self._answer(request.decode("latin-1")))
+                writer.write(await self._respond(request.decode("latin-1")))
                 await writer.drain()
                 writer.close()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a request for metrics failed: %s", error)
             connection.abort()
 
-    async def _answer(self, request: str) -> bytes:
+    async def _respond(self, request: str) -> bytes:
         line, *headers = request.split("\r\n")
         method, _, rest = line.partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
         if method not in ("GET", "HEAD"):
             return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
-        answer = await self._page(path, headers)
-        return _response(answer.status, answer.content_type, answer.body if method == "GET" else b"")
+        response = await self._page(path, headers)
+        return _response(response.status, response.content_type, response.body if method == "GET" else b"")
 
-    async def _page(self, path: str, headers: list[str]) -> _Answer:
+    async def _page(self, path: str, headers: list[str]) -> _Response:
         if path == LIVE:
-            return _Answer("200 OK", "application/json", b'{"live": true}\n')
+            return _Response("200 OK", "application/json", b'{"live": true}\n')
         if path == READY:
             failed = list(not_ready(self._config, self.services, is_stopping=self.is_stopping))
             status = "503 Service Unavailable" if failed else "200 OK"
-            return _Answer(status, "application/json", body(self._config, self.services, failed))
+            return _Response(status, "application/json", body(self._config, self.services, failed))
         if path != "/metrics":
             words = f"metrics are at /metrics, health at {LIVE} and {READY}\n"
-            return _Answer("404 Not Found", "text/plain", words.encode())
+            return _Response("404 Not Found", "text/plain", words.encode())
         if self.services is None:
             state = b"stopping" if self.is_stopping else b"starting"
-            return _Answer("503 Service Unavailable", "text/plain", b"the node is %b\n" % state)
+            return _Response("503 Service Unavailable", "text/plain", b"the node is %b\n" % state)
         return await self._metrics(self.services, headers)
 
-    async def _metrics(self, services: NodeServices, headers: list[str]) -> _Answer:
+    async def _metrics(self, services: NodeServices, headers: list[str]) -> _Response:
         accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
         encode, content_type = choose_encoder(accepted)
         lag = await group_lag(services) if isinstance(services, Services) else []
         found = _Found([*families(services), *lag, *self._process.collect()])
         text: bytes = await self._pools.cpu.run(encode, found)
-        return _Answer("200 OK", content_type, text)
+        return _Response("200 OK", content_type, text)
 
 
 class _MetricsConnection(asyncio.StreamReaderProtocol):
@@ -277,8 +277,8 @@ class _MetricsConnection(asyncio.StreamReaderProtocol):
             self._transport_made.abort()
 
 
-class _Answer(NamedTuple):
-    """The answer to a request: its status line, and its body."""
+class _Response(NamedTuple):
+    """The response to a request: its status line, and its body."""
 
     status: str
     content_type: str

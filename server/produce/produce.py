@@ -196,13 +196,15 @@ class RejectedBatches:
             del self._rejected[next(iter(self._rejected))]
         self._rejected[key] = _Rejected(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
 
-    def note_all(self, asked: Iterable[TopicProduceData], answers: Iterable[TopicProduceResponse], by_id: bool) -> None:
+    def note_all(
+        self, asked: Iterable[TopicProduceData], responses: Iterable[TopicProduceResponse], by_id: bool
+    ) -> None:
         """Notes the rejected batches of a Produce from its response."""
-        for topic, reported in zip(asked, answers, strict=True):
+        for topic, reported in zip(asked, responses, strict=True):
             name = topic.topic_id if by_id else topic.name
-            for data, answer in zip(topic.partition_data, reported.partition_responses, strict=True):
-                if answer.error_code:
-                    self.note((name, answer.index), sequence_of(data.records), answer.error_code)
+            for data, partition in zip(topic.partition_data, reported.partition_responses, strict=True):
+                if partition.error_code:
+                    self.note((name, partition.index), sequence_of(data.records), partition.error_code)
 
 
 # The response to a Produce: the result of each partition, and the conditions that it waits for.
@@ -220,7 +222,7 @@ _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _NOT_ENOUGH_REPLICAS_AFTER_APPEND = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
-# Shared by all answers that say nothing there.
+# Shared by all responses that say nothing there.
 NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
 NO_LEADER = LeaderIdAndEpoch()
 NO_NODES: list[NodeEndpoint] = []
@@ -257,7 +259,7 @@ class ParkedProduce(Parked):
         self._acks: int = call.request.acks
         self._timeout_ms: int = max(0, call.request.timeout_ms)
         call.request = None  # views of a receive buffer that others will use
-        self._pending = {id(answer): answer for _, _, answer in waiting}
+        self._pending = {id(partition): partition for _, _, partition in waiting}
         #: How many are opened by a thread now.
         self._queued = sum(result.queued is not None for _, result, _ in waiting)
         if self._queued:
@@ -267,14 +269,14 @@ class ParkedProduce(Parked):
             call.connection.listener.shared.receiving.take(self._queued_bytes)
         else:
             path.deadlines.add(self, self._timeout_ms)
-        for hosted, result, answer in waiting:
+        for hosted, result, partition in waiting:
             if result.queued is not None:
-                result.queued.then = partial(self._written, hosted, answer, result.queued)
+                result.queued.then = partial(self._written, hosted, partition, result.queued)
             else:
-                self._wait(hosted, result, answer)
+                self._wait(hosted, result, partition)
 
     def _written(
-        self, hosted: HostedPartition, answer: PartitionProduceResponse, queued: QueuedAppend, result: AppendResult
+        self, hosted: HostedPartition, partition: PartitionProduceResponse, queued: QueuedAppend, result: AppendResult
     ) -> None:
         """A batch has been opened, and then written or refused."""
         self._queued -= 1
@@ -285,42 +287,42 @@ class ParkedProduce(Parked):
         if not self._queued:
             self._call.connection.listener.shared.receiving.give_back(self._call.connection, self._queued_bytes)
             self._path.deadlines.add(self, self._timeout_ms)
-        fill(answer, result)
-        self._wait(hosted, result, answer)
+        fill(partition, result)
+        self._wait(hosted, result, partition)
 
-    def _wait(self, hosted: HostedPartition, result: AppendResult, answer: PartitionProduceResponse) -> None:
+    def _wait(self, hosted: HostedPartition, result: AppendResult, partition: PartitionProduceResponse) -> None:
         if result.must_flush and self._acks:
             now_ms = self._path.clock.now_ms()
-            hosted.want_flushed(result.end_offset, now_ms, partial(self._flushed, hosted, result, answer))
+            hosted.want_flushed(result.end_offset, now_ms, partial(self._flushed, hosted, result, partition))
         else:
-            self._flushed(hosted, result, answer, result.error)
+            self._flushed(hosted, result, partition, result.error)
 
     def _flushed(
-        self, hosted: HostedPartition, result: AppendResult, answer: PartitionProduceResponse, error: int
+        self, hosted: HostedPartition, result: AppendResult, partition: PartitionProduceResponse, error: int
     ) -> None:
         if self._acks == ALL_IN_SYNC and not error:
-            hosted.when_committed(result.end_offset, partial(self._committed, hosted, answer))
+            hosted.when_committed(result.end_offset, partial(self._committed, hosted, partition))
         else:
             if error != result.error:
-                answer.base_offset = answer.log_append_time_ms = -1
-            self._finish_one(answer, error)
+                partition.base_offset = partition.log_append_time_ms = -1
+            self._finish_one(partition, error)
 
-    def _committed(self, hosted: HostedPartition, answer: PartitionProduceResponse, error: int) -> None:
+    def _committed(self, hosted: HostedPartition, partition: PartitionProduceResponse, error: int) -> None:
         if not error and len(hosted.role.maximal_isr) < hosted.role.least_in_sync:
             error = _NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        self._finish_one(answer, error)
+        self._finish_one(partition, error)
 
-    def _finish_one(self, answer: PartitionProduceResponse, error: int) -> None:
-        if self._pending.pop(id(answer), None) is None:
+    def _finish_one(self, partition: PartitionProduceResponse, error: int) -> None:
+        if self._pending.pop(id(partition), None) is None:
             return
-        answer.error_code = error
+        partition.error_code = error
         if not self._pending:
             self._path.deadlines.remove(self)
             self._finish()
 
     def expired(self) -> None:
-        for answer in self._pending.values():
-            answer.error_code = _REQUEST_TIMED_OUT
+        for partition in self._pending.values():
+            partition.error_code = _REQUEST_TIMED_OUT
         self._pending.clear()
         self._finish()
 
@@ -333,12 +335,12 @@ class ParkedProduce(Parked):
             end_unanswered(call, response)
 
 
-def fill(answer: PartitionProduceResponse, result: AppendResult) -> None:
-    answer.error_code, answer.base_offset = result.error, result.base_offset
-    answer.log_append_time_ms, answer.log_start_offset = result.log_append_time_ms, result.log_start_offset
-    answer.error_message = result.error_message
+def fill(partition: PartitionProduceResponse, result: AppendResult) -> None:
+    partition.error_code, partition.base_offset = result.error, result.base_offset
+    partition.log_append_time_ms, partition.log_start_offset = result.log_append_time_ms, result.log_start_offset
+    partition.error_message = result.error_message
     if result.record_errors:
-        answer.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in result.record_errors]
+        partition.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in result.record_errors]
 
 
 def add_leaders(leaders: Leaders, call: Call, response: ProduceResponse) -> None:
@@ -347,10 +349,10 @@ def add_leaders(leaders: Leaders, call: Call, response: ProduceResponse) -> None
         return
     nodes: dict[int, NodeEndpoint] = {}
     for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code == _NOT_LEADER_OR_FOLLOWER:
-                leader = leaders.current_leader(call.listener, topic.name or topic.topic_id, answer.index)
-                answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+        for partition in topic.partition_responses:
+            if partition.error_code == _NOT_LEADER_OR_FOLLOWER:
+                leader = leaders.current_leader(call.listener, topic.name or topic.topic_id, partition.index)
+                partition.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
                 if leader.node is not None:
                     nodes[leader.id] = NodeEndpoint(*leader.node)
     response.node_endpoints = list(nodes.values())
@@ -360,10 +362,10 @@ def end_unanswered(call: Call, response: ProduceResponse) -> None:
     """With acks=0 an error is reported by closing the connection."""
     call.reply_nothing()
     errors = {
-        f"{topic.name or topic.topic_id.hex()}-{answer.index}": ErrorCode(answer.error_code).name
+        f"{topic.name or topic.topic_id.hex()}-{partition.index}": ErrorCode(partition.error_code).name
         for topic in response.responses
-        for answer in topic.partition_responses
-        if answer.error_code
+        for partition in topic.partition_responses
+        if partition.error_code
     }
     if errors:
         call.connection.close_for(f"a Produce with acks=0 failed: {errors}")

@@ -94,7 +94,7 @@ def _check_unchanged(remote: RemoteLog, epoch: int) -> None:
 
 
 async def _offset(work: RemoteWork, remote: RemoteLog, timestamp: int) -> tuple[int, int]:
-    """Returns (offset, epoch) of the leader's answer to ListOffsets."""
+    """Returns (offset, epoch) of the leader's response to ListOffsets."""
     hosted = remote.hosted
     asked = ListOffsetsPartition(hosted.index, hosted.leader_epoch, timestamp)
     request = ListOffsetsRequest(replica_id=work.node_id, topics=[ListOffsetsTopic(hosted.topic, [asked])])

@@ -42,7 +42,7 @@ log = logging.getLogger("odradek.remote")
 
 #: Results that no reader has taken: each has the bytes of a partition in a fetch.
 MOST_KEPT = 16
-#: An answer that the client tries again after a refresh of its metadata.
+#: A response that the client tries again after a refresh of its metadata.
 _NOT_NOW = int(ErrorCode.REPLICA_NOT_AVAILABLE)
 _OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 
@@ -75,7 +75,7 @@ class RemoteReader:
             counters = self._work.counters.topic(hosted.topic)
             counters.fetch_requests += 1
             wait_ms = self._work.fetch_quota.wait_ms(self._work.clock.now_ms())
-            if wait_ms:  # an empty answer; the reader asks again (KIP-956)
+            if wait_ms:  # an empty response; the reader asks again (KIP-956)
                 self._work.counters.fetch_throttled_ms += wait_ms
                 return loop.call_soon(done, RemoteRecords(0, next_offset=offset)).cancel
             if len(self._pending) >= self._work.config.get("remote.log.reader.max.pending.tasks"):

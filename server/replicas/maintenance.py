@@ -291,7 +291,7 @@ async def run_in_process(job: CleaningJob) -> CleaningResult:
     try:
         process.stdin.write(pickle.dumps(job))
         # Standard input stays open: the process ends when this one, and with it the pipe, is gone.
-        answer = await process.stdout.read()
+        response = await process.stdout.read()
         await process.wait()
     except BaseException:
         process.kill()
@@ -301,7 +301,7 @@ async def run_in_process(job: CleaningJob) -> CleaningResult:
         process.stdin.close()
     if process.returncode:
         raise RuntimeError(f"the compaction process ended with exit status {process.returncode}")
-    outcome: CleaningResult | Exception = pickle.loads(answer)
+    outcome: CleaningResult | Exception = pickle.loads(response)
     if isinstance(outcome, Exception):
         raise outcome
     return outcome

@@ -227,15 +227,15 @@ class IsrChanges:
         is_complete = response is not None and not response.error_code
         if response is not None and is_complete:
             for topic in response.topics:
-                for answer in topic.partitions:
-                    asked = sent.get((topic.topic_id, answer.partition_index))
+                for partition in topic.partitions:
+                    asked = sent.get((topic.topic_id, partition.partition_index))
                     if asked is None:
                         continue
-                    if not answer.error_code:
+                    if not partition.error_code:
                         self._count(asked)
                     # The metadata may have settled it, and another proposal may stand.
                     if asked.is_current:
-                        is_complete &= self._resolve(asked, answer)
+                        is_complete &= self._resolve(asked, partition)
         elif response is not None:
             log.warning("the controller rejected changes of the ISR: %s", ErrorCode(response.error_code).name)
         if is_complete:
@@ -243,9 +243,9 @@ class IsrChanges:
         else:
             asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._send)
 
-    def _resolve(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
+    def _resolve(self, asked: _Asked, partition: PartitionDataResponse) -> bool:
         """Returns True if the change need not be requested again."""
-        error, replica = answer.error_code, asked.replica
+        error, replica = partition.error_code, asked.replica
         key = (replica.topic_id, replica.index)
         if error:
             log.info("%s: the ISR cannot become %s: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
@@ -256,7 +256,7 @@ class IsrChanges:
         if error in _REJECTED:
             replica.role.withdraw(asked.proposal)
         elif not error:
-            self._accepted(asked, answer)
+            self._accepted(asked, partition)
         return True
 
     def _count(self, asked: _Asked) -> None:
@@ -265,8 +265,8 @@ class IsrChanges:
         else:
             self.expands += 1
 
-    def _accepted(self, asked: _Asked, answer: PartitionDataResponse) -> None:
+    def _accepted(self, asked: _Asked, partition: PartitionDataResponse) -> None:
         now_ms = self._clock.now_ms()
         asked.replica.isr_accepted(
-            asked.proposal, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ms
+            asked.proposal, tuple(partition.isr), partition.leader_epoch, partition.partition_epoch, now_ms
         )

@@ -343,7 +343,7 @@ class Turns:
 
     A piece of work is a generator that yields often. One slice of one piece runs in a turn of the loop, and the next
     turn belongs to the next piece: a hundred large requests delay other clients no longer than one does. A piece that
-    waits for an answer yields WAITING, and `resume` continues it.
+    waits for a response yields WAITING, and `resume` continues it.
 
     The garbage collector pauses while there is work. A million live objects trigger full collections, each of which
     holds the loop far longer than a slice. A request's objects are freed when it is answered, without the collector.

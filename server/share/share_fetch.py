@@ -322,7 +322,7 @@ def _warm_all(read: Callable[[], LogSlice]) -> None:
 
 RECORD_LIMIT_MODE = 1
 
-Answer = dict[TopicIdPartition, PartitionData]
+Response = dict[TopicIdPartition, PartitionData]
 
 
 class ShareFetches:
@@ -346,7 +346,7 @@ class ShareFetches:
         self,
         call: Call,
         partitions: list[TopicIdPartition],
-        done: Callable[[Answer], None],
+        done: Callable[[Response], None],
         *,
         tells_all: bool = False,
     ) -> None:
@@ -369,7 +369,7 @@ class ShareFetch(ParkedFetch):
         fetches: ShareFetches,
         call: Call,
         partitions: list[TopicIdPartition],
-        done: Callable[[Answer], None],
+        done: Callable[[Response], None],
         *,
         tells_all: bool,
     ) -> None:
@@ -432,24 +432,24 @@ class ShareFetch(ParkedFetch):
 
     def _attempt(self) -> None:
         before, self._waits_for = self._waits_for, {}
-        answer: Answer | None = None
+        response: Response | None = None
         try:
-            answer = self._look()
+            response = self._look()
         except NotInPageCache as cold:
             self._warm(cold)
         finally:
             # Other fetches are woken for what this one does not take, whatever became of it.
-            is_waiting = answer is not None and not answer and not self._is_due()
+            is_waiting = response is not None and not response and not self._is_due()
             for led in before:
                 if not is_waiting or led not in self._waits_for:
                     led.leave(self)
             if is_waiting:
                 self._watch()
-        if answer is not None and not is_waiting:
-            self._finish(answer)
+        if response is not None and not is_waiting:
+            self._finish(response)
 
     def _is_due(self) -> bool:
-        """Returns whether the answer is due, with however little there is. The store gets some more time."""
+        """Returns whether the response is due, with however little there is. The store gets some more time."""
         return self._is_last and (self._remote is None or not self._remote.wait_longer())
 
     def _remote_read_ended(self) -> None:
@@ -464,83 +464,83 @@ class ShareFetch(ParkedFetch):
         for led in self._waits_for:
             led.leave(self)
 
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self, response: Response) -> None:
         self._is_over = True
         if self._remote is not None:
             self._remote.withdraw()
         self._unwatch()
         self._waits.deadlines.remove(self)
-        self._done(answer)
+        self._done(response)
 
     # ---- attempts
 
-    def _look(self) -> Answer:
-        answer: Answer = {}
+    def _look(self) -> Response:
+        response: Response = {}
         found: list[Found] = []
         share_bytes = max(1, self._max_bytes // len(self._partitions))
         for partition in self._partitions:
-            led = self._open(partition, answer)
+            led = self._open(partition, response)
             if led is not None:
                 one = None
                 try:
                     one = self._reader.read(led, share_bytes, self._pread)
                 except BatchError as damage:
-                    self._met_damage(led, damage, answer)
+                    self._met_damage(led, damage, response)
                 except RemoteReadFailed as failure:
-                    self._remote_read_failed(led, failure, answer)
+                    self._remote_read_failed(led, failure, response)
                 if one is not None:
                     found.append(one)
         is_enough = sum(one.records.size for one in found) >= self._min_bytes
-        if answer or is_enough or self._is_last:
+        if response or is_enough or self._is_last:
             for one in found:
                 try:
                     data = self._reader.acquire(one, self._clock.now_ms(), share_bytes, self._pread)
                 except BatchError as damage:
-                    self._met_damage(one.led, damage, answer)
+                    self._met_damage(one.led, damage, response)
                     continue
                 except RemoteReadFailed as failure:
-                    self._remote_read_failed(one.led, failure, answer)
+                    self._remote_read_failed(one.led, failure, response)
                     continue
                 except NotInPageCache:
-                    if not answer:
+                    if not response:
                         raise
                     continue  # records of other partitions are acquired: they are sent now
                 if data is not None:
-                    answer[_partition_of(one.led)] = data
-        if self._tells_all and (answer or self._is_due()):
+                    response[_partition_of(one.led)] = data
+        if self._tells_all and (response or self._is_due()):
             for led in self._waits_for:
                 partition = _partition_of(led)
-                if led.state_machine is not None and partition not in answer:
-                    answer[partition] = PartitionData(partition_index=led.key.partition, records=b"")
-        return answer
+                if led.state_machine is not None and partition not in response:
+                    response[partition] = PartitionData(partition_index=led.key.partition, records=b"")
+        return response
 
-    def _open(self, partition: TopicIdPartition, answer: Answer) -> LedSharePartition | None:
+    def _open(self, partition: TopicIdPartition, response: Response) -> LedSharePartition | None:
         """Returns the loaded share partition; None while it is loading and on an error, which is put into `answer`."""
         led = self._share_partitions.open_led(ShareKey(self._group_id, *partition))
         if not isinstance(led, LedSharePartition):
-            answer[partition] = _failed(partition, led)
+            response[partition] = _failed(partition, led)
             return None
         self._waits_for[led] = led.last_change
         if led.validation_error is not None:
-            answer[partition] = _failed(partition, led.validation_error.error)
+            response[partition] = _failed(partition, led.validation_error.error)
             return None
         if led.state_machine is None:
             return None
         return led
 
     @staticmethod
-    def _met_damage(led: LedSharePartition, damage: BatchError, answer: Answer) -> None:
+    def _met_damage(led: LedSharePartition, damage: BatchError, response: Response) -> None:
         """Handles damage. Records that are being healed are waited for."""
         led.hosted.on_damage(led.hosted, damage)
         if not led.hosted.is_healing:
             partition = _partition_of(led)
-            answer[partition] = _failed(partition, damage.error_code)
+            response[partition] = _failed(partition, damage.error_code)
 
     @staticmethod
-    def _remote_read_failed(led: LedSharePartition, failure: RemoteReadFailed, answer: Answer) -> None:
+    def _remote_read_failed(led: LedSharePartition, failure: RemoteReadFailed, response: Response) -> None:
         led.hosted.counters.failed_fetches += 1
         partition = _partition_of(led)
-        answer[partition] = _failed(partition, failure.error_code)
+        response[partition] = _failed(partition, failure.error_code)
 
 
 def _partition_of(led: LedSharePartition) -> TopicIdPartition:

@@ -87,9 +87,9 @@ class LatestOffsets:
             else:
                 found[partition] = End(ErrorCode.LEADER_NOT_AVAILABLE)
 
-        def answered(answers: list[Ends]) -> None:
-            for answer in answers:
-                found.update(answer)
+        def answered(responses: list[Ends]) -> None:
+            for response in responses:
+                found.update(response)
             done(found)
 
         gather([partial(self._ask, leader, led, timestamp) for leader, led in remote.items()], answered)
@@ -174,9 +174,11 @@ class ShareGroupStates:
             partial(self._delete_each, done),
         )
 
-    def _delete_each(self, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]) -> None:
-        rejected: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.errors.items()}
-        requests = {group: request for answer in answers for group, request in answer.requests.items()}
+    def _delete_each(self, done: Callable[[dict[str, int]], None], decided: list[DeletionsOfStates]) -> None:
+        rejected: dict[str, int] = {
+            group: int(error) for deletions in decided for group, error in deletions.errors.items()
+        }
+        requests = {group: request for deletions in decided for group, request in deletions.requests.items()}
 
         def deleted(responses: list[DeleteShareGroupStateResponse]) -> None:
             for group_id, response in zip(requests, responses, strict=True):

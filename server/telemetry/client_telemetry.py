@@ -522,10 +522,10 @@ def _labels(labels: Labels) -> Labels:
 
 #: Pushes that wait for the collector, 2 MB each at most; further ones are dropped and counted.
 MOST_QUEUED = 32
-#: For the connection, and for each wait of the answer.
+#: For the connection, and for each wait of the response.
 TIMEOUT_S = 10.0
 _PATH = "/v1/metrics"
-_MOST_ANSWER_BYTES = 64 * 1024
+_MOST_RESPONSE_BYTES = 64 * 1024
 
 
 class Collector:
@@ -564,7 +564,7 @@ class Collector:
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/x-protobuf"})
             response = connection.getresponse()
-            response.read(_MOST_ANSWER_BYTES)
+            response.read(_MOST_RESPONSE_BYTES)
             return response.status
         finally:
             connection.close()

@@ -41,12 +41,12 @@ def lock_holder(file: Path) -> int | None:
         return None
     try:
         fields = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET) if _IS_BSD else (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        answer = struct.unpack(_LAYOUT, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(_LAYOUT, *fields)))
+        response = struct.unpack(_LAYOUT, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(_LAYOUT, *fields)))
     except OSError:
         return None
     finally:
         os.close(fd)
-    kind, pid = (answer[3], answer[2]) if _IS_BSD else (answer[0], answer[4])
+    kind, pid = (response[3], response[2]) if _IS_BSD else (response[0], response[4])
     return pid if kind != fcntl.F_UNLCK and pid > 0 else None
 
 

@@ -102,7 +102,7 @@ class LeaderEpochs:
         self._changed_from(start_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch known that is not above `epoch`: the answer of OffsetForLeaderEpoch.
+        """(epoch, end offset) of the largest epoch known that is not above `epoch`: the response of OffsetForLeaderEpoch.
 
         The end of the latest epoch is the log's end. For an epoch below all known ones it is the start of the first; for
         one above all known ones nothing is known: (-1, -1).

@@ -42,7 +42,7 @@ from ...protocol.records.batch import (
 #
 # - The leader rejects a batch for now (the coordinator is moving), and writes a batch with a greater sequence number. The
 #   rejected batch comes again and is out of order for good. librdkafka takes it for written when a later one is.
-# - The coordinator's answer belongs to an earlier verification: the transaction has ended since. A batch written now would
+# - The coordinator's response belongs to an earlier verification: the transaction has ended since. A batch written now would
 #   belong to no transaction, and would hang. So the caller keeps the `Verification`, and compares.
 #
 # Verifications are not in the log: a new leader starts them anew.
@@ -182,9 +182,9 @@ class Producers:
         self.taken_over_at: int | None = None
 
     def check(self, header: BatchHeader) -> ErrorCode | ProducerBatch:
-        """Returns the answer to a producer's batch before it is written; ErrorCode.NONE if it may be written.
+        """Returns the response to a producer's batch before it is written; ErrorCode.NONE if it may be written.
 
-        For batches of clients with a producer id. A ProducerBatch means that the log has the batch: the answer is repeated.
+        For batches of clients with a producer id. A ProducerBatch means the log has the batch: the response is repeated.
         NOT_LEADER_OR_FOLLOWER means that an earlier batch may be on its way to this new leader.
         """
         producer = self.by_id.get(header[9])

@@ -710,7 +710,7 @@ def _first_record(
 
 
 class LargeBatch(Exception):
-    """The batch that has the answer takes long to open: `find` is to be called on a thread."""
+    """The batch that has the response takes long to open: `find` is to be called on a thread."""
 
     def __init__(self, header: BatchHeader, batch: bytes | bytearray, timestamp: int, start_offset: int) -> None:
         super().__init__(f"a batch of {header.record_count} records at offset {header.base_offset}")

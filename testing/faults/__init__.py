@@ -1,4 +1,4 @@
-"""Scripted faults: errors, delays, lost connections and truncated answers for the requests that a test means."""
+"""Scripted faults: errors, delays, lost connections and truncated responses for the requests that a test means."""
 
 from .faults import Fault, Faults
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 # The effects of faults on a request: each is a class with `strike`.
 #
-# `strike(request)` decides over one request: it answers (`request.answer`), lets the request go on to the broker
-# (`request.proceed`) with or without a change to the answer, later or now, or ends the connection.
+# `strike(request)` decides over one request: it answers (`request.respond`), lets the request go on to the broker
+# (`request.proceed`) with or without a change to the response, later or now, or ends the connection.
 
 
 class Effect(Protocol):
@@ -61,14 +61,14 @@ class Fail:
         if error is None:
             request.proceed()
         elif self.after or request.call.api.name == "Metadata":
-            request.proceed(lambda response: request.answer(request.with_errors(response, error)))
+            request.proceed(lambda response: request.respond(request.with_errors(response, error)))
         else:
             request.fail(error)
 
 
 @dataclass(slots=True)
 class Delay:
-    """Holds the request back for a time before the broker takes it, or its answer afterwards. The connection waits."""
+    """Holds the request back for a time before the broker takes it, or its response afterwards. The connection waits."""
 
     seconds: float
     after: bool = False
@@ -76,7 +76,7 @@ class Delay:
     def strike(self, request: InterceptedRequest) -> None:
         if self.after:
             request.hold()
-            request.proceed(lambda response: request.later(self.seconds, lambda: request.answer(response)))
+            request.proceed(lambda response: request.later(self.seconds, lambda: request.respond(response)))
         else:
             request.keep()
             request.later(self.seconds, request.proceed)
@@ -84,7 +84,7 @@ class Delay:
 
 @dataclass(slots=True)
 class Drop:
-    """Ends the connection before the broker takes the request, or in place of the answer."""
+    """Ends the connection before the broker takes the request, or in place of the response."""
 
     after: bool = False
 
@@ -109,12 +109,12 @@ class Hang:
 
 @dataclass(slots=True)
 class Truncate:
-    """Sends the first bytes of the answer and ends the connection. A negative number leaves out that many of the last."""
+    """Sends the first bytes of the response and ends the connection. A negative number leaves out that many of the last."""
 
     size: int
 
     def strike(self, request: InterceptedRequest) -> None:
-        request.proceed(lambda response: request.answer_part(response, self.size))
+        request.proceed(lambda response: request.respond_with_part(response, self.size))
 
 
 @dataclass(slots=True)

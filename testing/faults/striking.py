@@ -91,16 +91,16 @@ class InterceptedRequest:
     `answer` sends a response, None where the protocol gives none, past the faults that struck before.
     """
 
-    def __init__(self, flow: Flow, fault: Strikes, answer: Answered) -> None:
+    def __init__(self, flow: Flow, fault: Strikes, respond: Answered) -> None:
         self.call = flow.call
-        self.answer = answer
+        self.respond = respond
         self._flow = flow
         assert isinstance(fault.match, Match)
         self._match = fault.match
 
     def proceed(self, answered: Answered | None = None) -> None:
         """Lets the request go on to the broker. `answered` gets the response, which otherwise is sent as it is."""
-        self._flow.go_on(answered or self.answer)
+        self._flow.go_on(answered or self.respond)
 
     # ---- ways to fail
 
@@ -115,19 +115,19 @@ class InterceptedRequest:
             return
         if call.api.name == "Fetch" and call.request.session_epoch > 0:
             # A session's request names no partitions. As when sessions are evicted, the client names them anew.
-            self.answer(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            self.respond(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
         meant, rest = self._divided()
         errors = _error_response(call, meant, error)
         if rest is None:
-            self.answer(errors)
+            self.respond(errors)
             return
         call.request = rest
 
         def answered(response: Message | None) -> None:
             if response is not None and not getattr(response, "error_code", 0):
                 merge(response, errors, call.version)
-            self.answer(response)
+            self.respond(response)
 
         self.proceed(answered)
 
@@ -163,8 +163,8 @@ class InterceptedRequest:
         connection: Any = self.call.connection
         connection.abort()
 
-    def answer_part(self, response: Message | None, size: int) -> None:
-        """Sends the first `size` bytes of the answer, its length included, and ends the connection."""
+    def respond_with_part(self, response: Message | None, size: int) -> None:
+        """Sends the first `size` bytes of the response, its length included, and ends the connection."""
         call = self.call
         if response is None:
             self.abort()

@@ -83,10 +83,10 @@ def _log_in(connection: socket.socket, files: ClientFiles) -> None:
     _ask(connection, SaslHandshakeRequest(mechanism=security.mechanism), 1)
     token: bytes | None = exchange.first()
     while token is not None:
-        answer = _ask(connection, SaslAuthenticateRequest(auth_bytes=token), 1)
-        if answer.error_code:
-            raise RuntimeError(f"the broker rejected the login of {user}: {answer.error_message}")
-        token = exchange.answer(answer.auth_bytes)
+        response = _ask(connection, SaslAuthenticateRequest(auth_bytes=token), 1)
+        if response.error_code:
+            raise RuntimeError(f"the broker rejected the login of {user}: {response.error_message}")
+        token = exchange.respond(response.auth_bytes)
 
 
 def _ask(connection: socket.socket, request: Message, version: int) -> Any:
@@ -97,9 +97,9 @@ def _ask(connection: socket.socket, request: Message, version: int) -> Any:
     data = encode(header, api.request_header_version(version)) + encode(request, version)
     connection.sendall(struct.pack(">i", len(data)) + data)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
-    answer = _exactly(connection, size)
-    _, at = decode(ResponseHeader, api.response_header_version(version), answer)
-    return decode(api.response, version, answer, at)[0]
+    response = _exactly(connection, size)
+    _, at = decode(ResponseHeader, api.response_header_version(version), response)
+    return decode(api.response, version, response, at)[0]
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
@@ -307,8 +307,8 @@ class TopicView:
     async def _create(self, run: EmbeddedRun, partitions: int, factor: int, config: dict[str, str]) -> None:
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in config.items()]
         topic = CreatableTopic(name=self.name, num_partitions=partitions, replication_factor=factor, configs=configs)
-        answer = await run.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), _CREATE_VERSION)
-        result = answer.topics[0]
+        response = await run.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), _CREATE_VERSION)
+        result = response.topics[0]
         if result.error_code:
             raise RuntimeError(f"{self.name}: {ErrorCode(result.error_code).name} {result.error_message or ''}")
         await reached(lambda: len(leaders(run, self.name)) == partitions, f"the leaders of {self.name}")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class RegistryError(Exception):
-    """An answer that is an error. The first three digits of `code` are the HTTP status."""
+    """A response that is an error. The first three digits of `code` are the HTTP status."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -138,7 +138,7 @@ class Parsed(Protocol):
 
     @property
     def text(self) -> str:
-        """The schema as answers show it."""
+        """The schema as responses show it."""
 
     @property
     def identity(self) -> str:

@@ -155,8 +155,8 @@ def _id(asked: Asked) -> int:
 
 def _check(store: Store, asked: Asked) -> object:
     found = store.incompatibilities(asked.subject, asked.path.get("version"), asked.kind, asked.text, asked.references)
-    answer: dict[str, object] = {"is_compatible": not found}
-    return {**answer, "messages": found} if asked.flag("verbose") else answer
+    response: dict[str, object] = {"is_compatible": not found}
+    return {**response, "messages": found} if asked.flag("verbose") else response
 
 
 def _config(store: Store, asked: Asked) -> object:
@@ -314,11 +314,11 @@ class _Handler(JsonHandler):
             function, path = route(self.command, parts.path.rstrip("/") or "/")
             with self.registry.lock:
                 content = function(self.registry.store, Asked(path, dict(parse_qsl(parts.query)), body))
-            self.answer(200, content)
+            self.respond(200, content)
         except BadBody as bad:
-            self.answer(bad.status, {"error_code": bad.status, "message": bad.words})
+            self.respond(bad.status, {"error_code": bad.status, "message": bad.words})
         except RegistryError as error:
-            self.answer(error.status, {"error_code": error.code, "message": error.words})
-        except Exception:  # a defect here is the answer to this request, and no end of the connection without a word
+            self.respond(error.status, {"error_code": error.code, "message": error.words})
+        except Exception:  # a defect here is the response to this request, and no end of the connection without a word
             log.exception("%s %s", self.command, self.path)
-            self.answer(500, {"error_code": 50001, "message": "Error in the backend data store"})
+            self.respond(500, {"error_code": 50001, "message": "Error in the backend data store"})

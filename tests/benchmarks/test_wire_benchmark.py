@@ -35,17 +35,17 @@ def request(key: int, version: int, correlation: int, body: bytes = b"") -> byte
     return struct.pack(">ihhi", 8 + len(body), key, version, correlation) + body
 
 
-def answer(correlation: int, body: bytes = b"") -> bytes:
+def respond(correlation: int, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation) + body
 
 
-def test_a_request_takes_until_the_first_byte_of_its_answer():
+def test_a_request_takes_until_the_first_byte_of_its_response():
     loopback = Loopback()
     loopback.send(request(END_TXN, 1, 5, b"x" * 30), 10, to_broker=True)
-    loopback.send(answer(5, b"y" * 6)[:9], 10.5, to_broker=False)
-    loopback.send(answer(5, b"y" * 6)[9:], 30, to_broker=False)
+    loopback.send(respond(5, b"y" * 6)[:9], 10.5, to_broker=False)
+    loopback.send(respond(5, b"y" * 6)[9:], 30, to_broker=False)
     loopback.send(request(END_TXN, 1, 6), 40, to_broker=True)
-    loopback.send(answer(6), 41, to_broker=False)
+    loopback.send(respond(6), 41, to_broker=False)
     assert loopback.found() == [("EndTxn v1", 0.5), ("EndTxn v1", 1.0)]
 
 
@@ -53,7 +53,7 @@ def test_requests_of_one_segment_are_separated_and_unanswered_ones_skipped():
     loopback = Loopback()
     both = request(PRODUCE, 9, 1, b"a" * 100) + request(END_TXN, 5, 2)
     loopback.send(both, 1, to_broker=True)
-    loopback.send(answer(2), 3, to_broker=False)
+    loopback.send(respond(2), 3, to_broker=False)
     assert loopback.found() == [("EndTxn v5", 2.0)]
 
 
@@ -62,7 +62,7 @@ def test_behind_a_segment_that_was_missed_it_goes_on_with_the_next_one():
     loopback.send(request(PRODUCE, 9, 1, b"a" * 100)[:60], 1, to_broker=True)
     loopback.send(bytes(52), 1, to_broker=True, lost=True)
     loopback.send(request(END_TXN, 1, 2), 2, to_broker=True)
-    loopback.send(answer(2), 4, to_broker=False)
+    loopback.send(respond(2), 4, to_broker=False)
     assert loopback.found() == [("EndTxn v1", 2.0)]
 
 
@@ -70,5 +70,5 @@ def test_other_ports_are_nobodys_business():
     loopback = Loopback()
     loopback.wire = Wire(BROKER + 1)
     loopback.send(request(END_TXN, 1, 2), 2, to_broker=True)
-    loopback.send(answer(2), 4, to_broker=False)
+    loopback.send(respond(2), 4, to_broker=False)
     assert loopback.found() == []

@@ -19,7 +19,7 @@ from compat_tests.broker_process import free_ports
 from compat_tests.recipes import eventually
 from tests.cli.harness.clusters import DEADLINE_S, asked, cluster, started
 from tests.cli.harness.restarts import TOPIC, Clients, restarted, row
-from tests.server.harness.http_answers import answered
+from tests.server.harness.http_responses import answered
 
 pytestmark = pytest.mark.usefixtures("processes")
 

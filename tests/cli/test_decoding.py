@@ -33,7 +33,7 @@ MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
 
 
 class Registry(BaseHTTPRequestHandler):
-    answers: dict[str, Any] = {
+    responses: dict[str, Any] = {
         "/schemas/ids/1": {
             "schema": json.dumps(ORDER),
             "references": [{"name": "Amount", "subject": "amount", "version": 2}],
@@ -46,14 +46,14 @@ class Registry(BaseHTTPRequestHandler):
         },
         "/subjects/money/versions/1": {"schemaType": "PROTOBUF", "schema": MONEY},
     }
-    answers["/subjects/avro-value/versions/latest"] = {"id": 1, **answers["/schemas/ids/1"]}
-    answers["/subjects/protobuf-value/versions/latest"] = {"id": 2, **answers["/schemas/ids/2"]}
+    responses["/subjects/avro-value/versions/latest"] = {"id": 1, **responses["/schemas/ids/1"]}
+    responses["/subjects/protobuf-value/versions/latest"] = {"id": 2, **responses["/schemas/ids/2"]}
 
     def do_GET(self) -> None:
-        answer = self.answers.get(self.path)
-        self.send_response(200 if answer else 404)
+        response = self.responses.get(self.path)
+        self.send_response(200 if response else 404)
         self.end_headers()
-        self.wfile.write(json.dumps(answer or {"error_code": 40403}).encode())
+        self.wfile.write(json.dumps(response or {"error_code": 40403}).encode())
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

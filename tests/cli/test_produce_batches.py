@@ -126,7 +126,7 @@ class SilentProducer:
         raise OSError("no response")
 
 
-def test_no_answer_to_the_metadata_request_is_for_the_records_to_report() -> None:
+def test_no_response_to_the_metadata_request_is_for_the_records_to_report() -> None:
     producer = SilentProducer()
     request_producer_id(producer, {"enable.idempotence": False}, "t")
     request_producer_id(producer, {}, "t")

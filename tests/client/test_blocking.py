@@ -32,7 +32,7 @@ def address_of(broker: odradek.Broker) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def peer(answer: Callable[[socket.socket], object]) -> Iterator[tuple[str, int]]:
+def peer(response: Callable[[socket.socket], object]) -> Iterator[tuple[str, int]]:
     """The address of a peer that reads one request and then runs `answer`."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -40,7 +40,7 @@ def peer(answer: Callable[[socket.socket], object]) -> Iterator[tuple[str, int]]
             accepted, _ = server.accept()
             with accepted:
                 accepted.recv(4096)
-                answer(accepted)
+                response(accepted)
 
         thread = threading.Thread(target=serve)
         thread.start()

@@ -224,16 +224,16 @@ class FailingRegistry:
     def __init__(self, kind: str, text: str) -> None:
         self.status: int | None = 200
         schema = {"schemaType": kind, "schema": text}
-        answers = {"/subjects/orders-value/versions/latest": {**schema, "id": 1}}
-        answers |= {f"/schemas/ids/{number}": schema for number in (1, 2)}
+        responses = {"/subjects/orders-value/versions/latest": {**schema, "id": 1}}
+        responses |= {f"/schemas/ids/{number}": schema for number in (1, 2)}
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                status = registry.status if self.path.endswith("/2") else 200 if self.path in answers else 404
+                status = registry.status if self.path.endswith("/2") else 200 if self.path in responses else 404
                 if status is None:
                     return
-                body = json.dumps(answers.get(self.path, {})).encode()
+                body = json.dumps(responses.get(self.path, {})).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

@@ -50,7 +50,7 @@ class Asked:
 
     client: MigratingClient
     request: Message
-    is_answer_lost: bool
+    is_response_lost: bool
 
 
 class MigrationSimulation(GroupSimulation):
@@ -225,15 +225,15 @@ class MigrationSimulation(GroupSimulation):
                 self.batches.append(records)
         for token, response in output.replies:
             if isinstance(token, Asked):
-                self._answer(token, response)
+                self._respond(token, response)
         return [reply.response for reply in output.replies]
 
-    def _answer(self, asked: Asked, response: Message) -> None:
+    def _respond(self, asked: Asked, response: Message) -> None:
         client = asked.client
         if client.waits_for is not asked:
             return  # the client no longer waits for it
         client.waits_for = None
-        if not asked.is_answer_lost:
+        if not asked.is_response_lost:
             client.answered(asked.request, response)
 
     def given(self, client: MigratingClient) -> None:

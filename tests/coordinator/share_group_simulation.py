@@ -135,11 +135,11 @@ class ShareGroupSimulation(GroupSimulation):
         self._send(ShareGroupHeartbeatRequest(group_id=GROUP, member_id=client.member_id, member_epoch=-1))
 
     def _send(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-        answer = self.ask(request)
-        assert isinstance(answer, Followed)
-        if answer.request is not None:
-            self.asked.append(answer.request)
-        response: ShareGroupHeartbeatResponse = answer.response
+        followed = self.ask(request)
+        assert isinstance(followed, Followed)
+        if followed.request is not None:
+            self.asked.append(followed.request)
+        response: ShareGroupHeartbeatResponse = followed.response
         return response
 
     # The persister.

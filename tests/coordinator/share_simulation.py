@@ -217,19 +217,19 @@ class ShareSimulation:
             self.writing[epoch] = sent
             self.persister.ask(_request(sent), partial(self._written, sent), self.now)
 
-    def _written(self, sent: Sent, answer: Any) -> None:
+    def _written(self, sent: Sent, response: Any) -> None:
         """Handles a response of the persister, or None after its crash: the leader may retry the unknown result."""
         del self.writing[sent.leader_epoch]
-        is_lost = answer is None or (not self.is_calm and self.rng.random() < 0.1)
-        if is_lost and (answer is None or not answer.error_code):
+        is_lost = response is None or (not self.is_calm and self.rng.random() < 0.1)
+        if is_lost and (response is None or not response.error_code):
             self.ledger.written_unknown_to_leader(sent.write)
         if is_lost and self.rng.random() < 0.5:
             self.sent.insert(0, sent)
         elif is_lost:
             self._reported(sent, LOST)
         else:
-            validation_error = ValidationError(ErrorCode(answer.error_code), answer.error_message or "")
-            self._reported(sent, validation_error if answer.error_code else None)
+            validation_error = ValidationError(ErrorCode(response.error_code), response.error_message or "")
+            self._reported(sent, validation_error if response.error_code else None)
 
     def _reported(self, sent: Sent, validation_error: ValidationError | None) -> None:
         if sent.leader_epoch == self.leader_epoch:
@@ -259,14 +259,14 @@ class ShareSimulation:
 
     def _persist(self, request: Message) -> Any:
         """Repeats a request until it gets a response."""
-        answers: list[Any] = []
-        while not any(answers):
-            self.persister.ask(request, answers.append, self.now)
+        responses: list[Any] = []
+        while not any(responses):
+            self.persister.ask(request, responses.append, self.now)
             if self.rng.random() < 0.1:
                 self.persister.crash(self.now)
             self.persister.turn()
             self.persister.commit(is_all=True)
-        return answers[-1]
+        return responses[-1]
 
     def _look(self) -> None:
         output = self.leader.take()

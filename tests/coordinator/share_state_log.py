@@ -64,9 +64,9 @@ class ShareStateLog:
         sees = self.end + len(self._undecided)
         assert self.shard.state.next_offset == sees, "the shard's next offset differs from the log's"
         self._parked += [(sees, reply) for reply in output.replies]
-        answers = [_of_one(reply) for reply in output.replies]
+        responses = [_of_one(reply) for reply in output.replies]
         self._release()
-        return answers
+        return responses
 
     def turn(self) -> None:
         """Appends the records since the last turn as one batch."""

@@ -64,7 +64,7 @@ class ShareStateSimulation:
         #: (share partition, number of initializations) -> the start offset in the last read response.
         self.starts_reported: dict[tuple[ShareKey, int], int] = {}
         #: Responses that are not processed yet.
-        self.answers: list[tuple[Question, Any]] = []
+        self.responses: list[tuple[Question, Any]] = []
         self.reported = 0
         for key in KEYS:
             self._initialize(key)
@@ -187,17 +187,17 @@ class ShareStateSimulation:
         error: int = found.error_code
         return error
 
-    def _reported(self, question: Question, answer: Any) -> None:
-        self.answers.append((question, answer))
+    def _reported(self, question: Question, response: Any) -> None:
+        self.responses.append((question, response))
 
     def _hear(self) -> None:
-        answers, self.answers = self.answers, []
-        for question, answer in answers:
-            if answer is not None:
+        responses, self.responses = self.responses, []
+        for question, response in responses:
+            if response is not None:
                 self.reported += 1
                 self.ledger.answered(question.end)
-                if isinstance(answer, read.PartitionResult) and not answer.error_code:
-                    self._leads(question, answer)
+                if isinstance(response, read.PartitionResult) and not response.error_code:
+                    self._leads(question, response)
 
     def _turn(self, key: ShareKey) -> None:
         self.log.turn()

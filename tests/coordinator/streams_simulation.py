@@ -242,8 +242,8 @@ class StreamsSimulation(GroupSimulation):
             described = TopologyDescription(
                 subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[])]
             )
-            answer = self.ask(StreamsGroupTopologyDescriptionUpdateRequest("g", client.member_id, 0, described), 0)
-            assert answer.error_code == 0, answer
+            response = self.ask(StreamsGroupTopologyDescriptionUpdateRequest("g", client.member_id, 0, described), 0)
+            assert response.error_code == 0, response
             self.is_described = True
 
     def _reported_of_topology(self) -> int:
@@ -263,11 +263,11 @@ class StreamsSimulation(GroupSimulation):
 
     def ask(self, request: Message, version: int = 1) -> Any:
         """Sends a request, and creates the topics that its response requires."""
-        answer = super().ask(request, version)
-        if not isinstance(answer, NeedsTopics):
-            return answer
-        self.change_topics(self.counts | {topic.name: topic.num_partitions for topic in answer.topics})
-        return answer.response
+        response = super().ask(request, version)
+        if not isinstance(response, NeedsTopics):
+            return response
+        self.change_topics(self.counts | {topic.name: topic.num_partitions for topic in response.topics})
+        return response.response
 
     def give_up(self) -> None:
         """Stops clients whose session or revocation timeout has expired."""

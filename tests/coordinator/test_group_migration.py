@@ -225,16 +225,19 @@ def test_static_member_gets_all_partitions_when_it_upgrades_during_rebalance() -
     """The member changes nothing, so nothing else would trigger an assignment, and no partition would be assigned."""
     harness = Harness()
     assert harness.join(version=5, instance_id="i").error_code == 0
-    answer = harness.beat(0, instance_id="i")
-    assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1]]
+    response = harness.beat(0, instance_id="i")
+    assert [topic.partitions for topic in response.assignment.topic_partitions] == [[0, 1]]
 
 
 def test_stable_group_keeps_assignment_when_static_member_upgrades() -> None:
     harness = Harness()
     old = harness.join(version=5, instance_id="i").member_id
     harness.sync(old, 1, 0, 1)
-    answer = harness.beat(0, instance_id="i")
-    assert (answer.member_epoch, [topic.partitions for topic in answer.assignment.topic_partitions]) == (1, [[0, 1]])
+    response = harness.beat(0, instance_id="i")
+    assert (response.member_epoch, [topic.partitions for topic in response.assignment.topic_partitions]) == (
+        1,
+        [[0, 1]],
+    )
 
 
 def test_new_partitions_are_assigned_when_static_leader_upgrades() -> None:
@@ -243,8 +246,8 @@ def test_new_partitions_are_assigned_when_static_leader_upgrades() -> None:
     old = harness.join(version=5, instance_id="i").member_id
     harness.sync(old, 1, 0, 1)
     harness.shard.handle(MetadataChanged(image_of({"t": 3}), frozenset({"t"})), harness.now)
-    answer = harness.beat(0, instance_id="i")
-    assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1, 2]]
+    response = harness.beat(0, instance_id="i")
+    assert [topic.partitions for topic in response.assignment.topic_partitions] == [[0, 1, 2]]
 
 
 def test_outdated_ownership_claim_at_upgrade_is_ignored() -> None:
@@ -289,11 +292,11 @@ def test_assignments_are_known_when_compaction_left_only_classic_group() -> None
     """The last static member of the new protocol returned with the old one, so the group was downgraded at once."""
     harness = Harness()
     harness.beat(0, instance_id="i")
-    answer = harness.join(version=5, instance_id="i")
+    response = harness.join(version=5, instance_id="i")
     assert harness.kind == "classic"
     harness.shard = load_batches(harness.config, compacted(harness.batches), harness.now, image_of({"t": 2}))
     assert harness.given("other") == []
-    assert harness.group(ConsumerGroup).holders == {(T, 0): answer.member_id, (T, 1): answer.member_id}
+    assert harness.group(ConsumerGroup).holders == {(T, 0): response.member_id, (T, 1): response.member_id}
 
 
 @pytest.mark.parametrize(

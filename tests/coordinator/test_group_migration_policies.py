@@ -37,10 +37,10 @@ def heartbeat(harness: Harness, member_id: str, generation: int) -> ErrorCode:
 
 def joined(harness: Harness, *owned: int, version: int = 9, instance_id: str | None = None) -> Any:
     """Returns the response of a successful JoinGroup, after a second request if the version requires a member id."""
-    answer = harness.join("", *owned, version=version, instance_id=instance_id)
-    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        answer = harness.join(answer.member_id, *owned, version=version)
-    return answer
+    response = harness.join("", *owned, version=version, instance_id=instance_id)
+    if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        response = harness.join(response.member_id, *owned, version=version)
+    return response
 
 
 def leave(harness: Harness, member_id: str) -> None:
@@ -77,8 +77,8 @@ def test_join_of_another_kinds_group_is_answered(policy: str, version: int) -> N
     harness = Harness(policy)
     for epoch in (0, -1):
         beat = ShareGroupHeartbeatRequest(group_id="g", member_id="s", member_epoch=epoch, subscribed_topic_names=["t"])
-        answer = harness.ask(beat, 1)
-        assert getattr(answer, "response", answer).error_code == 0
+        response = harness.ask(beat, 1)
+        assert getattr(response, "response", response).error_code == 0
         assert harness.join(version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert harness.beat(0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert harness.kind == "share"
@@ -186,8 +186,8 @@ def test_classic_member_gets_partition_after_consumer_member_revokes_it(policy: 
     classic = joined(harness, version=version)
     assert classic.error_code == 0
     member_id, generation = classic.member_id, classic.generation_id
-    answer = harness.sync(member_id, generation)
-    assert (answer.error_code, answer.assignment) == (0, NEITHER)
+    response = harness.sync(member_id, generation)
+    assert (response.error_code, response.assignment) == (0, NEITHER)
     assert heartbeat(harness, member_id, generation) == ErrorCode.NONE, "the other member has not revoked anything"
     (kept,) = harness.beat(epoch, 0, 1).assignment.topic_partitions
     assert heartbeat(harness, member_id, generation) == ErrorCode.NONE, "the revocation is not confirmed"
@@ -260,9 +260,9 @@ def test_consumer_member_joins_nonempty_classic_group_if_policy_permits(policy: 
         again = harness.join(old, 0)
         assert harness.sync(old, again.generation_id).error_code == 0
     leave(harness, old)
-    answer = harness.beat(0)
-    assert answer.error_code == 0, "an empty classic group can be replaced"
-    assert [one.partitions for one in answer.assignment.topic_partitions] == [BOTH_ASSIGNED]
+    response = harness.beat(0)
+    assert response.error_code == 0, "an empty classic group can be replaced"
+    assert [one.partitions for one in response.assignment.topic_partitions] == [BOTH_ASSIGNED]
 
 
 @pytest.mark.parametrize(("size", "member_id", "error"), [(1, "new", FULL), (2, "new", 0), (1, "", 0), (2, "", 0)])

@@ -410,19 +410,19 @@ def test_deletion_of_offsets_needs_a_share_group(harness: Harness) -> None:
 def test_state_of_a_deleted_group_is_deleted_first(harness: Harness) -> None:
     harness.beat("a", 0, ["t", "u"])
     harness.initialize({T: {0, 1, 2}})
-    answer, _ = harness.ask(DeletionOfGroups(["g", "none"]))
-    assert (answer.requests, answer.errors) == ({}, {"g": ErrorCode.NON_EMPTY_GROUP})
+    response, _ = harness.ask(DeletionOfGroups(["g", "none"]))
+    assert (response.requests, response.errors) == ({}, {"g": ErrorCode.NON_EMPTY_GROUP})
     harness.beat("a", -1)
-    answer, records = harness.ask(DeletionOfGroups(["g"]))
-    assert {topic.topic_id: [one.partition for one in topic.partitions] for topic in answer.requests["g"].topics} == {
+    response, records = harness.ask(DeletionOfGroups(["g"]))
+    assert {topic.topic_id: [one.partition for one in topic.partitions] for topic in response.requests["g"].topics} == {
         T: [0, 1, 2],
         U: [0, 1],
     }
-    assert answer.errors == {} and records == ["StatePartitionMetadata"]
+    assert response.errors == {} and records == ["StatePartitionMetadata"]
     states = harness.group.states
     assert states is not None and states.deleting == {T: "t", U: "u"} and not states.initialized
     harness.topics({"t": 2})
-    answer, _ = harness.ask(DeletionOfGroups(["g"]))
-    assert [one.partition for one in answer.requests["g"].topics[0].partitions] == [0, 1]
+    response, _ = harness.ask(DeletionOfGroups(["g"]))
+    assert [one.partition for one in response.requests["g"].topics[0].partitions] == [0, 1]
     harness.ask(StatesDeleted("g", frozenset({T, U})))
     assert harness.ask(DeletionOfGroups(["g"]))[0].requests == {}

@@ -53,7 +53,7 @@ def _anybody_may_acknowledge(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_validate", lambda partition, run, member_id, kind: None)
 
 
-def _answers_do_not_wait_for_the_persister(patch: pytest.MonkeyPatch) -> None:
+def _responses_do_not_wait_for_the_persister(patch: pytest.MonkeyPatch) -> None:
     writes = SharePartition._write
 
     def write(partition: SharePartition, token: object, runs: list[Run], *, is_tentative: bool) -> None:
@@ -67,7 +67,7 @@ def _the_persister_writes_nothing_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(shard, "combine", lambda batches, start_offset: ())
 
 
-def _the_persister_answers_before_it_commits(patch: pytest.MonkeyPatch) -> None:
+def _the_persister_responds_before_it_commits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShareStateLog, "waits_for_commits", False)
 
 
@@ -117,9 +117,9 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     _what_is_being_written_is_given_out,
     _records_are_delivered_for_ever,
     _anybody_may_acknowledge,
-    _answers_do_not_wait_for_the_persister,
+    _responses_do_not_wait_for_the_persister,
     _the_persister_writes_nothing_down,
-    _the_persister_answers_before_it_commits,
+    _the_persister_responds_before_it_commits,
     _locks_never_end,
 )
 def test_simulation_detects_injected_bug_of_share_partitions(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_persister_keeps_acknowledged_state_after_crash_and_cut(seed: int) -> No
     assert _run(seed).reported, "no request ever got a response"
 
 
-def _answers_do_not_wait_for_the_commit(patch: pytest.MonkeyPatch) -> None:
+def _responses_do_not_wait_for_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShareStateLog, "waits_for_commits", False)
 
 
@@ -149,7 +149,7 @@ def _the_start_goes_back_to_where_some_leader_was(patch: pytest.MonkeyPatch) -> 
 
 
 @each_of(
-    _answers_do_not_wait_for_the_commit,
+    _responses_do_not_wait_for_the_commit,
     _snapshots_leave_out_batches,
     _updates_before_the_snapshot_are_replayed,
     _of_each_key_the_last_record_is_loaded,

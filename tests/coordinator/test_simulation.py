@@ -33,13 +33,13 @@ def test_groups_become_stable_without_faults(seed: int) -> None:
     assert not simulation.open, "somebody was never answered"
 
 
-def _sync_answers_before_the_leader_has_assigned(patch: pytest.MonkeyPatch) -> None:
+def _sync_responds_before_the_leader_has_assigned(patch: pytest.MonkeyPatch) -> None:
     awaits = ClassicGroup.await_sync
 
     def hasty(group: ClassicGroup, member: Member, token: object) -> None:
         awaits(group, member, token)
         if group.leader_id != member.member_id:
-            group.answer_sync(member, synced(group, member))
+            group.respond_to_sync(member, synced(group, member))
 
     patch.setattr(ClassicGroup, "await_sync", hasty)
 
@@ -76,7 +76,7 @@ def _records_do_not_say_who_leads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "as_record", vague)
 
 
-def _answers_do_not_wait_for_the_log(patch: pytest.MonkeyPatch) -> None:
+def _responses_do_not_wait_for_the_log(patch: pytest.MonkeyPatch) -> None:
     release = Simulation._release
 
     def impatient(simulation: Simulation) -> None:
@@ -107,11 +107,11 @@ def _run(seed: int) -> None:
 
 @pytest.mark.slow
 @each_of(
-    _sync_answers_before_the_leader_has_assigned,
+    _sync_responds_before_the_leader_has_assigned,
     _generations_are_not_counted,
     _a_static_member_that_comes_back_loses_its_assignment,
     _records_do_not_say_who_leads,
-    _answers_do_not_wait_for_the_log,
+    _responses_do_not_wait_for_the_log,
     _a_member_that_leaves_is_not_answered,
 )
 def test_simulation_detects_injected_bug_of_classic_groups(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:

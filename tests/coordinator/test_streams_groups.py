@@ -60,13 +60,13 @@ def test_task_moves_after_its_owner_revokes_it(harness: Harness) -> None:
 
 def test_tasks_are_assigned_after_internal_topics_are_created(harness: Harness) -> None:
     harness.topics({"in": 3})
-    answer, _ = harness.beat("a", 0)
-    assert isinstance(answer, NeedsTopics)
-    assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in answer.topics] == [
+    needs, _ = harness.beat("a", 0)
+    assert isinstance(needs, NeedsTopics)
+    assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in needs.topics] == [
         ("shuffled", 3, -1),
         ("counts", 3, -1),
     ]
-    (status,) = answer.response.status
+    (status,) = needs.response.status
     assert (status.status_code, status.status_detail) == (3, "Internal topics are missing: shuffled, counts")
     assert harness.group.state.value == "NotReady"
     harness.topics({"in": 3, "shuffled": 3, "counts": 3})

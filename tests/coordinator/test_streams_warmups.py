@@ -186,7 +186,7 @@ def test_member_with_previous_epoch_cannot_claim_other_warm_up_tasks(harness: Wa
     harness.plan(b=warm(0))
     harness.settle("b")
     said = {"standby_tasks": [], "active_tasks": []}
-    answers = [
+    responses = [
         harness.beat("b", epoch, **said, warmup_tasks=[TaskIdsRequest("1", [index])])[0].error_code for index in (0, 1)
     ]
-    assert answers == [ErrorCode.NONE, ErrorCode.FENCED_MEMBER_EPOCH]
+    assert responses == [ErrorCode.NONE, ErrorCode.FENCED_MEMBER_EPOCH]

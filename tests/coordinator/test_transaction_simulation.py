@@ -96,26 +96,26 @@ def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_new_producer_gets_the_epoch_of_the_last_one(patch: pytest.MonkeyPatch) -> None:
-    answers = operations._reply_init
+    responses = operations._reply_init
 
-    def answer(state: TransactionsState, message: TransactionRequest, found: Transaction) -> None:
+    def respond(state: TransactionsState, message: TransactionRequest, found: Transaction) -> None:
         if message.request.producer_epoch < 0 < found.producer_epoch:  # type: ignore[attr-defined]
             state.records[-1].value.producer_epoch -= 1  # type: ignore[union-attr]
-        answers(state, message, found)
+        responses(state, message, found)
 
-    patch.setattr(operations, "_reply_init", answer)
+    patch.setattr(operations, "_reply_init", respond)
 
 
 def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.MonkeyPatch) -> None:
-    answers = operations._reply_end
+    responses = operations._reply_end
 
-    def answer(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
+    def respond(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
         request: Any = message.request
         if state.transactions[request.transactional_id].state in NOT_IN_TRANSACTION:
             producer_id, epoch = request.producer_id, request.producer_epoch
-        answers(state, message, producer_id, epoch)
+        responses(state, message, producer_id, epoch)
 
-    patch.setattr(operations, "_reply_end", answer)
+    patch.setattr(operations, "_reply_end", respond)
 
 
 def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:

@@ -191,13 +191,13 @@ class OffsetsLeader(Leader):
         self.shard.handle(GroupRequest("read", OffsetFetchRequest(groups=[asked], require_stable=is_stable), 9), now)
         (reply,) = self.shard.take().replies
         assert isinstance(reply.response, OffsetFetchResponse)
-        for answer in reply.response.groups[0].topics[0].partitions:
-            place = (group, answer.partition_index)
+        for response in reply.response.groups[0].topics[0].partitions:
+            place = (group, response.partition_index)
             if is_stable and any(place in pending for pending in self.pending.values()):
-                assert answer.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT, f"{place} is pending"
+                assert response.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT, f"{place} is pending"
             else:
                 _, offset = self.visible.get(place, (-1, -1))
-                assert answer.committed_offset == offset, f"{place} is at {answer.committed_offset}, not {offset}"
+                assert response.committed_offset == offset, f"{place} is at {response.committed_offset}, not {offset}"
 
     def check(self) -> None:
         found = _seen(self.shard.state.offsets)

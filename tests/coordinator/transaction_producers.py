@@ -53,7 +53,7 @@ class Client:
         self._life = self._live()
         self.asked: tuple[Any, int] | None = next(self._life)
 
-    def answer(self, response: Any) -> None:
+    def respond(self, response: Any) -> None:
         self.attempt += 1
         self.has_asked = False
         if error_of(response) in _RETRIABLE:
@@ -109,17 +109,17 @@ class Client:
 
     def _end(self, tag: Tag, committed: bool) -> Asking:
         request = EndTxnRequest(self.transactional_id, *self.producer, committed)
-        answer = yield request, 5 if self.bumps else 4
-        if answer.error_code == ErrorCode.INVALID_TXN_STATE and committed and self.bumps:
+        response = yield request, 5 if self.bumps else 4
+        if response.error_code == ErrorCode.INVALID_TXN_STATE and committed and self.bumps:
             # The transaction timed out before the commit; the producer may still request the abort.
             yield from self._end(tag, False)
-        elif answer.error_code:
+        elif response.error_code:
             # The end is unknown if another producer has replaced this producer.
             yield from self._recover(None)
         else:
             self.reported[tag] = committed
             if self.bumps:
-                self._goes_on_as((answer.producer_id, answer.producer_epoch))
+                self._goes_on_as((response.producer_id, response.producer_epoch))
 
     def _new_write(self, tag: Tag, place: TopicPartition) -> Write:
         write = Write(place, tag, self.transactional_id, self.producer, self._sequences[place])
@@ -132,9 +132,9 @@ class Client:
         if not self.bumps:
             # AddPartitionsToTxn. The coordinator also gets AddOffsetsToTxn in this form.
             topics = [AddPartitionsToTxnTopic(write.place[0], [write.place[1]])]
-            answer = yield AddPartitionsToTxnRequest([], write.transactional_id, *write.producer, topics), 3
-            if error_of(answer):
-                return error_of(answer)
+            response = yield AddPartitionsToTxnRequest([], write.transactional_id, *write.producer, topics), 3
+            if error_of(response):
+                return error_of(response)
         error = yield write, 5 if self.bumps else 3
         if not error:
             self._sequences[write.place] += 1

@@ -300,7 +300,7 @@ class Simulation:
             client.has_asked = False
             return
         self.promises.hears(client, response, decided)
-        client.answer(response)
+        client.respond(response)
         if self.rng.random() < 0.02:
             client.sleeps_until = self.now + self.rng.randrange(2 * EXPIRATION_MS)
 

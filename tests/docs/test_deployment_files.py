@@ -27,7 +27,7 @@ from compat_tests.recipes import DEADLINE_S, eventually
 from tests.docs.harness.deployment import serves_until_sigterm
 from tests.docs.pages import DOCS
 from tests.docs.shells import free_port
-from tests.server.harness.http_answers import answered
+from tests.server.harness.http_responses import answered
 
 DEPLOYMENT = DOCS / "deployment"
 KUBERNETES, CONTAINERFILE = DEPLOYMENT / "kubernetes.yaml", DEPLOYMENT / "Containerfile"

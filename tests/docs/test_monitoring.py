@@ -44,15 +44,15 @@ def exposition() -> str:
         consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(offset, "", -1)})
         consumer.close()
 
-        def answer() -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S) as answer:
-                text: str = answer.read().decode()
+        def respond() -> str:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S) as respond:
+                text: str = respond.read().decode()
                 return text
 
         eventually(
-            lambda: "odradek_group_lag{" in answer(), what="the lag of the group is served", deadline_s=DEADLINE_S
+            lambda: "odradek_group_lag{" in respond(), what="the lag of the group is served", deadline_s=DEADLINE_S
         )
-        return answer()
+        return respond()
 
 
 @pytest.fixture(scope="module")

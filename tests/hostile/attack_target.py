@@ -47,7 +47,7 @@ SETTLED_BYTES, SETTLED_S = 1 << 20, 8
 #: A node is idle when it uses at most this much processor time in a window; the good client's requests take some.
 REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 60
 #: The time for a node to answer after an attack.
-ANSWER_DEADLINE_S = 60
+RESPONSE_DEADLINE_S = 60
 #: The address space of a node: a broker that grows without bound fails alone, and the machine does not.
 MOST_NODE_BYTES = 3 << 30
 #: The time for a halting node to end.
@@ -239,7 +239,7 @@ class AttackTarget:
             faults.append(str(error))
         for node in self.nodes:
             try:
-                with WireClient(node.bootstrap, timeout=ANSWER_DEADLINE_S) as client:
+                with WireClient(node.bootstrap, timeout=RESPONSE_DEADLINE_S) as client:
                     client.call(ApiVersionsRequest("attack-room", "1"), 3)
             except (OSError, EOFError) as error:
                 faults.append(f"{node.directory.name} does not answer: {error!r}")

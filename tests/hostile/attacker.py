@@ -94,11 +94,11 @@ class Attacker:
 
 def send_each(address: str, frames: Iterable[bytes], *, patience_s: float = PATIENCE_S) -> list[bytes | None]:
     """Sends each frame over a new connection, one after the other. Returns the responses."""
-    answers = []
+    responses = []
     for frame in frames:
         with Attacker(address, patience_s=patience_s) as attacker:
-            answers.append(attacker.exchange(frame))
-    return answers
+            responses.append(attacker.exchange(frame))
+    return responses
 
 
 def make_topic(addresses: list[str], name: str, *, partitions: int = 1, replicas: int = 1, **configs: str) -> str:
@@ -109,7 +109,7 @@ def make_topic(addresses: list[str], name: str, *, partitions: int = 1, replicas
         client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         while True:
             request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-            answer = client.call(request, 9)
-            brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers}
+            response = client.call(request, 9)
+            brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
             with contextlib.suppress(IndexError, KeyError):
-                return brokers[answer.topics[0].partitions[0].leader_id]
+                return brokers[response.topics[0].partitions[0].leader_id]

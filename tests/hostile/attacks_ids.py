@@ -42,9 +42,9 @@ def await_coordinator(room: AttackTarget, key: str, kind: int) -> str:
     """Returns the address of the coordinator. The first FindCoordinator request may have to create its topic."""
     while True:
         with contextlib.suppress(OSError), WireClient(room.addresses[0], client_id=CLIENT_ID) as client:
-            answer = client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4).coordinators[0]
-            if not answer.error_code:
-                return f"{answer.host}:{answer.port}"
+            response = client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4).coordinators[0]
+            if not response.error_code:
+                return f"{response.host}:{response.port}"
 
 
 def group_joins(room: AttackTarget, rng: random.Random) -> None:

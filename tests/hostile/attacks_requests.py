@@ -57,8 +57,8 @@ def metadata_of_one_million_names(room: AttackTarget, rng: random.Random) -> Non
     count = room.scaled(999_999)
     names = b"".join(b"\x07" + f"{number:06}".encode() + b"\x00" for number in range(count))
     body = encode_varint(count + 1) + names + b"\x00\x00\x00\x00"
-    (answer,) = send_each(room.addresses[0], [framed(METADATA, 9, body)])
-    assert answer is not None, "the broker did not answer"
+    (response,) = send_each(room.addresses[0], [framed(METADATA, 9, body)])
+    assert response is not None, "the broker did not answer"
 
 
 def create_partitions_validate_only(room: AttackTarget, rng: random.Random) -> None:

@@ -49,8 +49,8 @@ class BatchSender:
             CreatableTopic(name, 1, 1, [], [CreatableTopicConfig(*item) for item in configs.items()])
             for name, configs in topics.items()
         ]
-        answer = self._client.call(CreateTopicsRequest(wanted, 30_000, False), _CREATE_VERSION)
-        assert [topic.error_code for topic in answer.topics] == [0] * len(topics), answer
+        response = self._client.call(CreateTopicsRequest(wanted, 30_000, False), _CREATE_VERSION)
+        assert [topic.error_code for topic in response.topics] == [0] * len(topics), response
         deadline = time.monotonic() + _DEADLINE_S
         for name in topics:
             # The leader rejects a wrong CRC; a broker that does not lead the partition yet returns another error.
@@ -60,8 +60,8 @@ class BatchSender:
     def produce(self, topic: str, records: bytes, *, acks: int = 1, **request: Any) -> PartitionProduceResponse:
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])]
         produce = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=data, **request)
-        (answer,) = self._client.call(produce, _PRODUCE_VERSION).responses[0].partition_responses
-        found: PartitionProduceResponse = answer
+        (response,) = self._client.call(produce, _PRODUCE_VERSION).responses[0].partition_responses
+        found: PartitionProduceResponse = response
         return found
 
     def error(self, topic: str, records: bytes, **request: Any) -> ErrorCode:

@@ -85,7 +85,7 @@ def mutate(data: bytearray, rng: random.Random) -> None:
 class Report:
     """The result of some rounds of batches."""
 
-    answers: Counter[str] = field(default_factory=Counter)
+    responses: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
 
@@ -105,7 +105,7 @@ def run_round(
         for _ in range(batches):
             now_ms = time.time_ns() // 1_000_000
             topic, made = rng.choice(list(topics)), mutated(rng, now_ms)
-            report.answers[sender.error(topic, made).name] += 1
+            report.responses[sender.error(topic, made).name] += 1
         for topic in topics:
             last = batch(record(value=LAST), Compression.NONE, time.time_ns() // 1_000_000, count=1)
             assert sender.error(topic, last) is ErrorCode.NONE
@@ -152,15 +152,15 @@ def main() -> None:
         for number in itertools.count():
             print(f"seed {seed + number}: ", end="", flush=True)
             report = run_round(broker, tools, random.Random(seed + number), number, BATCHES_PER_ROUND)
-            print(", ".join(f"{name} {count}" for name, count in report.answers.most_common()), flush=True)
-            total.answers += report.answers
+            print(", ".join(f"{name} {count}" for name, count in report.responses.most_common()), flush=True)
+            total.responses += report.responses
             total.failures += [f"seed {seed + number}: {failure}" for failure in report.failures]
             for failure in report.failures:
                 print(f"  {failure}", flush=True)
             if time.monotonic() > until:
                 break
         tools.close()
-    print(f"{total.answers.total()} batches, {total.answers['NONE']} taken, {len(total.failures)} failures")
+    print(f"{total.responses.total()} batches, {total.responses['NONE']} taken, {len(total.failures)} failures")
     raise SystemExit(1 if total.failures else 0)
 
 

@@ -123,9 +123,9 @@ def fill(path: DataPath, name: str, index: int) -> dict[int, bytes]:
     sent: dict[int, bytes] = {}
     for number in range(BATCHES):
         values = [f"{name}-{index}-{number}-{record}-".encode() * 4 for record in range(RECORDS_PER_BATCH)]
-        answer = path.produce(name, batch_of(*values), index=index)
-        assert answer.error_code == 0
-        sent.update({answer.base_offset + delta: value for delta, value in enumerate(values)})
+        response = path.produce(name, batch_of(*values), index=index)
+        assert response.error_code == 0
+        sent.update({response.base_offset + delta: value for delta, value in enumerate(values)})
     return sent
 
 
@@ -273,8 +273,8 @@ def _read_all(path: DataPath, key: Key, end: int) -> Iterator[tuple[int, bytes]]
     name, index = key
     offset = path.hosted(name, index).log.log_start_offset
     while offset < end:
-        answer = path.fetch(name, offset, index=index)
-        records = {at: value for at, value in good_records(bytes(answer.records or b"")).items() if at >= offset}
+        response = path.fetch(name, offset, index=index)
+        records = {at: value for at, value in good_records(bytes(response.records or b"")).items() if at >= offset}
         yield from records.items()
         offset = max(records) + 1 if records else offset + 1
 

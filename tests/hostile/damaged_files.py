@@ -120,8 +120,8 @@ class RottingTopic:
         """Produces a batch. Returns its base offset."""
         first = len(self.sent)
         values = [f"{first + number:06d}".encode() * 40 for number in range(RECORDS_PER_BATCH)]
-        answer = self.path.produce(self.name, batch_of(*values, timestamp=1_000_000 + first))
-        assert (answer.error_code, answer.base_offset) == (0, first)
+        response = self.path.produce(self.name, batch_of(*values, timestamp=1_000_000 + first))
+        assert (response.error_code, response.base_offset) == (0, first)
         self.sent.update({first + number: value for number, value in enumerate(values)})
         return first
 

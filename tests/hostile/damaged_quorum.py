@@ -87,10 +87,10 @@ def strays(cluster: Cluster) -> list[str]:
 def quorum_ends(cluster: Cluster) -> dict[int, int]:
     """Returns each voter's log end offset, as the leader reports it."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
-    answer = cluster.ask_any(request, 2)
-    if answer is None or answer.error_code or not answer.topics or answer.topics[0].partitions[0].error_code:
+    response = cluster.ask_any(request, 2)
+    if response is None or response.error_code or not response.topics or response.topics[0].partitions[0].error_code:
         return {}
-    return {voter.replica_id: voter.log_end_offset for voter in answer.topics[0].partitions[0].current_voters}
+    return {voter.replica_id: voter.log_end_offset for voter in response.topics[0].partitions[0].current_voters}
 
 
 def is_caught_up(cluster: Cluster, end: int) -> bool:
@@ -116,11 +116,11 @@ def produce(cluster: Cluster, topic: str, *values: bytes, index: int = 0) -> int
         part = PartitionProduceData(index, batch_of(*values))
         data = [TopicProduceData(name=topic, partition_data=[part])]
         request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data)
-        (answer,) = cluster.nodes[leader].ask(request, 9).responses[0].partition_responses
-        if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS):
+        (response,) = cluster.nodes[leader].ask(request, 9).responses[0].partition_responses
+        if response.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS):
             return None
-        assert answer.error_code == 0, ErrorCode(answer.error_code).name
-        return (answer.base_offset,)
+        assert response.error_code == 0, ErrorCode(response.error_code).name
+        return (response.base_offset,)
 
     (offset,) = cluster.until(appended, f"{topic} takes records")
     return int(offset)

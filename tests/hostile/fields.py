@@ -43,7 +43,7 @@ PATIENCE_MS = 2_000
 CONNECTIONS_PER_LISTENER = 4
 #: Cases between two checks of the nodes.
 CASES_PER_LOOK = 400
-MOST_ANSWER_BYTES = 256 << 20
+MOST_RESPONSE_BYTES = 256 << 20
 _ENVELOPE = 58
 _CLIENT_IDS = (None, "", "y" * LONGEST)
 
@@ -149,20 +149,20 @@ class Attacker:
         began = time.monotonic()
         try:
             frame = frame_of(api, version, request, number, case.client_id)
-            answer = await asyncio.wait_for(self._exchange(api, request, frame), DEADLINE_S)
+            response = await asyncio.wait_for(self._exchange(api, request, frame), DEADLINE_S)
         except (OSError, EOFError):
             self._result.closed[case.api.name] += 1
             self.close()
             return
         except TimeoutError:
-            self._result.faults.append(f"no answer in {DEADLINE_S} s: {case}")
+            self._result.faults.append(f"no response in {DEADLINE_S} s: {case}")
             self.close()
             return
         took = time.monotonic() - began
         if took > 1:
             self._result.slow.append((took, str(case)))
-        if answer is not None and not case.enveloped:
-            self._check(case, answer, number)
+        if response is not None and not case.enveloped:
+            self._check(case, response, number)
 
     async def _exchange(self, api: Api, request: Any, frame: bytes) -> bytes | None:
         if self._streams is None:
@@ -177,18 +177,18 @@ class Attacker:
         if api.name == "Produce" and request.acks == 0:
             return None
         (size,) = struct.unpack(">i", await reader.readexactly(4))
-        assert 4 <= size <= MOST_ANSWER_BYTES, f"an answer of {size} bytes"
+        assert 4 <= size <= MOST_RESPONSE_BYTES, f"a response of {size} bytes"
         return await reader.readexactly(size)
 
-    def _check(self, case: Case, answer: bytes, number: int) -> None:
+    def _check(self, case: Case, response: bytes, number: int) -> None:
         api, version = case.api, case.version
         try:
-            header, position = decode(ResponseHeader, api.response_header_version(version), answer)
+            header, position = decode(ResponseHeader, api.response_header_version(version), response)
             assert header.correlation_id == number, f"correlation id {header.correlation_id} in place of {number}"
-            _, end = decode(api.response, version, answer, position)
-            assert end == len(answer), f"{len(answer) - end} bytes after the answer"
+            _, end = decode(api.response, version, response, position)
+            assert end == len(response), f"{len(response) - end} bytes after the response"
         except (ValueError, AssertionError) as error:
-            self._result.faults.append(f"{case}: the answer is no answer: {error}")
+            self._result.faults.append(f"{case}: the response is no response: {error}")
             self.close()
 
     def close(self) -> None:

@@ -44,10 +44,10 @@ def put_voters_in_the_log(room: AttackTarget) -> None:
     update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        answer = ask(room.addresses[0], UpdateFeaturesRequest(feature_updates=[update], timeout_ms=30_000), 2)
-        if not answer.error_code:
+        response = ask(room.addresses[0], UpdateFeaturesRequest(feature_updates=[update], timeout_ms=30_000), 2)
+        if not response.error_code:
             return
-        assert time.monotonic() < deadline, answer
+        assert time.monotonic() < deadline, response
         time.sleep(_POLL_S)
 
 
@@ -71,10 +71,10 @@ def _init_producer(room: AttackTarget) -> tuple[int, int]:
     while True:
         found = ask(room.addresses[0], finding, 4).coordinators[0]
         if not found.error_code:
-            answer = ask(f"{found.host}:{found.port}", request, 4)
-            if not answer.error_code:
-                return answer.producer_id, answer.producer_epoch
-            assert time.monotonic() < deadline, answer
+            response = ask(f"{found.host}:{found.port}", request, 4)
+            if not response.error_code:
+                return response.producer_id, response.producer_epoch
+            assert time.monotonic() < deadline, response
         assert time.monotonic() < deadline, found
         time.sleep(_POLL_S)
 
@@ -133,10 +133,10 @@ def _produce(leader: str, topic_id: bytes, index: int) -> None:
     )
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        answer = ask(leader, request, 13).responses[0].partition_responses[0]
-        if answer.error_code == 0:
+        response = ask(leader, request, 13).responses[0].partition_responses[0]
+        if response.error_code == 0:
             return
-        assert time.monotonic() < deadline, answer
+        assert time.monotonic() < deadline, response
         time.sleep(_POLL_S)
 
 

@@ -73,7 +73,7 @@ class GoodProgram:
         self.waits: list[float] = []
         self.deliveries: list[float] = []
         self.errors: Counter[str] = Counter()
-        self._answers: set[asyncio.Task[None]] = set()
+        self._responses: set[asyncio.Task[None]] = set()
         #: The requests without a response, and the times when they were sent.
         self._waiting: dict[int, float] = {}
         #: The time of the first failed request without a later successful one.
@@ -84,8 +84,8 @@ class GoodProgram:
         began = time.monotonic()
         consumer = asyncio.create_task(self._consume())
         await self._produce()
-        if self._answers:
-            await asyncio.wait(self._answers, timeout=DRAIN_S)
+        if self._responses:
+            await asyncio.wait(self._responses, timeout=DRAIN_S)
         seconds = time.monotonic() - began
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._until_consumed(), DRAIN_S)
@@ -121,8 +121,8 @@ class GoodProgram:
         for address in itertools.cycle(self.bootstrap):
             with contextlib.suppress(OSError, EOFError, TimeoutError):
                 request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-                answer = await self._ask(request, CREATE_VERSION, address)
-                if answer.topics[0].error_code in accepted and await self._find_leader():
+                response = await self._ask(request, CREATE_VERSION, address)
+                if response.topics[0].error_code in accepted and await self._find_leader():
                     return
             await asyncio.sleep(RECONNECT_S)
 
@@ -131,9 +131,9 @@ class GoodProgram:
             with contextlib.suppress(OSError, EOFError, TimeoutError):
                 topics = [MetadataRequestTopic(name=self.topic)]
                 request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-                answer = await self._ask(request, METADATA_VERSION, address)
-                brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers}
-                leaders = [partition.leader_id for partition in answer.topics[0].partitions]
+                response = await self._ask(request, METADATA_VERSION, address)
+                brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
+                leaders = [partition.leader_id for partition in response.topics[0].partitions]
                 if leaders and leaders[0] in brokers:
                     self.leader = brokers[leaders[0]]
                     return True
@@ -177,13 +177,13 @@ class GoodProgram:
         self.report.sent += 1
         now = time.monotonic()
         self.sent_at[sequence] = self._waiting[sequence] = now
-        answer = asyncio.create_task(self._acknowledge(connection.call(request, PRODUCE_VERSION), sequence, now))
-        self._answers.add(answer)
-        answer.add_done_callback(self._answers.discard)
+        response = asyncio.create_task(self._acknowledge(connection.call(request, PRODUCE_VERSION), sequence, now))
+        self._responses.add(response)
+        response.add_done_callback(self._responses.discard)
 
-    async def _acknowledge(self, answer: asyncio.Future[Any], sequence: int, sent: float) -> None:
+    async def _acknowledge(self, response: asyncio.Future[Any], sequence: int, sent: float) -> None:
         try:
-            (topic,) = (await answer).responses
+            (topic,) = (await response).responses
         except (OSError, EOFError):
             self.report.unanswered += 1
             self._failed(sent)
@@ -220,8 +220,8 @@ class GoodProgram:
         partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         topics = [FetchTopic(self.topic, partitions=[partition])]
         request = FetchRequest(max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, topics=topics)
-        answer = await connection.call(request, FETCH_VERSION)
-        (data,) = answer.responses[0].partitions
+        response = await connection.call(request, FETCH_VERSION)
+        (data,) = response.responses[0].partitions
         if data.error_code:
             self.errors[f"FETCH_{ErrorCode(data.error_code).name}"] += 1
             raise ConnectionError(data.error_code)
@@ -265,7 +265,7 @@ class GoodProgram:
         report.seconds = seconds
         report.acknowledged = len(self.acknowledged)
         report.consumed = sum(self.consumed.values())
-        report.unanswered += len(self._answers)
+        report.unanswered += len(self._responses)
         report.lost = sorted(number for number in self.acknowledged if number not in stored)
         report.unread = sorted(number for number in self.acknowledged if number not in self.consumed)
         report.doubled = sorted({number for seen in (stored, self.consumed) for number in seen if seen[number] > 1})

@@ -34,14 +34,14 @@ class GoodConnection:
 
     def call(self, request: Any, version: int) -> asyncio.Future[Any]:
         """Sends a request at once; the future gets its response, or ConnectionError."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.is_closed:
-            answer.set_exception(ConnectionError("closed"))
-            return answer
+            response.set_exception(ConnectionError("closed"))
+            return response
         number = next(self._numbers)
         self._writer.write(request_frame(request, version, number, CLIENT_ID))
-        self._waiting.append((api_of(request), version, number, answer))
-        return answer
+        self._waiting.append((api_of(request), version, number, response))
+        return response
 
     def close(self) -> None:
         self._task.cancel()
@@ -56,19 +56,19 @@ class GoodConnection:
             self._end()
 
     def _answered(self, frame: bytes) -> None:
-        api, version, number, answer = self._waiting.popleft()
+        api, version, number, future = self._waiting.popleft()
         header, position = decode(ResponseHeader, api.response_header_version(version), frame)
         assert header.correlation_id == number, f"answer {header.correlation_id} in place of {number}"
         response, end = decode(api.response, version, frame, position)
         assert end == len(frame), f"{len(frame) - end} bytes after {api.name} v{version}"
-        if not answer.done():
-            answer.set_result(response)
+        if not future.done():
+            future.set_result(response)
 
     def _end(self) -> None:
         self.is_closed = True
         self._writer.close()
         while self._waiting:
-            answer = self._waiting.popleft()[3]
-            if not answer.done():
-                answer.set_exception(ConnectionError("the broker closed the connection"))
-                answer.exception()  # marked as retrieved: a task that still awaits it gets it, and asyncio logs no warning
+            response = self._waiting.popleft()[3]
+            if not response.done():
+                response.set_exception(ConnectionError("the broker closed the connection"))
+                response.exception()  # marked as retrieved: a task that still awaits it gets it, and asyncio logs no warning

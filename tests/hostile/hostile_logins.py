@@ -37,10 +37,10 @@ Attack = Callable[[WireClient], None]
 def is_outside(client: WireClient) -> bool:
     """Returns whether the broker rejects a request that needs a login."""
     try:
-        answer = client.call(ListGroupsRequest(), 3)
+        response = client.call(ListGroupsRequest(), 3)
     except (ConnectionClosed, TimeoutError):
         return True
-    return int(answer.error_code) == ErrorCode.ILLEGAL_SASL_STATE
+    return int(response.error_code) == ErrorCode.ILLEGAL_SASL_STATE
 
 
 def handshake(client: WireClient, mechanism: str = "PLAIN") -> Any:

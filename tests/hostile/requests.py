@@ -21,5 +21,5 @@ def produce_request(topic: str, value: bytes) -> ProduceRequest:
 
 
 def produce(client: WireClient, topic: str, value: bytes) -> None:
-    (answer,) = client.call(produce_request(topic, value), 9).responses
-    assert answer.partition_responses[0].error_code == 0, answer
+    (response,) = client.call(produce_request(topic, value), 9).responses
+    assert response.partition_responses[0].error_code == 0, response

@@ -75,8 +75,8 @@ class Ground:
         self.ids = {topic.name: topic.topic_id for topic in made.topics}
         kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
         rules = [AclCreation(kind, MINE, _LITERAL, "User:mallory", "*", _ALL, _ALLOW) for kind in kinds]
-        answer = self.admin.call(CreateAclsRequest(creations=rules), 3)
-        assert {result.error_code for result in answer.results} == {0}
+        response = self.admin.call(CreateAclsRequest(creations=rules), 3)
+        assert {result.error_code for result in response.results} == {0}
         for kind in (0, 1):
             asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=[THEIRS, MINE])
             eventually(
@@ -195,10 +195,10 @@ def test_own_transactional_id_is_served(ground: Ground) -> None:
     with ground.client("mallory", ground.addresses[0]) as client:
         found = client.call(coordinator, 4).coordinators[0]
     with ground.client("mallory", f"{found.host}:{found.port}") as client:
-        answer = eventually(
+        response = eventually(
             lambda: (reported := client.call(request, 4)).error_code not in _NOT_YET and reported, what="it is answered"
         )
-    assert answer.error_code == 0
+    assert response.error_code == 0
 
 
 CHANGES: list[tuple[Message, int]] = [

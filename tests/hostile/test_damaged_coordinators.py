@@ -28,9 +28,9 @@ def committed(broker: odradek.Broker) -> tuple[int, int]:
     """Returns the group's error and the committed offset."""
     path = DataPath(broker)
     topics = [OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])]
-    answer = path.client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)]), 8)
+    response = path.client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)]), 8)
     path.close()
-    (group,) = answer.groups
+    (group,) = response.groups
     return group.error_code, group.topics[0].partitions[0].committed_offset if group.topics else -1
 
 

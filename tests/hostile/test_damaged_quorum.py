@@ -95,10 +95,10 @@ def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch
     )
     request = VoteRequest(CLUSTER_ID, number, [TopicDataRequest("__cluster_metadata", [part])])
     with WireClient(f"127.0.0.1:{cluster.controller_ports[number]}", timeout=60) as client:
-        answer = client.call(request, 2)
-    assert not answer.error_code, answer
-    (found,) = answer.topics[0].partitions
-    assert not found.error_code, answer
+        response = client.call(request, 2)
+    assert not response.error_code, response
+    (found,) = response.topics[0].partitions
+    assert not found.error_code, response
     return bool(found.vote_granted)
 
 

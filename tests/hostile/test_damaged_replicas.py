@@ -96,8 +96,8 @@ def read(cluster: Cluster, topic: str, sent: dict[int, bytes]) -> dict[int, byte
         request: Any = FetchRequest(
             max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic(topic=topic, partitions=[part])]
         )
-        answer = cluster.nodes[leader].ask(request, 11)
-        (data,) = answer.responses[0].partitions
+        response = cluster.nodes[leader].ask(request, 11)
+        (data,) = response.responses[0].partitions
         if not data.error_code:
             got.update(
                 {offset: value for offset, value in good_records(bytes(data.records or b"")).items() if offset >= at}

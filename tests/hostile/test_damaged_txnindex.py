@@ -104,13 +104,13 @@ class TransactionalTopic(RottingTopic):
         self._sequences[who] += 1
         batch, named = batch_of(value * 20, **kind), f"t-{who}"
         # Version 11 is the last in which the broker trusts the client to have added the partition.
-        answer = self.path.produce(self.name, batch, acks=-1, version=11, transactional_id=named)
-        assert answer.error_code == 0
+        response = self.path.produce(self.name, batch, acks=-1, version=11, transactional_id=named)
+        assert response.error_code == 0
 
     def end(self, who: int, *, committed: bool) -> None:
         marker = WritableTxnMarker(who, 0, committed, [WritableTxnMarkerTopic(self.name, [0])], 0)
-        (answer,) = self.path.client.call(WriteTxnMarkersRequest([marker]), 1).markers
-        assert answer.topics[0].partitions[0].error_code == 0
+        (response,) = self.path.client.call(WriteTxnMarkersRequest([marker]), 1).markers
+        assert response.topics[0].partitions[0].error_code == 0
 
     def read_committed(self) -> list[bytes]:
         values: list[bytes] = []

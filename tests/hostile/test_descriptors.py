@@ -108,7 +108,7 @@ def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_pat
             with WireClient(room.addresses[0]) as early, Flood(room.targets, 200, HALF_FRAME):
                 create(early, "made-in-a-flood", partitions=6, replicas=3)
                 produced = [WireClient.call(early, ApiVersionsRequest(), 0) for _ in range(100)]
-                assert all(answer.error_code == 0 for answer in produced)
+                assert all(response.error_code == 0 for response in produced)
             for address in room.addresses:
                 for _ in awaiting():
                     if is_served(address):

@@ -101,9 +101,9 @@ def test_requests_that_the_metadata_log_has_no_room_for_are_refused_and_the_brok
 ) -> None:
     def created(name: str) -> int:
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
-        assert not answer.topics[0].error_code or "make room" in (answer.topics[0].error_message or "")
-        return int(answer.topics[0].error_code)
+        response = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        assert not response.topics[0].error_code or "make room" in (response.topics[0].error_message or "")
+        return int(response.topics[0].error_code)
 
     def deleted(name: str) -> int:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)

@@ -74,7 +74,9 @@ def test_half_open_handshakes_leave_a_served_client_its_latency(
             if during_s < limit_s:
                 break
     assert len(lines_of(broker)) <= before_lines + 1
-    print(f"p99 of the work before an answer: {before_s * 1000:.2f} ms, and {during_s * 1000:.2f} ms during the attack")
+    print(
+        f"p99 of the work before a response: {before_s * 1000:.2f} ms, and {during_s * 1000:.2f} ms during the attack"
+    )
     assert during_s < limit_s
     with WireClient(f"{broker.host}:{broker.port}", tls=context_of(authority)) as client:
         assert client.call(ApiVersionsRequest(), 0).error_code == 0

@@ -91,17 +91,17 @@ def await_halt(server: BrokerServer) -> Exception:
 # ---- failures that end a request
 
 
-def test_unencodable_answer_with_a_place_for_an_error_gets_unknown_server_error(
+def test_unencodable_response_with_a_place_for_an_error_gets_unknown_server_error(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = ListGroupsResponse(groups=[ListedGroup(group_id=TOO_LONG)])
-    monkeypatch.setattr(list_groups, "ENDPOINT", replace(list_groups.ENDPOINT, handle=lambda services, call: answer))
+    response = ListGroupsResponse(groups=[ListedGroup(group_id=TOO_LONG)])
+    monkeypatch.setattr(list_groups, "ENDPOINT", replace(list_groups.ENDPOINT, handle=lambda services, call: response))
     for version in (0, 5):
         assert ask(broker.bootstrap_servers, ListGroupsRequest(), version).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert serves(broker)
 
 
-def test_unencodable_answer_without_a_place_for_an_error_closes_the_connection(
+def test_unencodable_response_without_a_place_for_an_error_closes_the_connection(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -115,7 +115,7 @@ def test_unencodable_answer_without_a_place_for_an_error_closes_the_connection(
     assert serves(broker)
 
 
-def test_unencodable_answer_of_the_quorum_ends_its_request_alone(
+def test_unencodable_response_of_the_quorum_ends_its_request_alone(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from odradek.replication.quorum import wire

@@ -36,8 +36,8 @@ def broker() -> Iterator[odradek.Broker]:
     with odradek.Broker(config=config) as made:
         update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
         with WireClient(made.bootstrap_servers, timeout=DEADLINE_S) as client:
-            answer = client.call(UpdateFeaturesRequest(feature_updates=[update], timeout_ms=10_000), 2)
-        assert answer.error_code == ErrorCode.NONE, answer
+            response = client.call(UpdateFeaturesRequest(feature_updates=[update], timeout_ms=10_000), 2)
+        assert response.error_code == ErrorCode.NONE, response
         yield made
 
 
@@ -57,13 +57,13 @@ def add_voter(broker: odradek.Broker, voter_id: int, host: str, port: int) -> in
 def check_serves(broker: odradek.Broker) -> None:
     name = f"served-{next(_NUMBERS)}"
     with WireClient(broker.bootstrap_servers, timeout=DEADLINE_S) as client:
-        answer = client.call(CreateTopicsRequest([CreatableTopic(name, 1, 1)], timeout_ms=10_000), 7)
-    assert answer.topics[0].error_code == ErrorCode.NONE, answer
+        response = client.call(CreateTopicsRequest([CreatableTopic(name, 1, 1)], timeout_ms=10_000), 7)
+    assert response.topics[0].error_code == ErrorCode.NONE, response
     assert not broker.server.failed.done()
 
 
 @contextmanager
-def node_that_answers(*frames: bytes) -> Iterator[int]:
+def node_that_responds(*frames: bytes) -> Iterator[int]:
     """Yields the port of a node that answers each request with the next frame, in which `{id}` is the correlation id."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -74,7 +74,7 @@ def node_that_answers(*frames: bytes) -> Iterator[int]:
                 except OSError:
                     return
                 with made:
-                    _answer_each(made, frames)
+                    _respond_to_each(made, frames)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -83,7 +83,7 @@ def node_that_answers(*frames: bytes) -> Iterator[int]:
     thread.join(DEADLINE_S)
 
 
-def _answer_each(made: socket.socket, frames: tuple[bytes, ...]) -> None:
+def _respond_to_each(made: socket.socket, frames: tuple[bytes, ...]) -> None:
     made.settimeout(2 * TIMEOUT_MS / 1000)  # by then the broker has given up
     try:
         for frame in frames:
@@ -105,14 +105,14 @@ def _exactly(made: socket.socket, size: int) -> bytes:
     return data
 
 
-def answer(response: ApiVersionsResponse, version: int = 3) -> bytes:
+def respond(response: ApiVersionsResponse, version: int = 3) -> bytes:
     body = b"{id}" + encode(response, version)
     return _LENGTH.pack(len(body)) + body
 
 
 def versions(**fields: object) -> bytes:
     keys = [ApiVersion(api_key=18, min_version=0, max_version=4), ApiVersion(api_key=1, min_version=4, max_version=17)]
-    return answer(ApiVersionsResponse(**{"api_keys": keys, **fields}))  # type: ignore[arg-type]
+    return respond(ApiVersionsResponse(**{"api_keys": keys, **fields}))  # type: ignore[arg-type]
 
 
 def feature(low: int, high: int) -> list[SupportedFeatureKey]:
@@ -141,8 +141,8 @@ def test_voter_at_an_odd_host_is_not_added(broker: odradek.Broker, host: str, ca
         (_LENGTH.pack(8) + b"{id}\xff\xff\xff\xff",),
         (_LENGTH.pack(6) + b"\0\0\0\x63\0\0",),
         (_LENGTH.pack(4096) + bytes(4096),),
-        (answer(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), 0), b"rubbish of some length"),
-        (answer(ApiVersionsResponse(error_code=-1)),),
+        (respond(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), 0), b"rubbish of some length"),
+        (respond(ApiVersionsResponse(error_code=-1)),),
         (versions(), _LENGTH.pack(12) + b"{id}" + b"\xff" * 8),
         (versions(), versions()),
         (versions(), versions(supported_features=feature(5, -5))),
@@ -154,7 +154,7 @@ def test_voter_at_an_odd_host_is_not_added(broker: odradek.Broker, host: str, ca
 def test_voter_that_answers_with_rubbish_is_not_added(
     broker: odradek.Broker, frames: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with node_that_answers(*frames) as port:
+    with node_that_responds(*frames) as port:
         assert add_voter(broker, 78, "127.0.0.1", port) in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST)
         check_serves(broker)
     bugs = [record.getMessage() for record in caplog.records if record.exc_info or "a bug" in record.getMessage()]

@@ -57,8 +57,8 @@ def limit(broker: BrokerProcess) -> None:
     entity = [EntityDataRequest(entity_type="client-id", entity_name="greedy")]
     entry = EntryDataRequest(entity=entity, ops=[OpData(key="producer_byte_rate", value=float(QUOTA), remove=False)])
     with WireClient(broker.bootstrap) as client:
-        answer = client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False), 1)
-    assert {one.error_code for one in answer.entries} == {0}
+        response = client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False), 1)
+    assert {one.error_code for one in response.entries} == {0}
 
 
 def end_offset(broker: BrokerProcess) -> int:

@@ -111,9 +111,9 @@ def test_other_cluster_id_in_a_change_of_voters_is_refused_with_a_cut_text(
 ) -> None:
     for address in room.targets:
         for _ in range(2):
-            answer = ask(address, request_of_voter, 0)
-            assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
-            assert answer.error_message.endswith(CUT_SIGN) and len(answer.error_message) == MAX_ERROR_TEXT_BYTES
+            response = ask(address, request_of_voter, 0)
+            assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+            assert response.error_message.endswith(CUT_SIGN) and len(response.error_message) == MAX_ERROR_TEXT_BYTES
 
 
 @pytest.mark.parametrize(("request_", "version"), NAMED, ids=lambda value: getattr(type(value), "__name__", "")[:-7])
@@ -173,5 +173,5 @@ def test_snapshot_is_answered_in_parts_whatever_is_asked(room: AttackTarget) -> 
         )
         topic = TopicSnapshotRequest(name=METADATA_TOPIC, partitions=[part])
         for address in room.controllers:
-            answer = ask(address, FetchSnapshotRequest(max_bytes=size, topics=[topic]), 1)
-            assert answer.topics[0].partitions[0].error_code != ErrorCode.NONE
+            response = ask(address, FetchSnapshotRequest(max_bytes=size, topics=[topic]), 1)
+            assert response.topics[0].partitions[0].error_code != ErrorCode.NONE

@@ -43,19 +43,19 @@ def fill(client: WireClient) -> None:
         data = [
             TopicProduceData("wide", partition_data=[PartitionProduceData(first + index, batch) for index in range(8)])
         ]
-        (answer,) = client.call(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data), 9).responses
-        assert [partition.error_code for partition in answer.partition_responses] == [0] * 8
+        (response,) = client.call(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data), 9).responses
+        assert [partition.error_code for partition in response.partition_responses] == [0] * 8
 
 
 def read_all(client: WireClient) -> None:
     """Reads every partition's records without an error."""
     first, read = 0, set()
     while len(read) < _PARTITIONS:
-        (answer,) = client.call(fetch_of_all(first), 11).responses
-        errors = {one.partition_index: one.error_code for one in answer.partitions if one.error_code}
+        (response,) = client.call(fetch_of_all(first), 11).responses
+        errors = {one.partition_index: one.error_code for one in response.partitions if one.error_code}
         assert not errors
-        found = {partition.partition_index for partition in answer.partitions if partition.records}
-        assert found - read, "each answer brings something new"
+        found = {partition.partition_index for partition in response.partitions if partition.records}
+        assert found - read, "each response brings something new"
         read |= found
         first = next((index for index in range(_PARTITIONS) if index not in read), 0)
 

@@ -24,5 +24,5 @@ def test_mutated_batches_that_are_taken_can_be_read_to_the_end(tmp_path: Path) -
     with OdradekProcess(tmp_path) as broker:
         report = run_round(broker, None, random.Random(SEED), 0, BATCHES, KINDS_OF_TOPICS)
     assert report.failures == []
-    assert report.answers["NONE"] > BATCHES // 10
-    assert report.answers["INVALID_RECORD"] > BATCHES // 10
+    assert report.responses["NONE"] > BATCHES // 10
+    assert report.responses["INVALID_RECORD"] > BATCHES // 10

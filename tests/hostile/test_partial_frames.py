@@ -84,5 +84,5 @@ def test_two_large_requests_over_the_budget_are_both_served_in_turn(tmp_path: Pa
             for client, frame in frames.items():
                 client.send_bytes(frame[part])
         for client in frames:
-            (answer,) = client.receive(request, 9, 99).responses
-            assert answer.partition_responses[0].error_code == 0
+            (response,) = client.receive(request, 9, 99).responses
+            assert response.partition_responses[0].error_code == 0

@@ -147,9 +147,9 @@ def test_largest_timestamp_is_corrected_to_that_of_the_records(broker: OdradekPr
         for codec in Compression:
             for claimed in (-(1 << 63), -1, 0, now_ms() - 5, (1 << 63) - 1):
                 now = now_ms()
-                answer = sender.produce("corrected", good_batch(codec, now, max_timestamp=claimed))
-                assert not answer.error_code
-                (header, records), *_ = read_batches(broker.bootstrap, "corrected", 0, answer.base_offset)
+                response = sender.produce("corrected", good_batch(codec, now, max_timestamp=claimed))
+                assert not response.error_code
+                (header, records), *_ = read_batches(broker.bootstrap, "corrected", 0, response.base_offset)
                 assert header.max_timestamp == now == max(one.timestamp for one in records)
 
 

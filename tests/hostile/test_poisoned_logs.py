@@ -213,16 +213,16 @@ def cleaned_up_to(broker: OdradekProcess) -> int:
 def set_config(broker: OdradekProcess, key: str, value: str) -> None:
     change = AlterConfigsResource(2, "t", [AlterableConfig(key, 0, value)])
     with WireClient(broker.bootstrap) as client:
-        answer = client.call(IncrementalAlterConfigsRequest(resources=[change]), 1)
-    assert not answer.responses[0].error_code
+        response = client.call(IncrementalAlterConfigsRequest(resources=[change]), 1)
+    assert not response.responses[0].error_code
 
 
 def delete_records(broker: OdradekProcess, offset: int) -> int:
     topic = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])
     with WireClient(broker.bootstrap) as client:
-        (answer,) = client.call(DeleteRecordsRequest([topic], 10_000), 2).topics[0].partitions
-    assert not answer.error_code
-    start: int = answer.low_watermark
+        (response,) = client.call(DeleteRecordsRequest([topic], 10_000), 2).topics[0].partitions
+    assert not response.error_code
+    start: int = response.low_watermark
     return start
 
 

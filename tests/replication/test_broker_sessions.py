@@ -117,8 +117,8 @@ def test_second_process_with_id_of_live_broker_is_rejected(three: Controller) ->
     hear(three, 2, 0)
     assert decide(three, request, 4).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     three.sessions.forget(2)
-    answer = decide(three, request, 4)
-    assert answer.error_code == ErrorCode.NONE and answer.broker_epoch > broker.epoch
+    response = decide(three, request, 4)
+    assert response.error_code == ErrorCode.NONE and response.broker_epoch > broker.epoch
 
 
 def test_clock_set_back_does_not_extend_session_beyond_timeout(three: Controller) -> None:

@@ -339,10 +339,10 @@ def test_recovering_leader_is_alone_until_it_has_recovered(
     assert topic is not None
     change = PartitionChangeRecord(partition_id=0, topic_id=topic.id, isr=[2], leader=2, leader_recovery_state=1)
     cluster.controller.replay([change], 1, 0)
-    answer = alter(cluster, isr, recovery)
-    assert answer.error_code == error
+    response = alter(cluster, isr, recovery)
+    assert response.error_code == error
     if not error:
-        assert (answer.leader_recovery_state, answer.isr, answer.leader_id) == (state, list(isr), 2)
+        assert (response.leader_recovery_state, response.isr, response.leader_id) == (state, list(isr), 2)
 
 
 def test_broker_without_leaders_of_its_own_is_fenced_at_its_request(cluster: Transcript) -> None:

@@ -82,11 +82,14 @@ class KeyServer:
                 server.asked.append(form)
                 server.headers.append({":path": self.path, **self.headers})
                 is_right = server.admits(form, self.headers["Authorization"]) and server.issuer is not None
-                answer: dict[str, Any] = {"error": "invalid_client", "secret_words": "s3cret-of-the-issuer"}
+                response: dict[str, Any] = {"error": "invalid_client", "secret_words": "s3cret-of-the-issuer"}
                 if is_right:
                     assert server.issuer is not None
-                    answer = {"access_token": server.issuer.token(time.time(), **server.claims), "token_type": "Bearer"}
-                data = json.dumps(answer).encode()
+                    response = {
+                        "access_token": server.issuer.token(time.time(), **server.claims),
+                        "token_type": "Bearer",
+                    }
+                data = json.dumps(response).encode()
                 self.send_response(200 if is_right else 401)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))

@@ -60,7 +60,7 @@ def test_a_token_without_a_signature_is_what_a_listener_for_such_takes() -> None
     found = login(None, 'unsecuredLoginStringClaim_sub="node" unsecuredLoginListClaim_scope="|a|b"', handler=None)
     server = OAuthBearerServer(unsecured_validator({"unsecuredValidatorRequiredScope": "a b"}))
     client = found.client("localhost")
-    assert client.answer(server.evaluate(client.first(), int(time.time() * 1000))) is None
+    assert client.respond(server.evaluate(client.first(), int(time.time() * 1000))) is None
     assert client.is_complete
     assert server.identity is not None
     assert server.identity.name == "node"
@@ -81,7 +81,7 @@ def test_an_error_of_the_server_is_acknowledged() -> None:
 
     server = OAuthBearerServer(refuse)
     client = login(None, 'unsecuredLoginStringClaim_sub="node"', handler=None).client("localhost")
-    acknowledged = client.answer(server.evaluate(client.first(), 0))
+    acknowledged = client.respond(server.evaluate(client.first(), 0))
     assert acknowledged is not None
     with pytest.raises(AuthenticationFailed, match="it is for others"):
         server.evaluate(acknowledged, 0)

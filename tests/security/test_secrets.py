@@ -77,12 +77,12 @@ def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 def connection(broker: OdradekProcess, mechanism: str, *tokens: bytes) -> tuple[WireClient, list[Any]]:
-    client, answers = WireClient(broker.bootstrap, timeout=60), []
-    answers.append(client.call(SaslHandshakeRequest(mechanism=mechanism), 1))
+    client, responses = WireClient(broker.bootstrap, timeout=60), []
+    responses.append(client.call(SaslHandshakeRequest(mechanism=mechanism), 1))
     with contextlib.suppress(ConnectionClosed):
         for token in tokens:
-            answers.append(client.call(SaslAuthenticateRequest(auth_bytes=token), 2))
-    return client, answers
+            responses.append(client.call(SaslAuthenticateRequest(auth_bytes=token), 2))
+    return client, responses
 
 
 def odd_tokens() -> list[tuple[str, bytes]]:
@@ -111,11 +111,11 @@ def test_no_secret_leaves_the_broker(broker: OdradekProcess) -> None:
     for mechanism, token in odd_tokens():
         reported += connection(broker, mechanism, token, b"\x01")[1]
     scram = ScramClient("sha256", "bob", PASSWORDS["scram"])
-    bob, answers = connection(broker, "SCRAM-SHA-256", scram.first)
-    final = bob.call(SaslAuthenticateRequest(auth_bytes=scram.final(answers[1].auth_bytes)), 2)
+    bob, responses = connection(broker, "SCRAM-SHA-256", scram.first)
+    final = bob.call(SaslAuthenticateRequest(auth_bytes=scram.final(responses[1].auth_bytes)), 2)
     assert final.error_code == 0
-    alice, answers = connection(broker, "PLAIN", plain("alice", PASSWORDS["plain"]))
-    assert answers[1].error_code == 0
+    alice, responses = connection(broker, "PLAIN", plain("alice", PASSWORDS["plain"]))
+    assert responses[1].error_code == 0
     token = alice.call(CreateDelegationTokenRequest(max_lifetime_ms=-1), 2)
     assert token.error_code == 0
     for name in ("1", ""):
@@ -128,8 +128,8 @@ def test_no_secret_leaves_the_broker(broker: OdradekProcess) -> None:
         reported.append(alice.call(altered(text), 1))
     reported += connection(broker, "PLAIN", plain("alice", PASSWORDS["plain"]))[1]
     alice.send_bytes(struct.pack(">ihhih", 30, 36, 2, 1, 20) + PASSWORDS["wrong"].encode()[:20])
-    with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=30) as answer:  # type: ignore[attr-defined]
-        reported.append(answer.read().decode())
+    with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=30) as response:  # type: ignore[attr-defined]
+        reported.append(response.read().decode())
     assert 'failed_authentication_total{listener="SASL_PLAINTEXT"} 8.0' in reported[-1]
     broker.stop()
     logged = broker.log_file.read_text() + broker.output_file.read_text()

@@ -27,8 +27,8 @@ def produce(client):
     """Produces to every partition of the topic. Returns partition -> error code."""
     data = [PartitionProduceData(index=index, records=BATCH) for index in range(PARTITIONS)]
     request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t", partition_data=data)])
-    answer = client.call(request, 9)
-    return {one.index: ErrorCode(one.error_code) for one in answer.responses[0].partition_responses}
+    response = client.call(request, 9)
+    return {one.index: ErrorCode(one.error_code) for one in response.responses[0].partition_responses}
 
 
 def fetch(client):
@@ -38,10 +38,10 @@ def fetch(client):
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[FetchTopic(topic="t", partitions=partitions)]
     )
-    answer = client.call(request, 12)
+    response = client.call(request, 12)
     return {
         one.partition_index: (ErrorCode(one.error_code), len(one.records or b""))
-        for one in answer.responses[0].partitions
+        for one in response.responses[0].partitions
     }
 
 

@@ -28,12 +28,12 @@ def test_holder_is_the_process_that_the_system_names(
     """Process 1 may be a broker in a container; a process of another container has the number 0."""
     asked: list[tuple[int, tuple[Any, ...]]] = []
 
-    def answer(fd: int, command: int, question: bytes) -> bytes:
+    def respond(fd: int, command: int, question: bytes) -> bytes:
         asked.append((command, struct.unpack(directory_lock._LAYOUT, question)))
         return struct.pack(directory_lock._LAYOUT, kind, 0, 0, 0, pid)
 
     monkeypatch.setattr(directory_lock, "_IS_BSD", False)
-    monkeypatch.setattr(directory_lock.fcntl, "fcntl", answer)
+    monkeypatch.setattr(directory_lock.fcntl, "fcntl", respond)
     (tmp_path / ".lock").touch()
     assert lock_holder(tmp_path / ".lock") == holder
     assert [(command, fields[0]) for command, fields in asked] == [(fcntl.F_GETLK, fcntl.F_WRLCK)]

@@ -29,8 +29,8 @@ class Http:
         for name, value in {"Content-Type": "application/json", **headers}.items():
             request.add_header(name, value)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, json.load(answer)
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, json.load(response)
         except urllib.error.HTTPError as rejected:
             return rejected.code, json.load(rejected)
 

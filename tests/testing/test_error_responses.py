@@ -61,8 +61,8 @@ def test_error_responses_equal_those_of_apache_kafka(codec_oracle: CodecOracle) 
         request = sample_request(api, version)
         ours = decode(api.response, version, encode(_made(api, version, request), version))[0]
         apache_name = re.sub(r"(?<!^)(?=[A-Z])", "_", api.name).upper()
-        answer = codec_oracle.error_response(apache_name, version, encode(request, version), ERROR)
-        mine, theirs = flat(ours), flat(decode(api.response, version, answer)[0])
+        response = codec_oracle.error_response(apache_name, version, encode(request, version), ERROR)
+        mine, theirs = flat(ours), flat(decode(api.response, version, response)[0])
         different = {path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)}
         wrong += [(api.name, version, p) for p in different if not p.startswith(DIFFERENT.get(api.name, ("-",)))]
     assert not wrong

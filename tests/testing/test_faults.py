@@ -27,8 +27,8 @@ NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 def create(wire: WireClient, *names: str, partitions: int = 2) -> None:
     topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
-    answer = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
-    assert [topic.error_code for topic in answer.topics] == [0] * len(names)
+    response = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 5)
+    assert [topic.error_code for topic in response.topics] == [0] * len(names)
 
 
 def produce(*partitions: tuple[str, int], acks: int = 1) -> ProduceRequest:
@@ -40,16 +40,16 @@ def produce(*partitions: tuple[str, int], acks: int = 1) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=data)
 
 
-def produced(answer: Any) -> dict[tuple[str, int], int]:
+def produced(response: Any) -> dict[tuple[str, int], int]:
     return {
-        (topic.name, one.index): one.error_code for topic in answer.responses for one in topic.partition_responses
+        (topic.name, one.index): one.error_code for topic in response.responses for one in topic.partition_responses
     }  # fmt: skip
 
 
 def ends(wire: WireClient, topic: str, *partitions: int) -> list[int]:
     parts = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in partitions]
-    answer = wire.call(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=parts)]), 5)
-    return [one.offset for one in answer.topics[0].partitions]
+    response = wire.call(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=parts)]), 5)
+    return [one.offset for one in response.topics[0].partitions]
 
 
 def test_an_error_strikes_as_often_as_asked_and_counts(broker: odradek.Broker, wire: WireClient) -> None:
@@ -67,8 +67,8 @@ def test_an_error_strikes_the_partition_that_is_meant_and_the_rest_is_done(
 ) -> None:
     create(wire, "orders", "payments")
     broker.faults.fail("Produce", error="KAFKA_STORAGE_ERROR", topic="ord*", partition=1)
-    answer = wire.call(produce(("orders", 0), ("orders", 1), ("payments", 1)), 9)
-    assert produced(answer) == {
+    response = wire.call(produce(("orders", 0), ("orders", 1), ("payments", 1)), 9)
+    assert produced(response) == {
         ("orders", 0): 0,
         ("orders", 1): ErrorCode.KAFKA_STORAGE_ERROR,
         ("payments", 1): 0,
@@ -79,8 +79,8 @@ def test_an_error_strikes_the_partition_that_is_meant_and_the_rest_is_done(
 def test_an_error_after_the_effect_hides_what_was_done(broker: odradek.Broker, wire: WireClient) -> None:
     create(wire, "orders", "payments")
     broker.faults.fail("Produce", error="REQUEST_TIMED_OUT", after=True, times=1, topic="orders")
-    answer = produced(wire.call(produce(("orders", 0), ("payments", 0)), 9))
-    assert answer == {("orders", 0): ErrorCode.REQUEST_TIMED_OUT, ("payments", 0): 0}
+    response = produced(wire.call(produce(("orders", 0), ("payments", 0)), 9))
+    assert response == {("orders", 0): ErrorCode.REQUEST_TIMED_OUT, ("payments", 0): 0}
     assert ends(wire, "orders", 0) == [1]
 
 
@@ -134,17 +134,17 @@ def test_group_is_matched_where_a_request_names_one(broker: odradek.Broker, wire
 
 def test_any_api_fails_with_its_own_form_of_error(broker: odradek.Broker, wire: WireClient) -> None:
     broker.faults.fail(None, error="COORDINATOR_NOT_AVAILABLE")
-    answer = wire.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["a", "b"]), 4)
-    assert [(one.key, one.error_code) for one in answer.coordinators] == [("a", 15), ("b", 15)]
+    response = wire.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["a", "b"]), 4)
+    assert [(one.key, one.error_code) for one in response.coordinators] == [("a", 15), ("b", 15)]
 
 
 def test_metadata_fails_for_a_topic_and_keeps_the_brokers(broker: odradek.Broker, wire: WireClient) -> None:
     create(wire, "orders", "payments")
     broker.faults.fail("Metadata", error="LEADER_NOT_AVAILABLE", topic="orders", times=1)
     topics = [MetadataRequestTopic(name=name) for name in ("orders", "payments")]
-    answer = wire.call(MetadataRequest(topics=topics), 8)
-    assert {topic.name: topic.error_code for topic in answer.topics} == {"orders": 5, "payments": 0}
-    assert len(answer.brokers) == 1
+    response = wire.call(MetadataRequest(topics=topics), 8)
+    assert {topic.name: topic.error_code for topic in response.topics} == {"orders": 5, "payments": 0}
+    assert len(response.brokers) == 1
 
 
 def test_a_fetch_session_gives_way_to_a_fault(broker: odradek.Broker, wire: WireClient) -> None:
@@ -181,7 +181,7 @@ def test_a_truncated_answer_ends_the_connection(broker: odradek.Broker, wire: Wi
         while part := victim._socket.recv(100):
             received += part
     assert len(received) == 9
-    assert int.from_bytes(received[:4], "big") > 5, "the length of the whole answer"
+    assert int.from_bytes(received[:4], "big") > 5, "the length of the whole response"
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -208,8 +208,8 @@ def test_a_paused_broker_does_what_waited_when_it_goes_on(broker: odradek.Broker
     with broker.faults.pause() as pause:
         number = wire.send(produce(("orders", 0)), 9)
         pause.wait()
-    answer = wire.receive(produce(), 9, number)
-    assert produced(answer) == {("orders", 0): 0}
+    response = wire.receive(produce(), 9, number)
+    assert produced(response) == {("orders", 0): 0}
 
 
 def test_a_request_that_hangs_takes_effect_only_after(broker: odradek.Broker, wire: WireClient) -> None:
@@ -224,7 +224,7 @@ def test_a_request_that_hangs_takes_effect_only_after(broker: odradek.Broker, wi
     assert fault.count == 1 and ends(wire, "orders", 0) == [1]
 
 
-def test_acks_0_loses_the_connection_where_an_answer_would_be_an_error(
+def test_acks_0_loses_the_connection_where_a_response_would_be_an_error(
     broker: odradek.Broker, wire: WireClient
 ) -> None:
     create(wire, "orders")

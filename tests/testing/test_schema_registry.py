@@ -56,8 +56,8 @@ def ask(broker: odradek.Broker) -> Ask:
         headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
         request = urllib.request.Request(broker.schema_registry_url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, json.loads(answer.read())
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, json.loads(response.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
@@ -202,8 +202,8 @@ def test_errors_have_the_codes_of_confluent(client: SchemaRegistryClient, ask: A
         ("GET", "/nothing", None, 404, 404),
         ("PUT", "/subjects", {}, 405, 405),
     ):
-        answer = ask(method, path, body)
-        assert (answer[0], answer[1]["error_code"]) == (status, code), (method, path, answer)
+        response = ask(method, path, body)
+        assert (response[0], response[1]["error_code"]) == (status, code), (method, path, response)
 
 
 def test_modes(client: SchemaRegistryClient, ask: Ask) -> None:

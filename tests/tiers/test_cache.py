@@ -48,7 +48,7 @@ def copied(*segments: RemoteLogSegmentMetadata) -> list[Event]:
 
 
 def shown(cache: RemoteLogMetadataCache) -> dict[str, Any]:
-    """Returns the answers to all questions about the cache, as the JVM gives them."""
+    """Returns the responses to all questions about the cache, as the JVM gives them."""
 
     def name(one: RemoteLogSegmentMetadata | None) -> str | None:
         return None if one is None else uuid_to_text(one.segment_id)
@@ -68,12 +68,12 @@ def shown(cache: RemoteLogMetadataCache) -> dict[str, Any]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
 @given(history=histories())
-def test_answers_after_each_event_are_those_of_apache(tier_oracle: TierOracle, history: list[Event]) -> None:
-    answers = tier_oracle.ask(
+def test_responses_after_each_event_are_those_of_apache(tier_oracle: TierOracle, history: list[Event]) -> None:
+    responses = tier_oracle.ask(
         "history", events=[text(encode_event(one)) for one in history], epochs=EPOCHS, offsets=list(OFFSETS)
     )
     cache = RemoteLogMetadataCache()
-    for event, theirs in zip(history, answers, strict=True):
+    for event, theirs in zip(history, responses, strict=True):
         applied = cache.apply(event)
         if "rejected" in theirs:
             assert applied is not Applied.APPLIED
@@ -117,7 +117,7 @@ def test_every_offset_of_a_copied_segment_is_found_in_its_epoch(history: list[Ev
 
 @settings(max_examples=100, deadline=None)
 @given(histories())
-def test_restored_cache_gives_the_same_answers(history: list[Event]) -> None:
+def test_restored_cache_gives_the_same_responses(history: list[Event]) -> None:
     cache = RemoteLogMetadataCache()
     for event in history:
         cache.apply(event)

@@ -264,7 +264,7 @@ class CrashingSystem:
     def _append(self, event: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate) -> Applied:
         self._count()
         applied = self._publish(event)
-        self._count()  # written, but the answer is lost
+        self._count()  # written, but the response is lost
         return applied
 
 

@@ -1,4 +1,4 @@
-"""Retention over both parts of a log, and the answers of ListOffsets."""
+"""Retention over both parts of a log, and the responses of ListOffsets."""
 
 from __future__ import annotations
 

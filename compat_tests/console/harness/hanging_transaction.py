@@ -27,7 +27,7 @@ def write_hanging(bootstrap: str, *more: str) -> None:
 
     def written() -> bool:
         with WireClient(leader_of(bootstrap, TOPIC, 0)) as client:
-            answer = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
-        return bool(answer.responses[0].partition_responses[0].error_code == 0)
+            response = client.call(ProduceRequest("gone", -1, 10_000, data), PRODUCE_WITHOUT_VERIFICATION)
+        return bool(response.responses[0].partition_responses[0].error_code == 0)
 
     eventually(written, what="the batch is written")

@@ -21,7 +21,7 @@ def answered(bootstrap: str, request: Message, version: int) -> Any:
             node = coordinator_of(admin, GROUP)
             (broker,) = [one for one in admin.describe_cluster()["brokers"] if one["broker_id"] == node]
         with WireClient(f"{broker['host']}:{broker['port']}") as client:
-            answer = client.call(request, version)
-        return None if answer.error_code in LATER else answer
+            response = client.call(request, version)
+        return None if response.error_code in LATER else response
 
     return eventually(ask, what=f"{type(request).__name__} is answered", deadline_s=60)

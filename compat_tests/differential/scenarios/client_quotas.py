@@ -37,10 +37,10 @@ def describe(*components: dict[str, Any], strict: bool = False, count: int | Non
     A Kafka broker may answer before it has the controller's decision.
     """
 
-    def is_there(answer: Any) -> bool:
-        if answer.entries is None or len(answer.entries) != count:
+    def is_there(response: Any) -> bool:
+        if response.entries is None or len(response.entries) != count:
             return False
-        return not last or any(value.key == last for value in answer.entries[0].values)
+        return not last or any(value.key == last for value in response.entries[0].values)
 
     until = None if count is None else is_there
     return ask("DescribeClientQuotas", components=list(components), strict=strict, until=until)
@@ -228,8 +228,8 @@ OF_MUTATOR = component("user", EXACT, "ANONYMOUS")
 def mutations(per_second: float) -> list[Step]:
     """Sets the quota that all connections share, that of User:ANONYMOUS, and waits until it holds."""
 
-    def is_set(answer: Any) -> bool:
-        return bool(answer.entries) and answer.entries[0].values[0].value == per_second
+    def is_set(response: Any) -> bool:
+        return bool(response.entries) and response.entries[0].values[0].value == per_second
 
     changed = prepared(entry(MUTATOR, controller_mutation_rate=per_second))
     seen = prepare("DescribeClientQuotas", components=[OF_MUTATOR], strict=True, until=is_set)

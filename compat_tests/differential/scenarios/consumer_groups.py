@@ -10,12 +10,12 @@ from ..setup_steps import topic_of_groups as topic
 from .groups import member
 from .offsets import commit, delete, fetch
 
-#: A condition before the next step: brokers may compute assignments and resolve patterns after an answer.
-ASSIGNED = lambda answer: answer.error_code != 0 or (answer.assignment and answer.assignment.topic_partitions)  # noqa: E731
+#: A condition before the next step: brokers may compute assignments and resolve patterns after a response.
+ASSIGNED = lambda response: response.error_code != 0 or (response.assignment and response.assignment.topic_partitions)  # noqa: E731
 
 
 def epoch(at_least: int) -> Any:
-    return lambda answer: answer.error_code != 0 or answer.member_epoch >= at_least
+    return lambda response: response.error_code != 0 or response.member_epoch >= at_least
 
 
 def says(member_id: str = "a", member_epoch: int = 0, *, group: str = "$g", **more: Any) -> dict[str, Any]:

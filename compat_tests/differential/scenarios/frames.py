@@ -1,4 +1,4 @@
-"""ApiVersions, and malformed requests: those that close the connection and those that get an answer."""
+"""ApiVersions, and malformed requests: those that close the connection and those that get a response."""
 
 from __future__ import annotations
 

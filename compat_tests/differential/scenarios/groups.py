@@ -43,7 +43,7 @@ def assignment(member_id: Any = "@m", generation: int = 1, *pairs: tuple[Any, by
 
 
 def joined(member_name: str = "m", *, on: str = "main", **more: Any) -> list[Step]:
-    """Joins the first member of a group. The first answer gives it its member id (KIP-394), the second request has it."""
+    """Joins the first member of a group. The first response gives it its member id (KIP-394), the second request has it."""
     return [
         prepare("JoinGroup", version=5, on=on, **member("", **more), keep={member_name: "member_id"}),
         prepare("JoinGroup", version=5, on=on, **member(f"@{member_name}", **more)),

@@ -6,8 +6,8 @@ from ..scenario import ask, prepare, scenario
 from ..setup_steps import NO_SUCH_ID, topic
 
 
-def is_created(answer: object) -> bool:
-    return all(one.error_code == 0 for one in answer.topics)  # type: ignore[attr-defined]
+def is_created(response: object) -> bool:
+    return all(one.error_code == 0 for one in response.topics)  # type: ignore[attr-defined]
 
 
 SCENARIOS = [
@@ -54,7 +54,7 @@ SCENARIOS = [
     ),
     scenario(
         "Metadata",
-        "the answer that makes a topic says that it has no leader yet",
+        "the response that makes a topic says that it has no leader yet",
         ask("Metadata", topics=[{"name": "$auto-first"}]),
     ),
     scenario(

@@ -26,8 +26,8 @@ def described(*names: str, infos: list[tuple[int, int]] | None = None) -> Any:
     A Kafka broker may answer before it has the controller's decision.
     """
 
-    def is_there(answer: Any) -> bool:
-        return sorted((one.mechanism, one.iterations) for one in answer.results[0].credential_infos) == infos
+    def is_there(response: Any) -> bool:
+        return sorted((one.mechanism, one.iterations) for one in response.results[0].credential_infos) == infos
 
     users = [{"name": name} for name in names]
     return ask("DescribeUserScramCredentials", users=users, until=None if infos is None else is_there)

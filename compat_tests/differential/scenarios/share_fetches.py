@@ -44,10 +44,10 @@ def fetch(
     return ask("ShareFetch", until=until, **{**fields, **more})
 
 
-def is_well(answer: Any) -> bool:
-    """Returns whether no partition has an error, or the whole answer has one: the state may still be loading."""
-    parts = [part for one in answer.responses for part in one.partitions]
-    return answer.error_code != 0 or not any(part.error_code for part in parts)
+def is_well(response: Any) -> bool:
+    """Returns whether no partition has an error, or the whole response has one: the state may still be loading."""
+    parts = [part for one in response.responses for part in one.partitions]
+    return response.error_code != 0 or not any(part.error_code for part in parts)
 
 
 def first(member: Any = "a", **more: Any) -> Step:

@@ -10,7 +10,7 @@ from .groups import joined
 from .offsets import commit, fetch
 from .share_states import begun, read, setup_steps
 
-ASSIGNED = lambda answer: answer.error_code != 0 or (answer.assignment and answer.assignment.topic_partitions)  # noqa: E731
+ASSIGNED = lambda response: response.error_code != 0 or (response.assignment and response.assignment.topic_partitions)  # noqa: E731
 
 
 def beat(member_id: str = "a", epoch: Any = 0, *, group: str = "$g", names: Any = None, **more: Any) -> Step:

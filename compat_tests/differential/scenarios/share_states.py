@@ -10,13 +10,13 @@ from ..setup_steps import NO_SUCH_ID, topic_of_groups
 TOPIC = "__share_group_state"
 
 
-def is_there(answer: Any) -> bool:
-    return all(one.error_code == 0 and one.partitions for one in answer.topics)
+def is_there(response: Any) -> bool:
+    return all(one.error_code == 0 and one.partitions for one in response.topics)
 
 
-def is_loaded(answer: Any) -> bool:
+def is_loaded(response: Any) -> bool:
     """Returns whether no error is 14, 15 or 16: coordinator loading, not available, not the coordinator."""
-    return all(part.error_code not in (14, 15, 16) for one in answer.results for part in one.partitions)
+    return all(part.error_code not in (14, 15, 16) for one in response.results for part in one.partitions)
 
 
 def about(api: str, *partitions: dict[str, Any], topic_id: Any = "@t", group: str = "$g", **more: Any) -> Step:

@@ -89,16 +89,16 @@ def topics(partitions: int = 2) -> list[Step]:
     ]
 
 
-def knows_topics(answer: Any) -> bool:
-    return not {1, 2, 3} & {status.status_code for status in answer.status or ()}
+def knows_topics(response: Any) -> bool:
+    return not {1, 2, 3} & {status.status_code for status in response.status or ()}
 
 
-def has_wrong_topics(answer: Any) -> bool:
-    return any(status.status_code == 2 for status in answer.status or ())
+def has_wrong_topics(response: Any) -> bool:
+    return any(status.status_code == 2 for status in response.status or ())
 
 
-def has_tasks(answer: Any) -> bool:
-    return bool(answer.active_tasks)
+def has_tasks(response: Any) -> bool:
+    return bool(response.active_tasks)
 
 
 JOINED = topology(

@@ -21,7 +21,7 @@ def begun(name: str = "$x") -> list[Step]:
     known = {"pid": "producer_id", "epoch": "producer_epoch"}
     return [
         prepare("FindCoordinator", version=4, key_type=1, coordinator_keys=[name]),
-        prepare("InitProducerId", version=4, **init(name), keep=known, until=lambda answer: answer.error_code == 0),
+        prepare("InitProducerId", version=4, **init(name), keep=known, until=lambda response: response.error_code == 0),
     ]
 
 
@@ -66,8 +66,8 @@ def completed() -> Step:
     return prepare("DescribeTransactions", transactional_ids=["$x"], until=is_complete)
 
 
-def is_complete(answer: Any) -> bool:
-    return str(answer.transaction_states[0].transaction_state).startswith("Complete")
+def is_complete(response: Any) -> bool:
+    return str(response.transaction_states[0].transaction_state).startswith("Complete")
 
 
 INIT = [

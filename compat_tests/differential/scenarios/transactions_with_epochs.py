@@ -19,7 +19,7 @@ def wrote(sequence: int, *values: bytes) -> Step:
 
 
 def ended(result: bool, **more: Any) -> list[Step]:
-    """Ends the transaction; the next has the epoch from the answer."""
+    """Ends the transaction; the next has the epoch from the response."""
     return [prepare("EndTxn", version=5, **end(result), keep=_NEXT, **more), completed()]
 
 

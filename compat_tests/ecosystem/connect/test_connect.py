@@ -53,13 +53,13 @@ class Worker:
         return worker
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Returns the answer of the REST interface; None on an error or while it does not serve."""
+        """Returns the response of the REST interface; None on an error or while it does not serve."""
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.loads(answer.read() or b"{}")
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return json.loads(response.read() or b"{}")
         except (OSError, urllib.error.HTTPError):
             return None
 

@@ -214,15 +214,15 @@ class ShardState:
         self.kind_of(group).delete(self, group)
         return True
 
-    def answer_as_other_kind(self, message: GroupRequest, group_id: str, now: int) -> bool:
+    def respond_as_other_kind(self, message: GroupRequest, group_id: str, now: int) -> bool:
         """Has a group of another kind answer a request of the classic protocol; False when there is none that does."""
         group = self.groups.get(group_id)
         if group is None or self.may_replace(group_id):
             return False
-        answer = self.kind_of(group).classic_requests.get(type(message.request))
-        if answer is None:
+        response = self.kind_of(group).classic_requests.get(type(message.request))
+        if response is None:
             return False
-        answer(self, group, message, now)
+        response(self, group, message, now)
         return True
 
     # Changes.

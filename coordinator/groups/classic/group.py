@@ -277,17 +277,17 @@ class ClassicGroup:
     def await_join(self, member: Member, token: object | None) -> None:
         """Parks a JoinGroup. An earlier pending one of the same member gets an error response."""
         if member.awaiting_join is not None:
-            self.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            self.respond_to_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         if token is not None:
             member.awaiting_join = token
             self._awaiting_join_count += 1
 
     def await_sync(self, member: Member, token: object) -> None:
         if member.awaiting_sync is not None:
-            self.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+            self.respond_to_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         member.awaiting_sync = token
 
-    def answer_join(self, member: Member, response: Message) -> bool:
+    def respond_to_join(self, member: Member, response: Message) -> bool:
         if member.awaiting_join is None:
             return False
         self._replies.append(Reply(member.awaiting_join, response))
@@ -295,7 +295,7 @@ class ClassicGroup:
         self._awaiting_join_count -= 1
         return True
 
-    def answer_sync(self, member: Member, response: Message) -> bool:
+    def respond_to_sync(self, member: Member, response: Message) -> bool:
         if member.awaiting_sync is None:
             return False
         self._replies.append(Reply(member.awaiting_sync, response))
@@ -319,8 +319,8 @@ class ClassicGroup:
         if member is None:
             return
         member.session.cancel()
-        self.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.respond_to_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.respond_to_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self._count_speakers(member.protocols, -1)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
@@ -331,8 +331,8 @@ class ClassicGroup:
         """Replaces a static member that returned under a new id. It takes over the assignment; the old id is fenced."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
-        self.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
-        self.answer_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
+        self.respond_to_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
+        self.respond_to_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
         if old_member_id in self.pending_syncs:
             self.pending_syncs.remove(old_member_id)
             self.pending_syncs.add(new_member_id)

@@ -1,7 +1,7 @@
 """JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
 
-A member without an id gets one: from version 4 in an answer of its own (MEMBER_ID_REQUIRED), so that a client whose
-answer is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
+A member without an id gets one: from version 4 in a response of its own (MEMBER_ID_REQUIRED), so that a client whose
+response is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
 place of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
 """
 
@@ -56,7 +56,7 @@ def prepare(state: ShardState, group: ClassicGroup, now: int, reason: str) -> No
     if group.state is State.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
-            if group.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
+            if group.respond_to_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
                 group.touch(member, now)
     group.pending_syncs.clear()
     group.sync_timer.cancel()
@@ -128,7 +128,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
         return
     for member in group.members.values():
         if member.awaiting_join is not None:
-            group.answer_join(member, joined(group, member))
+            group.respond_to_join(member, joined(group, member))
         group.touch(member, now)
         member.is_new = False
         group.pending_syncs.add(member.member_id)
@@ -195,7 +195,7 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
         state.reply(message, join_error(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id))
         return
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now):
         return
     if group is None and not state.replace(request.group_id):
         state.reply(message, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
@@ -299,7 +299,7 @@ def _join_known(
 
 
 def _changes_nothing(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
-    """A JoinGroup that only asks again for an answer that was lost; the leader of a Stable group means a rebalance."""
+    """A JoinGroup that only asks again for a response that was lost; the leader of a Stable group means a rebalance."""
     if group.state is State.COMPLETING_REBALANCE:
         return member.speaks_the_same(_protocols(request))
     if group.state is State.STABLE:
@@ -343,7 +343,7 @@ def _replace(
         go_on(state, group, now)
     elif group.state is State.STABLE and group.select_protocol() == group.protocol_name:
         write_group(state, group, {m.member_id: m.assignment for m in group.members.values()})
-        group.answer_join(member, _kept_place(group, member, message.version, old_leader_id))
+        group.respond_to_join(member, _kept_place(group, member, message.version, old_leader_id))
     else:
         # The leader may be assigning to the old id just now, or the protocol changes.
         prepare(state, group, now, f"{member_id} replaces the previous member of its instance id ({_reason(request)})")
@@ -396,7 +396,7 @@ def _member_id(prefix: str | None, member_uuid: str) -> str:
 
 
 #: The error code of a heartbeat from a member of the current generation. Other states have no members.
-HEARTBEAT_ANSWERS = {
+HEARTBEAT_RESPONSES = {
     State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     State.COMPLETING_REBALANCE: ErrorCode.NONE,
     State.STABLE: ErrorCode.NONE,
@@ -407,7 +407,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, HeartbeatRequest)
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now):
         return
     state.reply(message, HeartbeatResponse(error_code=_heartbeat(group, request, now)))
 
@@ -421,14 +421,14 @@ def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now: int) 
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     group.touch(group.members[request.member_id], now)
-    return HEARTBEAT_ANSWERS[group.state]
+    return HEARTBEAT_RESPONSES[group.state]
 
 
 def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, SyncGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now):
         return
     error = _validate_sync(group, request)
     if error is not ErrorCode.NONE:
@@ -477,7 +477,7 @@ def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, n
     write_group(state, group, assignments)
     for member in group.members.values():
         member.assignment = assignments[member.member_id]
-        if group.answer_sync(member, synced(group, member)):
+        if group.respond_to_sync(member, synced(group, member)):
             group.touch(member, now)
     group.transition(State.STABLE, now)
     state.counters.classic_rebalances += 1
@@ -498,7 +498,7 @@ def _cannot_be_stored(state: ShardState, group: ClassicGroup, now: int) -> None:
     )  # fmt: skip
     for member in group.members.values():
         member.assignment = b""
-        if group.answer_sync(member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
+        if group.respond_to_sync(member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
             group.touch(member, now)
     prepare(state, group, now, "its assignments cannot be stored")
 
@@ -519,7 +519,7 @@ def leave(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, LeaveGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now):
         return
     errors = [_leave_one(group, leaver) for leaver in request.members]
     state.reply(

@@ -162,10 +162,10 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     validation_error = validate(request, message.version)
     if validation_error is None:
         is_leaving = request.member_epoch < JOIN_EPOCH
-        answer = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
+        response = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
     else:
-        answer = validation_error
-    state.reply(message, error_response(answer) if isinstance(answer, ValidationError) else answer)
+        response = validation_error
+    state.reply(message, error_response(response) if isinstance(response, ValidationError) else response)
 
 
 def _leave(

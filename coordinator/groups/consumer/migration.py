@@ -189,8 +189,8 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     holdings = _holdings(state, classic)
     members = [(m, _upgraded(classic, m, holdings[m.member_id])) for m in classic.members.values()]
     for before, _ in members:
-        classic.answer_join(before, join_error(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
-        classic.answer_sync(before, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        classic.respond_to_join(before, join_error(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
+        classic.respond_to_sync(before, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     delete_classic_group(state, classic.group_id)
     group = ConsumerGroup(classic.group_id)
     state.put(group)

@@ -259,7 +259,7 @@ def validate_epoch(member: Member, epoch: int) -> ValidationError | None:
     return wrong_epoch("share", "smaller", epoch, member.epoch, besides)
 
 
-Answer = Followed[ShareGroupHeartbeatResponse]
+Response = Followed[ShareGroupHeartbeatResponse]
 
 
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -268,13 +268,15 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     validation_error = validate(request)
     if validation_error is None:
         leaves = request.member_epoch == LEAVE_EPOCH
-        answer = _leave(state, request) if leaves else _beat(state, message, request, now)
+        response = _leave(state, request) if leaves else _beat(state, message, request, now)
     else:
-        answer = validation_error
-    state.reply(message, Followed(error_response(answer), None) if isinstance(answer, ValidationError) else answer)
+        response = validation_error
+    state.reply(
+        message, Followed(error_response(response), None) if isinstance(response, ValidationError) else response
+    )
 
 
-def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Answer | ValidationError:
+def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Response | ValidationError:
     group = state.find(ShareGroup, request.group_id)
     if group is None:
         return no_group(state.groups, request.group_id, ShareGroup.kind, "Group")
@@ -287,7 +289,7 @@ def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Answer | V
 
 def _beat(
     state: ShardState, message: GroupRequest, request: ShareGroupHeartbeatRequest, now: int
-) -> Answer | ValidationError:
+) -> Response | ValidationError:
     group_id, member_id, is_joining = request.group_id, request.member_id, request.member_epoch == JOIN_EPOCH
     group = state.find(ShareGroup, group_id)
     if group is None:
@@ -313,7 +315,7 @@ def _go_on(
     message: GroupRequest,
     request: ShareGroupHeartbeatRequest,
     now: int,
-) -> Answer:
+) -> Response:
     group_id, member_id = group.group_id, member.member_id
     names = request.subscribed_topic_names
     metadata = ShareGroupMemberMetadataValue(

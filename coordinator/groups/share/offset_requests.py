@@ -230,9 +230,9 @@ def _altered(
     state: ShardState, topic: alter.AlterShareGroupOffsetsRequestTopic, offsets: dict[bytes, dict[int, int]]
 ) -> alter.AlterShareGroupOffsetsResponseTopic:
     known = state.image.topic(topic.topic_name)
-    answer = alter.AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
+    response = alter.AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
     if known is not None:
-        answer.topic_id = known.id
+        response.topic_id = known.id
         # The topic is recorded even if none of the partitions exists, as in Kafka.
         offsets.setdefault(known.id, {})
     for partition in topic.partitions:
@@ -241,8 +241,8 @@ def _altered(
             one.error_code, one.error_message = UNKNOWN
         else:
             offsets[known.id][partition.partition_index] = partition.start_offset
-        answer.partitions.append(one)
-    return answer
+        response.partitions.append(one)
+    return response
 
 
 def delete_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -313,18 +313,18 @@ def deleted(state: ShardState, message: GroupRequest, now: int) -> None:
 def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     reported = message.request
     assert isinstance(reported, DeletionOfGroups)
-    answer = DeletionsOfStates({}, {})
+    response = DeletionsOfStates({}, {})
     for group_id in reported.group_ids:
         group = state.find(ShareGroup, group_id)
         if group is None:
             continue
         if group.members:
-            answer.errors[group_id] = ErrorCode.NON_EMPTY_GROUP
+            response.errors[group_id] = ErrorCode.NON_EMPTY_GROUP
         elif group.states is not None:
             request = _delete_all(state, group, group.states)
             if request is not None:
-                answer.requests[group_id] = request
-    state.reply(message, answer)
+                response.requests[group_id] = request
+    state.reply(message, response)
 
 
 def _delete_all(state: ShardState, group: ShareGroup, states: StatePartitions) -> DeleteShareGroupStateRequest | None:

@@ -271,7 +271,7 @@ class NeedsTopics(Message):
     topics: tuple[CreatableTopic, ...]
 
 
-def answer(
+def respond(
     state: ShardState,
     message: GroupRequest,
     request: StreamsGroupHeartbeatRequest,
@@ -571,7 +571,7 @@ def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Und
     state.timers.set(group.session(member_id), now + session_timeout_ms(state, group_id))
     if request.shutdown_application and group.shutdown_asked_by is None:
         group.shutdown_asked_by = member_id
-    response = answer(state, message, request, group, said.member, after, delay, is_new_group, now)
+    response = respond(state, message, request, group, said.member, after, delay, is_new_group, now)
     if is_new_group:
         # Kafka's first response precedes the group's existence: state outside the records begins after it.
         group.endpoint_epoch, group.configured = 0, None

@@ -57,7 +57,7 @@ class SaslServer(Protocol):
     identity: Identity | None
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Returns the answer to a token of the client. Raises AuthenticationFailed."""
+        """Returns the response to a token of the client. Raises AuthenticationFailed."""
 
 
 #: Begins an exchange.
@@ -106,7 +106,7 @@ class Failure(Exception):
 
 
 class Authenticated(NamedTuple):
-    """The answer to a token. `lifetime_ms` is 0 while the exchange goes on, and for a session without an end."""
+    """The response to a token. `lifetime_ms` is 0 while the exchange goes on, and for a session without an end."""
 
     token: bytes
     lifetime_ms: int
@@ -204,14 +204,14 @@ class Authentication:
             shown = "SaslAuthenticate request received after successful authentication"
             raise Failure("SaslAuthenticate", error_code=ErrorCode.ILLEGAL_SASL_STATE, shown=shown)
         try:
-            answer = server.evaluate(token, now_ms)
+            response = server.evaluate(token, now_ms)
         except AuthenticationFailed as failed:
             shown = failed.shown if failed.shown is not None else self._general_words()
             is_delayed = failed.shown is not None or not self.takes_bare_tokens
             raise self._failed_token(failed.reason, shown, is_delayed) from None
         if server.identity is None:
-            return Authenticated(answer, 0)
-        return Authenticated(answer, self._complete(server.identity, now_ms))
+            return Authenticated(response, 0)
+        return Authenticated(response, self._complete(server.identity, now_ms))
 
     def _general_words(self) -> str:
         again = "re-authentication" if self.is_again else "authentication"

@@ -70,7 +70,7 @@ class GatedConnection(Protocol):
     listener: Any
 
     def answered(self, call: Any) -> None:
-        """Sends the answer of a call as soon as all before it are sent."""
+        """Sends the response of a call as soon as all before it are sent."""
 
     def hold(self, reason: Hashable) -> None:
         """Takes no request before `reason` is released."""
@@ -110,8 +110,8 @@ class SaslListener(NamedTuple):
         return SaslGate(connection, self)
 
 
-class _BareAnswer:
-    """The answer to a token without a header: what `Connection` needs of a call."""
+class _BareResponse:
+    """The response to a token without a header: what `Connection` needs of a call."""
 
     __slots__ = ("is_parked", "pieces", "size")
 
@@ -209,7 +209,7 @@ class SaslGate:
         except Failure as failure:
             self._end(failure, None)
             return
-        self._connection.answered(_BareAnswer(done.token))
+        self._connection.answered(_BareResponse(done.token))
 
     def _evaluated(self, token: bytes) -> Authenticated:
         done = self.authentication.authenticate(token, self._now_ms())

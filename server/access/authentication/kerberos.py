@@ -49,9 +49,9 @@ class KerberosServer:
     def _accepted(self, token: bytes) -> bytes:
         context = self._context
         if not context.complete:
-            answer: bytes | None = context.step(token)
-            if answer or not context.complete:
-                return answer or b""
+            response: bytes | None = context.step(token)
+            if response or not context.complete:
+                return response or b""
         elif token:
             raise AuthenticationFailed("Kerberos: a token where the client has nothing left to send")
         self._has_offered = True

@@ -83,8 +83,8 @@ def read(
         found = read_regular_file(urllib.request.url2pathname(parts.path), MOST_BYTES + 1)
     else:
         request = urllib.request.Request(url, data, dict(headers or {}))
-        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:
-            found = bytes(answer.read(MOST_BYTES + 1))
+        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as response:
+            found = bytes(response.read(MOST_BYTES + 1))
     if len(found) > MOST_BYTES:
         raise ValueError("the document is too long")
     return found

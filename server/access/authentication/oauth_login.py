@@ -211,8 +211,8 @@ def endpoint_tokens(endpoint: Endpoint, grant: Grant) -> TokenSupplier:
     def get() -> str:
         form, headers = grant()
         data = urllib.parse.urlencode(form).encode()
-        answer = json.loads(read(url, data=data, headers=fixed | headers, timeout_s=timeout_s, context=context))
-        token = (answer.get("access_token") or answer.get("id_token")) if isinstance(answer, dict) else None
+        response = json.loads(read(url, data=data, headers=fixed | headers, timeout_s=timeout_s, context=context))
+        token = (response.get("access_token") or response.get("id_token")) if isinstance(response, dict) else None
         if not isinstance(token, str):
             raise ValueError("the response has no access_token")
         return token

@@ -71,7 +71,7 @@ class ScramServer:
         self._mechanism = mechanism
         self._users = users
         self._first: ClientFirst | None = None
-        self._answer = b""
+        self._response = b""
         self._nonce = ""
         self._credential: ScramCredential
         #: The client's identity if the proof is right; None for an unknown user.
@@ -97,8 +97,8 @@ class ScramServer:
         self._first = first
         self._claimed, self._credential = self._find(first, now_ms)
         self._nonce = first.nonce + secrets.token_urlsafe(_NONCE_BYTES)
-        self._answer = server_first(self._nonce, self._credential.salt, self._credential.iterations)
-        return self._answer
+        self._response = server_first(self._nonce, self._credential.salt, self._credential.iterations)
+        return self._response
 
     def _find(self, first: ClientFirst, now_ms: int) -> tuple[Identity | None, ScramCredential]:
         name = first.username
@@ -120,7 +120,7 @@ class ScramServer:
             raise AuthenticationFailed("the final message has the nonce of another exchange")
         if final.channel_binding != first.gs2_header:  # RFC 5802, section 5.1
             raise AuthenticationFailed("the channel binding of the final message is not the GS2 header of the first")
-        signed = b",".join((first.bare, self._answer, final.without_proof))
+        signed = b",".join((first.bare, self._response, final.without_proof))
         stored_key = self._credential.stored_key
         signature = hmac_of(self._mechanism, stored_key, signed)
         if len(final.proof) != len(signature):

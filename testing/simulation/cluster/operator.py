@@ -63,12 +63,12 @@ class Operator:
 
     async def _ask(self, request: Message, version: int) -> bool:
         try:
-            answer = await self._client.ask(self._client.any_address(), request, version, "operator")
+            response = await self._client.ask(self._client.any_address(), request, version, "operator")
         except Unreachable:
             return False
-        errors = set(_errors(answer))
+        errors = set(_errors(response))
         if ErrorCode.UNKNOWN_SERVER_ERROR in errors:
-            raise Broken(NO_BUG, f"{request}: {answer}")
+            raise Broken(NO_BUG, f"{request}: {response}")
         return errors <= {ErrorCode.NONE}
 
     # ---- requests, with their versions

@@ -52,7 +52,7 @@ class Unreachable(ConnectionError):
 class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.transport: asyncio.WriteTransport
-        self.answer: asyncio.Future[bytes] | None = None
+        self.response: asyncio.Future[bytes] | None = None
         self.is_lost = False
         self._received = b""
 
@@ -69,14 +69,14 @@ class _Connection(asyncio.Protocol):
         if len(self._received) < 4 + size:
             return
         frame, self._received = self._received[4 : 4 + size], self._received[4 + size :]
-        assert self.answer is not None, "a response without a request"
-        if not self.answer.done():
-            self.answer.set_result(frame)
+        assert self.response is not None, "a response without a request"
+        if not self.response.done():
+            self.response.set_result(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(Unreachable("the connection was lost"))
+        if self.response is not None and not self.response.done():
+            self.response.set_exception(Unreachable("the connection was lost"))
 
 
 class Leader(NamedTuple):
@@ -124,9 +124,9 @@ class Client:
         self._correlation += 1
         header = RequestHeader(api.key, version, self._correlation, "judge")
         body = encode(header, api.request_header_version(version)) + encode(request, version)
-        connection.answer = loop.create_future()
+        connection.response = loop.create_future()
         connection.transport.write(struct.pack(">i", len(body)) + body)
-        frame = await connection.answer
+        frame = await connection.response
         answered, position = decode(ResponseHeader, api.response_header_version(version), frame)
         assert answered.correlation_id == header.correlation_id, "responses are in order"
         return decode(api.response, version, frame, position)[0]
@@ -165,11 +165,11 @@ class Client:
 
     async def _metadata(self, lane: str) -> dict[int, Leader]:
         request = MetadataRequest([MetadataRequestTopic(name=self._topic)], allow_auto_topic_creation=False)
-        answer: MetadataResponse = await self.ask(
+        response: MetadataResponse = await self.ask(
             self.any_address(), request, _METADATA_VERSION, f"metadata {lane}", 2.0
         )
-        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        topic = answer.topics[0]
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        topic = response.topics[0]
         if topic.error_code != ErrorCode.NONE:
             return {}
         return {
@@ -225,10 +225,10 @@ async def until_done(client: Client, request: Message, version: int, lane: str, 
     """Sends the request to any broker until there is a response without an error, and returns that response."""
     while True:
         try:
-            answer = await client.ask(client.any_address(), request, version, lane)
-            error = error_of(answer)
+            response = await client.ask(client.any_address(), request, version, lane)
+            error = error_of(response)
             if not error:
-                return answer
+                return response
             reject_fatal(error, type(request).__name__)
         except Unreachable:
             pass
@@ -263,10 +263,12 @@ class Producer:
 
     async def run(self, interval_s: float) -> None:
         request = InitProducerIdRequest(None, 60_000)
-        answer = await until_done(self._client, request, _INIT_VERSION, "init", lambda answer: int(answer.error_code))
+        response = await until_done(
+            self._client, request, _INIT_VERSION, "init", lambda response: int(response.error_code)
+        )
         async with asyncio.TaskGroup() as group:
             for index in range(PARTITIONS):
-                group.create_task(self._fill(index, answer, interval_s))
+                group.create_task(self._fill(index, response, interval_s))
 
     async def _fill(self, index: int, producer: InitProducerIdResponse, interval_s: float) -> None:
         sequence = 0
@@ -296,8 +298,8 @@ class Producer:
         while True:
             leader = await self._client.leader(index, f"produce {index}")
             try:
-                answer = await self._client.ask(leader.address, request, _PRODUCE_VERSION, f"produce {index}")
-                data = answer.responses[0].partition_responses[0]
+                response = await self._client.ask(leader.address, request, _PRODUCE_VERSION, f"produce {index}")
+                data = response.responses[0].partition_responses[0]
                 if not data.error_code:
                     return int(data.base_offset)
                 reject_fatal(data.error_code, f"Produce to {TOPIC}-{index} of {self._name}")
@@ -327,8 +329,8 @@ class Consumer:
             place = FetchPartition(index, leader.epoch, len(self.values[index]), partition_max_bytes=1 << 20)
             request = FetchRequest(max_wait_ms=2000, min_bytes=1, topics=[FetchTopic(topic=TOPIC, partitions=[place])])
             try:
-                answer = await self._client.ask(leader.address, request, _FETCH_VERSION, lane)
-                error = answer.error_code or self._take(index, answer.responses[0].partitions[0])
+                response = await self._client.ask(leader.address, request, _FETCH_VERSION, lane)
+                error = response.error_code or self._take(index, response.responses[0].partitions[0])
             except Unreachable:
                 error = ErrorCode.NETWORK_EXCEPTION
             if error:
@@ -372,8 +374,8 @@ class Committer:
             self._sent += 1
             place = OffsetCommitRequestPartition(0, self._sent, committed_metadata="")
             topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[place])]
-            answer = await self._ask(OffsetCommitRequest(GROUP, topics=topics), _COMMIT_VERSION)
-            if answer is not None and self._is_good(answer.topics[0].partitions[0].error_code):
+            response = await self._ask(OffsetCommitRequest(GROUP, topics=topics), _COMMIT_VERSION)
+            if response is not None and self._is_good(response.topics[0].partitions[0].error_code):
                 self.acknowledged = self._sent
 
     async def check(self) -> None:
@@ -382,11 +384,13 @@ class Committer:
         """
         request = OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic(TOPIC, [0])])
         while True:
-            answer = await self._ask(request, _OFFSET_FETCH_VERSION)
-            if answer is not None and self._is_good(answer.error_code or answer.topics[0].partitions[0].error_code):
+            response = await self._ask(request, _OFFSET_FETCH_VERSION)
+            if response is not None and self._is_good(
+                response.error_code or response.topics[0].partitions[0].error_code
+            ):
                 break
             await asyncio.sleep(BACKOFF_S)
-        found = answer.topics[0].partitions[0].committed_offset
+        found = response.topics[0].partitions[0].committed_offset
         if not self.acknowledged <= found <= self._sent:
             reported = f"{self.acknowledged} was acknowledged and {self._sent} sent"
             raise Broken(ACKNOWLEDGED, f"group {GROUP} has committed {found}, where {reported}")

@@ -109,10 +109,10 @@ class Harness:
 
     def given(self, member_id: str) -> list[int]:
         """Returns the partitions in a heartbeat response of a new-protocol member; empty without an assignment."""
-        answer = self.beat(self.epochs.get(member_id, 0), member_id=member_id)
-        assert answer.error_code == 0, answer
-        self.epochs[member_id] = answer.member_epoch
-        assignment = answer.assignment
+        response = self.beat(self.epochs.get(member_id, 0), member_id=member_id)
+        assert response.error_code == 0, response
+        self.epochs[member_id] = response.member_epoch
+        assignment = response.assignment
         return (
             [] if assignment is None else [index for topic in assignment.topic_partitions for index in topic.partitions]
         )

@@ -26,14 +26,14 @@ HIDDEN = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 REFUSED = {ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-def codes_of(answer: Any) -> set[int]:
+def codes_of(response: Any) -> set[int]:
     """Returns every error code in a response, at any depth and in any field."""
-    if isinstance(answer, list):
-        return {code for one in answer for code in codes_of(one)}
-    if not isinstance(answer, Message):
+    if isinstance(response, list):
+        return {code for one in response for code in codes_of(one)}
+    if not isinstance(response, Message):
         return set()
     found: set[int] = set()
-    for field in answer.SCHEMA.fields:
-        value = getattr(answer, field.name)
+    for field in response.SCHEMA.fields:
+        value = getattr(response, field.name)
         found |= {value} if field.name.endswith("error_code") else codes_of(value)
     return found

@@ -245,8 +245,8 @@ class Simulation:
         token = (source.id, source.incarnation, effect.node, effect.correlation)
         if isinstance(effect.request, ApiVersionsRequest):
             feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
-            answer = Reply(token, ApiVersionsResponse(supported_features=[feature]))
-            self._deliver(source.id, target.id, lambda: target.replica and self.reply(target, answer))
+            response = Reply(token, ApiVersionsResponse(supported_features=[feature]))
+            self._deliver(source.id, target.id, lambda: target.replica and self.reply(target, response))
         elif target.replica is None and self.rng.random() < 0.5:
             failed = PeerResponse(effect.node, effect.correlation, None)
             source.later(5, lambda: source.handle(failed))

@@ -36,12 +36,12 @@ def asked_after(replica: QuorumReplica, now: int) -> list[Any]:
         for effect in replica.take():
             if isinstance(effect, Send):
                 found.append(effect.request)
-                replica.handle(PeerResponse(effect.node, effect.correlation, answer(effect.request)), at)
+                replica.handle(PeerResponse(effect.node, effect.correlation, respond(effect.request)), at)
         at += 100
     return [request for request in found if not isinstance(request, FetchRequest)]
 
 
-def answer(request: Any) -> Any:
+def respond(request: Any) -> Any:
     if isinstance(request, FetchRequest):
         return wire.fetch_response(1, 3, high_watermark=0)
     kind = AddRaftVoterResponse if isinstance(request, AddRaftVoterRequest) else RemoveRaftVoterResponse

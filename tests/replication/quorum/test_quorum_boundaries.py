@@ -52,10 +52,10 @@ def replies(effects: list[Any]) -> list[Any]:
     return [one.response for one in effects if isinstance(one, Reply) and one.token == "token"]
 
 
-def answer(quorum: Transcript, node: int, request: Any) -> Any:
+def respond(quorum: Transcript, node: int, request: Any) -> Any:
     """Returns the node's response for the one partition; None while there is none."""
     found = replies(asked(quorum, node, request))
-    return wire.answer_of(found[0]) if found else None
+    return wire.response_of(found[0]) if found else None
 
 
 def fetch(
@@ -83,12 +83,12 @@ def fetch(
 def test_fetch_is_checked_by_epoch_and_position(
     quorum: Transcript, offset: int, last_epoch: int, epoch: int, error: ErrorCode
 ) -> None:
-    found = answer(quorum, 1, fetch(2, offset, epoch=epoch, last_epoch=last_epoch))
+    found = respond(quorum, 1, fetch(2, offset, epoch=epoch, last_epoch=last_epoch))
     assert found.error_code == error and found.current_leader.leader_id == 1 and found.current_leader.leader_epoch == 1
 
 
 def test_fetch_from_a_follower_names_the_leader(quorum: Transcript) -> None:
-    found = answer(quorum, 2, fetch(3, 0))
+    found = respond(quorum, 2, fetch(3, 0))
     assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
 
 
@@ -98,13 +98,13 @@ def test_fetch_from_a_follower_names_the_leader(quorum: Transcript) -> None:
 def test_fetch_has_at_most_the_bytes_that_the_follower_takes(quorum: Transcript, max_bytes: int, entries: int) -> None:
     for _ in range(8):
         quorum.append(1)
-    assert len(answer(quorum, 1, fetch(2, 0, max_bytes=max_bytes)).records) == entries
+    assert len(respond(quorum, 1, fetch(2, 0, max_bytes=max_bytes)).records) == entries
 
 
 def test_fetch_without_new_records_waits_until_it_is_over(quorum: Transcript) -> None:
     leader = quorum.replicas[1]
     end, known = quorum.logs[1].end_offset, leader.high_watermark
-    assert answer(quorum, 1, fetch(2, end, high_watermark=known, wait_ms=500)) is None
+    assert respond(quorum, 1, fetch(2, end, high_watermark=known, wait_ms=500)) is None
     assert leader.deadline() <= quorum.now + 500
     quorum.now += 499
     leader.expire(quorum.now)
@@ -112,21 +112,21 @@ def test_fetch_without_new_records_waits_until_it_is_over(quorum: Transcript) ->
     quorum.now += 1
     leader.expire(quorum.now)
     (reply,) = replies(leader.take())
-    found = wire.answer_of(reply)
+    found = wire.response_of(reply)
     assert (found.error_code, found.records, found.high_watermark) == (0, None, known)
-    assert answer(quorum, 1, fetch(2, end, high_watermark=known, wait_ms=0)) is not None
-    assert answer(quorum, 1, fetch(2, end, high_watermark=known - 1, wait_ms=500)) is not None, "a commit is news, too"
+    assert respond(quorum, 1, fetch(2, end, high_watermark=known, wait_ms=0)) is not None
+    assert respond(quorum, 1, fetch(2, end, high_watermark=known - 1, wait_ms=500)) is not None, "a commit is news, too"
 
 
 @pytest.mark.parametrize("event", ["append", "resign"])
 def test_waiting_fetch_is_answered_by_a_new_record_and_by_the_end_of_the_epoch(quorum: Transcript, event: str) -> None:
     leader, log = quorum.replicas[1], quorum.logs[1]
-    assert answer(quorum, 1, fetch(2, log.end_offset, high_watermark=leader.high_watermark, wait_ms=500)) is None
+    assert respond(quorum, 1, fetch(2, log.end_offset, high_watermark=leader.high_watermark, wait_ms=500)) is None
     if event == "append":
         log.append(1, "record")
     leader.handle(Appended(1, log.end_offset) if event == "append" else Resign(), quorum.now)
     (reply,) = replies(leader.take())
-    found = wire.answer_of(reply)
+    found = wire.response_of(reply)
     if event == "append":
         assert (found.error_code, len(found.records)) == (0, 1)
     else:
@@ -147,11 +147,11 @@ def test_damaged_records_are_replaced_by_a_newer_snapshot_or_an_error(
 
     log = quorum.logs[1]
     monkeypatch.setattr(log, "read", damaged)
-    assert answer(quorum, 1, fetch(2, 1)).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert respond(quorum, 1, fetch(2, 1)).error_code == ErrorCode.CORRUPT_MESSAGE
     log.take_snapshot(3, False)
-    found = answer(quorum, 1, fetch(2, 2))
+    found = respond(quorum, 1, fetch(2, 2))
     assert (found.error_code, found.snapshot_id.end_offset, found.snapshot_id.epoch) == (0, 3, 1)
-    assert answer(quorum, 1, fetch(2, 3)).error_code == ErrorCode.CORRUPT_MESSAGE, "it has nothing that is missing"
+    assert respond(quorum, 1, fetch(2, 3)).error_code == ErrorCode.CORRUPT_MESSAGE, "it has nothing that is missing"
 
 
 def take_snapshot(quorum: Transcript, *, is_log_trimmed: bool) -> None:
@@ -170,7 +170,7 @@ def test_follower_behind_the_start_of_the_log_gets_the_snapshot(
     quorum: Transcript, offset: int, last_epoch: int, is_snapshot: bool
 ) -> None:
     take_snapshot(quorum, is_log_trimmed=True)
-    found = answer(quorum, 1, fetch(2, offset, last_epoch=last_epoch))
+    found = respond(quorum, 1, fetch(2, offset, last_epoch=last_epoch))
     assert (found.snapshot_id.end_offset, found.snapshot_id.epoch) == ((4, 1) if is_snapshot else (-1, -1))
     assert bool(found.records) == (not is_snapshot) and found.log_start_offset == 4
 
@@ -196,7 +196,7 @@ def test_snapshot_is_read_from_a_position_in_it(
     quorum: Transcript, request_: FetchSnapshotRequest, error: ErrorCode, entries: int
 ) -> None:
     take_snapshot(quorum, is_log_trimmed=False)
-    found = answer(quorum, 1, request_)
+    found = respond(quorum, 1, request_)
     assert (found.error_code, len(found.unaligned_records)) == (error, entries)
     asked_position = request_.topics[0].partitions[0].position
     assert found.position == asked_position and found.size == (0 if error else 4)
@@ -209,10 +209,10 @@ def test_leader_that_no_majority_fetches_from_resigns_in_time(quorum: Transcript
     """The followers give up first: their timeout is shorter."""
     leader, timeout_ms = quorum.replicas[1], FETCH_TIMEOUT_MS * 3 // 2
     role: Any = leader.role
-    answer(quorum, 1, fetch(2, quorum.logs[1].end_offset))
+    respond(quorum, 1, fetch(2, quorum.logs[1].end_offset))
     assert role.check_quorum_deadline == quorum.now + timeout_ms
     quorum.now += timeout_ms - 1
-    answer(quorum, 1, fetch(9, quorum.logs[1].end_offset))
+    respond(quorum, 1, fetch(9, quorum.logs[1].end_offset))
     leader.expire(quorum.now)
     assert isinstance(leader.role, Leader)
     quorum.now += 1
@@ -224,11 +224,11 @@ def test_fetch_of_a_snapshot_is_a_sign_of_life(quorum: Transcript) -> None:
     leader = quorum.replicas[1]
     quorum.logs[1].take_snapshot(3, False)
     quorum.now += 1000
-    answer(quorum, 1, snapshot(0, end=3))
+    respond(quorum, 1, snapshot(0, end=3))
     role: Any = leader.role
     assert role.check_quorum_deadline == quorum.now + FETCH_TIMEOUT_MS * 3 // 2
     quorum.now += 1000
-    answer(quorum, 1, snapshot(9, end=3))
+    respond(quorum, 1, snapshot(9, end=3))
     assert role.check_quorum_deadline == quorum.now - 1000 + FETCH_TIMEOUT_MS * 3 // 2, "an invalid one is none"
 
 
@@ -245,7 +245,7 @@ def test_only_voter_never_resigns_for_want_of_a_majority() -> None:
 def test_successor_is_the_voter_with_the_longest_log(quorum: Transcript) -> None:
     for _ in range(3):
         quorum.append(1)
-    answer(quorum, 1, fetch(3, quorum.logs[1].end_offset))
+    respond(quorum, 1, fetch(3, quorum.logs[1].end_offset))
     quorum.resign(1)
     role = quorum.replicas[1].role
     assert isinstance(role, Resigned)
@@ -344,7 +344,7 @@ def described(quorum: Transcript, sent: Send, low: int, high: int, *, node: int 
     ("low", "high", "is_taken"), [(0, 1, True), (1, 1, True), (0, 2, True), (0, 0, False), (2, 3, False)]
 )
 def test_new_voter_supports_the_version_of_the_quorum(quorum: Transcript, low: int, high: int, is_taken: bool) -> None:
-    answer(quorum, 1, fetch(4, quorum.logs[1].end_offset))
+    respond(quorum, 1, fetch(4, quorum.logs[1].end_offset))
     errors = described(quorum, add(quorum), low, high)
     assert errors == ([] if is_taken else [ErrorCode.INVALID_REQUEST])
     assert (4 in quorum.replicas[1].voter_set.voters) == is_taken
@@ -358,7 +358,7 @@ def test_new_voter_supports_the_version_of_the_quorum(quorum: Transcript, low: i
 )
 def test_new_voter_was_caught_up_within_the_last_hour(quorum: Transcript, age_ms: int | None, is_taken: bool) -> None:
     if age_ms is not None:
-        answer(quorum, 1, fetch(4, quorum.logs[1].end_offset))
+        respond(quorum, 1, fetch(4, quorum.logs[1].end_offset))
         quorum.now += age_ms
     errors = described(quorum, add(quorum), 0, 1)
     assert errors == ([] if is_taken else [ErrorCode.REQUEST_TIMED_OUT])
@@ -371,7 +371,7 @@ def test_new_voter_that_keeps_pace_one_fetch_behind_is_caught_up(quorum: Transcr
         end = quorum.logs[1].end_offset
         quorum.append(1)
         quorum.now += 10
-        answer(quorum, 1, fetch(4, end))
+        respond(quorum, 1, fetch(4, end))
     assert described(quorum, add(quorum), 0, 1) == []
 
 
@@ -528,10 +528,10 @@ def begun(quorum: Transcript, now: int) -> list[int]:
 def test_voter_that_does_not_fetch_is_reminded_of_its_leader(quorum: Transcript) -> None:
     start, half = quorum.now, FETCH_TIMEOUT_MS // 2
     for node in (2, 3):
-        answer(quorum, 1, fetch(node, quorum.logs[1].end_offset))
+        respond(quorum, 1, fetch(node, quorum.logs[1].end_offset))
     assert begun(quorum, start + half - 1) == []
     quorum.now = start + half - 1
-    answer(quorum, 1, fetch(2, quorum.logs[1].end_offset))
+    respond(quorum, 1, fetch(2, quorum.logs[1].end_offset))
     assert begun(quorum, start + half) == [3], "a fetch is a sign of life"
     assert begun(quorum, start + 2 * half - 2) == []
     assert begun(quorum, start + 2 * half - 1) == [2]
@@ -558,7 +558,7 @@ def test_replica_is_caught_up_when_it_had_what_the_leader_had_at_its_last_fetch(
         quorum.now = start + later_ms
         if number:
             quorum.append(1)
-        answer(quorum, 1, fetch(9, offset))
+        respond(quorum, 1, fetch(9, offset))
     role: Any = leader.role
     progress = role.progress[voter(9).key]
     assert progress.last_caught_up_ms == (start + caught_up if caught_up >= 0 else -1)

@@ -250,7 +250,7 @@ def vote(
     """Returns the response to a vote request; `last` is the epoch and the end of the candidate's log."""
     request = wire.vote_request("cluster", called, candidate, epoch, SnapshotId(last[1], last[0]), pre_vote)
     elections = Elections(core, lambda now: None)
-    return wire.answer_of(elections.handle(request, request.topics[0].partitions[0], now))
+    return wire.response_of(elections.handle(request, request.topics[0].partitions[0], now))
 
 
 TALLY = Tally(VoterSet({}))
@@ -277,12 +277,12 @@ PRE_GRANTED = set(ROLES) - {"follower", "follower that voted for it", "leader"}
 @pytest.mark.parametrize("pre_vote", [False, True])
 def test_vote_is_granted_by_role_and_earlier_vote(name: str, pre_vote: bool) -> None:
     core = as_role(make(records=5), copy.deepcopy(ROLES[name]))
-    answer = vote(core, pre_vote=pre_vote)
-    assert answer.vote_granted == (name in (PRE_GRANTED if pre_vote else GRANTED))
-    assert (answer.error_code, answer.leader_epoch, answer.leader_id) == (0, 3, core.role.leader_id)
+    response = vote(core, pre_vote=pre_vote)
+    assert response.vote_granted == (name in (PRE_GRANTED if pre_vote else GRANTED))
+    assert (response.error_code, response.leader_epoch, response.leader_id) == (0, 3, core.role.leader_id)
     if pre_vote:
         assert core.role.voted == ROLES[name].voted and core.take() == [], "it is not binding"
-    elif answer.vote_granted:
+    elif response.vote_granted:
         assert core.role.voted == OTHER
 
 
@@ -310,9 +310,9 @@ def test_vote_needs_a_log_that_has_all_of_this_one(pre_vote: bool) -> None:
 )
 def test_vote_request_is_checked(fields: dict[str, Any], error: ErrorCode, epoch: int) -> None:
     core = make()
-    answer = vote(core, **fields)
-    assert (answer.error_code, answer.leader_epoch) == (error, epoch) and core.epoch == epoch
-    assert answer.vote_granted == (error is ErrorCode.NONE)
+    response = vote(core, **fields)
+    assert (response.error_code, response.leader_epoch) == (error, epoch) and core.epoch == epoch
+    assert response.vote_granted == (error is ErrorCode.NONE)
 
 
 @pytest.mark.parametrize(("nodes", "deadline"), [((0, 1, 2), NOW + 1000), ((1, 2), NEVER)])
@@ -342,7 +342,7 @@ class Elected:
         sent = [one for one in self.core.take() if isinstance(one, Send)]
         return [(one.node, one.request.topics[0].partitions[0].pre_vote) for one in sent]  # type: ignore[attr-defined]
 
-    def answer(self, node: int, granted: bool, error: ErrorCode = ErrorCode.NONE, epoch: int | None = None) -> None:
+    def respond(self, node: int, granted: bool, error: ErrorCode = ErrorCode.NONE, epoch: int | None = None) -> None:
         response: Any = wire.vote_response(error, -1, self.core.epoch if epoch is None else epoch, granted)
         assert isinstance(response, VoteResponse)
         self.elections.answered(node, response, NOW)
@@ -354,15 +354,15 @@ def test_replica_asks_for_pre_votes_then_for_votes_and_leads_with_a_majority() -
     role: Any = one.core.role
     assert isinstance(role, Prospective) and (role.epoch, role.election_deadline) == (3, NOW + 1000)
     assert one.asked() == [(1, True), (2, True)] and one.asked() == []
-    one.answer(1, True)
+    one.respond(1, True)
     role = one.core.role
     assert isinstance(role, Candidate) and (role.epoch, role.voted, role.election_deadline) == (4, ME, NOW + 1000)
     assert one.asked() == [(1, False), (2, False)] and one.led == []
-    one.answer(2, True, epoch=3)
+    one.respond(2, True, epoch=3)
     assert one.led == [], "a vote of an earlier epoch does not count"
-    one.answer(9, True)
+    one.respond(9, True)
     assert one.led == [], "it is no voter"
-    one.answer(2, True)
+    one.respond(2, True)
     assert one.led == [4]
 
 
@@ -376,11 +376,11 @@ def test_only_voter_leads_at_once() -> None:
 def test_candidate_that_lost_waits_before_it_stands_again(drawn: int, deadline: int) -> None:
     one = Elected(make(drawn=drawn))
     one.elections.stand(NOW)
-    one.answer(1, True)
-    one.answer(1, False)
+    one.respond(1, True)
+    one.respond(1, False)
     role: Any = one.core.role
     assert isinstance(role, Candidate) and role.election_deadline == NOW + 1000 + drawn
-    one.answer(2, False)
+    one.respond(2, False)
     assert isinstance(one.core.role, Candidate) and role.election_deadline == deadline
     one.elections.expire(deadline - 1)
     assert one.core.role is role
@@ -394,9 +394,9 @@ def test_replica_that_lost_its_pre_vote_returns_to_its_leader(event: str, leader
     one = Elected(as_role(make(), Unattached(3, leader_id=leader)))
     one.elections.stand(NOW)
     if event == "lost":
-        one.answer(1, False)
+        one.respond(1, False)
         assert isinstance(one.core.role, Prospective)
-        one.answer(2, False)
+        one.respond(2, False)
     else:
         one.elections.expire(NOW + 999)
         assert isinstance(one.core.role, Prospective)
@@ -409,7 +409,7 @@ def test_failed_vote_request_is_repeated_after_the_backoff() -> None:
     one = Elected(make(retry_backoff_ms=20))
     one.elections.stand(NOW)
     assert one.asked() == [(1, True), (2, True)]
-    one.answer(1, True, ErrorCode.UNKNOWN_SERVER_ERROR)
+    one.respond(1, True, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert isinstance(one.core.role, Prospective)
     assert one.asked(NOW + 19) == [] and one.asked(NOW + 20) == [(1, True)]
 

@@ -55,8 +55,8 @@ def test_vote_for_another_voter_key_is_rejected(
 ) -> None:
     named = ReplicaKey(voter_id, directory(of_directory))
     request = wire.vote_request("cluster", named, voter(3).key, 2, SnapshotId(3, 1), pre_vote=False)
-    answer = wire.answer_of(answered(quorum, 2, request))
-    assert (answer.error_code, answer.vote_granted) == (error, error is ErrorCode.NONE)
+    response = wire.response_of(answered(quorum, 2, request))
+    assert (response.error_code, response.vote_granted) == (error, error is ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("request_", [VoteRequest(cluster_id="cluster"), FetchRequest(cluster_id="cluster")])
@@ -76,7 +76,7 @@ def test_request_of_an_epoch_that_no_quorum_can_reach_is_invalid(
 
 @pytest.mark.parametrize("response", [FetchResponse(error_code=ErrorCode.INVALID_REQUEST), VoteResponse(error_code=42)])
 def test_response_with_only_an_error_names_no_leader(response: Message) -> None:
-    assert wire.leader_answer(response) is None
+    assert wire.leader_response(response) is None
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_vote_whose_response_was_lost_is_granted_again(quorum: Transcript) -> No
     granted = []
     for number in (3, 3, 1):
         request = wire.vote_request("cluster", voter(2).key, voter(number).key, 2, SnapshotId(9, 1), pre_vote=False)
-        answer = wire.answer_of(answered(quorum, 2, request))
-        assert answer.error_code == ErrorCode.NONE
-        granted.append(answer.vote_granted)
+        response = wire.response_of(answered(quorum, 2, request))
+        assert response.error_code == ErrorCode.NONE
+        granted.append(response.vote_granted)
     assert granted == [True, True, False]
 
 
@@ -182,7 +182,7 @@ def test_leader_names_the_last_common_offset_to_a_follower_whose_log_diverges(
     assert log.end_offset > 2 and log.last_epoch == 1
     request = wire.fetch_request("cluster", voter(2).key, 1, position, 0)
     request.max_wait_ms = 0
-    found = wire.answer_of(answered(quorum, 1, request))
+    found = wire.response_of(answered(quorum, 1, request))
     assert found.error_code == ErrorCode.NONE
     expected = (-1, -1) if diverging is None else (1, log.end_offset)
     assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == expected

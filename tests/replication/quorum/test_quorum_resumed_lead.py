@@ -33,7 +33,7 @@ def fetched(replica: QuorumReplica, offset: int, epoch: int) -> Any:
     request = wire.fetch_request("c", OTHER, 4, SnapshotId(offset, epoch), 0)
     replica.handle(PeerRequest("t", request), 10)
     (reply,) = [effect.response for effect in replica.take() if isinstance(effect, Reply)]
-    return wire.answer_of(reply)
+    return wire.response_of(reply)
 
 
 def test_resumed_epoch_continues_and_commits_what_is_synced() -> None:
@@ -43,8 +43,8 @@ def test_resumed_epoch_continues_and_commits_what_is_synced() -> None:
     assert replica.high_watermark == 0, "until the driver reports Synced"
     replica.handle(Synced(5), 1)
     assert replica.high_watermark == 5
-    answer = fetched(replica, 0, 0)
-    assert (answer.high_watermark, answer.current_leader.leader_id, len(answer.records)) == (5, 1, 4)
+    response = fetched(replica, 0, 0)
+    assert (response.high_watermark, response.current_leader.leader_id, len(response.records)) == (5, 1, 4)
 
 
 def test_appended_records_commit_with_own_flush() -> None:

@@ -89,9 +89,9 @@ def never_sees_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Leading._elsewhere
 
     def elsewhere(self: Leading, asked: Any) -> Any:
-        answer: Any = original(self, asked)
-        diverges = answer is not None and answer.responses[0].partitions[0].diverging_epoch.epoch >= 0
-        return None if diverges and asked.fetch_offset <= self._core.log.end_offset else answer
+        response: Any = original(self, asked)
+        diverges = response is not None and response.responses[0].partitions[0].diverging_epoch.epoch >= 0
+        return None if diverges and asked.fetch_offset <= self._core.log.end_offset else response
 
     monkeypatch.setattr(Leading, "_elsewhere", elsewhere)
 

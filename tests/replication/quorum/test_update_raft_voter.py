@@ -37,8 +37,8 @@ def ask(quorum: Transcript, node_id: int, request: UpdateRaftVoterRequest) -> li
     """Returns the immediate responses."""
     quorum.wire.clear()
     quorum.handle(node_id, PeerRequest((3, node_id, 999), request))
-    answers = [message.response for _, _, message in quorum.wire if hasattr(message, "response")]
-    return [answer for answer in answers if isinstance(answer, UpdateRaftVoterResponse)]
+    responses = [message.response for _, _, message in quorum.wire if hasattr(message, "response")]
+    return [response for response in responses if isinstance(response, UpdateRaftVoterResponse)]
 
 
 @pytest.mark.parametrize(
@@ -59,23 +59,23 @@ def test_invalid_update_returns_error_and_changes_nothing(
     quorum: Transcript, fields: dict[str, Any], error: ErrorCode
 ) -> None:
     before = quorum.replicas[1].voter_set
-    (answer,) = ask(quorum, 1, update(**fields))
-    assert (answer.error_code, answer.current_leader) == (error, CurrentLeader(leader_id=1, leader_epoch=1))
+    (response,) = ask(quorum, 1, update(**fields))
+    assert (response.error_code, response.current_leader) == (error, CurrentLeader(leader_id=1, leader_epoch=1))
     assert quorum.replicas[1].voter_set == before
 
 
 def test_non_leader_returns_current_leader(quorum: Transcript) -> None:
-    (answer,) = ask(quorum, 2, update())
-    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer.current_leader == CurrentLeader(leader_id=1, leader_epoch=1)
+    (response,) = ask(quorum, 2, update())
+    assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert response.current_leader == CurrentLeader(leader_id=1, leader_epoch=1)
 
 
 def test_update_is_answered_at_once_and_next_change_waits_for_commit(quorum: Transcript) -> None:
-    (answer,) = ask(quorum, 1, update())
-    assert answer.error_code == ErrorCode.NONE
+    (response,) = ask(quorum, 1, update())
+    assert response.error_code == ErrorCode.NONE
     (moved,) = quorum.replicas[1].voter_set.voters[3].addresses
     assert moved.host == "elsewhere", "effective once appended"
     assert quorum.replicas[1].high_watermark < quorum.logs[1].end_offset
-    (answer,) = ask(quorum, 1, update(voter_id=2, voter_directory_id=directory(2)))
-    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    (response,) = ask(quorum, 1, update(voter_id=2, voter_directory_id=directory(2)))
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert quorum.replicas[1].voter_set.voters[2].addresses[0].host == "c2"

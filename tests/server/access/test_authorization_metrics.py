@@ -19,8 +19,8 @@ LABELS = '{class="StandardAuthorizer",config="authorizer.class.name",role="broke
 def scrape(broker: odradek.Broker) -> dict[str, float]:
     assert broker.server.observability.metrics_server is not None
     host, port = broker.server.observability.metrics_server.address
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:
-        found = (line.rpartition(" ") for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as response:
+        found = (line.rpartition(" ") for line in response.read().decode().splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in found}
 
 

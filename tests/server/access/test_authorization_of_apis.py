@@ -172,11 +172,11 @@ def bootstrap(sockets: None) -> Iterator[str]:
 @pytest.mark.parametrize("api", _WHOLE, ids=lambda api: api.name)
 def test_a_client_without_rules_is_denied(api: Api, bootstrap: str) -> None:
     with WireClient(bootstrap) as client:
-        answer = client.call(api.request(), api.latest_stable_version)
-    if hasattr(answer, "error_code"):
-        assert answer.error_code in _DENIALS
+        response = client.call(api.request(), api.latest_stable_version)
+    if hasattr(response, "error_code"):
+        assert response.error_code in _DENIALS
     else:
-        assert error_codes(answer) - {0} <= _DENIALS
+        assert error_codes(response) - {0} <= _DENIALS
 
 
 # ---- the active controller

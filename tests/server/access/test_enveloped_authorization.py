@@ -91,11 +91,11 @@ class Controller:
         """Returns the response to Carol's request, which a broker forwards."""
         api = api_of(request)
         data = request_frame(request, version, 7, "carols-client")[4:]
-        answer = self.brokers.call(EnvelopeRequest(data, encoded_principal(CAROL), CAROLS_ADDRESS), 0)
-        assert answer.error_code == 0
-        header, position = decode(ResponseHeader, api.response_header_version(version), answer.response_data)
+        response = self.brokers.call(EnvelopeRequest(data, encoded_principal(CAROL), CAROLS_ADDRESS), 0)
+        assert response.error_code == 0
+        header, position = decode(ResponseHeader, api.response_header_version(version), response.response_data)
         assert header.correlation_id == 7
-        return decode(api.response, version, answer.response_data, position)[0]
+        return decode(api.response, version, response.response_data, position)[0]
 
     def partitions(self) -> dict[str, int]:
         """Returns the number of partitions of each topic."""

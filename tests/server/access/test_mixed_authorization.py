@@ -88,8 +88,8 @@ class Harness:
         on_cluster = Rule(host="127.0.0.1").on(ResourceType.CLUSTER, "kafka-cluster")
         shares = ALLOWED.on(GROUP, SHARES)
         rules = [shares, on_cluster, *owner, *(ALLOWED.on(kind, f"{kind.name}-{MINE}") for kind in kinds)]
-        answer = self.admin.call(CreateAclsRequest(creations=rules), 3)
-        assert {one.error_code for one in answer.results} == {0}
+        response = self.admin.call(CreateAclsRequest(creations=rules), 3)
+        assert {one.error_code for one in response.results} == {0}
         self.create(f"TOPIC-{MINE}", f"TOPIC-{OTHER}")
         for kind in (0, 1):  # of groups, and of transactions
             ask(self.admin, FindCoordinatorRequest(key_type=kind, coordinator_keys=[MINE]), 4)
@@ -109,9 +109,9 @@ class Harness:
 
     def create(self, *names: str) -> None:
         topics = [CreatableTopic(name, 1, 1) for name in names]
-        answer = self.admin.call(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
-        assert {one.error_code for one in answer.topics} == {0}
-        self.ids |= {one.name: one.topic_id for one in answer.topics}
+        response = self.admin.call(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
+        assert {one.error_code for one in response.topics} == {0}
+        self.ids |= {one.name: one.topic_id for one in response.topics}
 
 
 def ask(client: WireClient, request: Message, version: int) -> Any:

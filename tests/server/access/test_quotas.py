@@ -93,7 +93,7 @@ def test_requests_that_are_already_sent_wait_for_the_throttle(held: DataPath) ->
     assert lasted_ms(began_s) >= reported[0] + reported[1]
 
 
-def test_a_producer_that_wants_no_answer_is_held_too(held: DataPath) -> None:
+def test_a_producer_that_wants_no_response_is_held_too(held: DataPath) -> None:
     topic = held.topic()
     limit(held, producer_byte_rate=10_000)
     began_s = time.monotonic()
@@ -179,34 +179,34 @@ def test_partitions_are_created_up_to_the_quota_and_then_refused(held: DataPath,
     limit(held, controller_mutation_rate=5)
     names = [f"{held.client.client_id}-{number}" for number in range(3)]
     began_s = time.monotonic()
-    answer = mutate(held, *names, version=7, partitions=11)
-    codes = {topic.name: topic.error_code for topic in answer.topics}
+    response = mutate(held, *names, version=7, partitions=11)
+    codes = {topic.name: topic.error_code for topic in response.topics}
     assert [codes[name] for name in names] == [0, *[ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2]
-    assert answer.throttle_time_ms == 200
+    assert response.throttle_time_ms == 200
     call(held.client)
-    assert lasted_ms(began_s) >= answer.throttle_time_ms
-    still.advance(answer.throttle_time_ms)
+    assert lasted_ms(began_s) >= response.throttle_time_ms
+    still.advance(response.throttle_time_ms)
     assert mutate(held, names[1], version=7).topics[0].error_code == 0
 
 
 def test_older_versions_create_and_are_held(held: DataPath) -> None:
     limit(held, controller_mutation_rate=5)
     names = [f"{held.client.client_id}-{number}" for number in range(2)]
-    answer = mutate(held, *names, version=5, partitions=11)
-    assert [topic.error_code for topic in answer.topics] == [0, 0]
-    assert answer.throttle_time_ms == 2400
+    response = mutate(held, *names, version=5, partitions=11)
+    assert [topic.error_code for topic in response.topics] == [0, 0]
+    assert response.throttle_time_ms == 2400
 
 
 def test_new_partitions_and_deletions_count(held: DataPath) -> None:
     topics = [held.topic(partitions=2) for _ in range(2)]
     limit(held, controller_mutation_rate=2)
     grown = CreatePartitionsRequest(topics=[CreatePartitionsTopic(topics[0], 7, None)], timeout_ms=10_000)
-    answer = held.client.call(grown, 3)
-    assert (answer.results[0].error_code, answer.throttle_time_ms) == (0, 0)
+    response = held.client.call(grown, 3)
+    assert (response.results[0].error_code, response.throttle_time_ms) == (0, 0)
     deleted = DeleteTopicsRequest(topic_names=topics, timeout_ms=10_000)
-    answer = held.client.call(deleted, 5)
-    assert {one.error_code for one in answer.responses} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
-    assert answer.throttle_time_ms == 500
+    response = held.client.call(deleted, 5)
+    assert {one.error_code for one in response.responses} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert response.throttle_time_ms == 500
     assert {one.error_code for one in held.client.call(deleted, 4).responses} == {0}
 
 

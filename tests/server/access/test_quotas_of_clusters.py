@@ -41,12 +41,12 @@ def test_a_client_of_another_broker_is_throttled_for_what_the_controller_counts(
         )
         request = CreateTopicsRequest(topics=[CreatableTopic(name, 12, 1) for name in ("a", "b")], timeout_ms=10_000)
         began = time.monotonic()
-        answer = client.call(request, 7)
-        assert sorted(topic.error_code for topic in answer.topics) == [0, 89]
+        response = client.call(request, 7)
+        assert sorted(topic.error_code for topic in response.topics) == [0, 89]
         # 2 tokens too many, at 5 a second.
-        assert 200 < answer.throttle_time_ms <= 400
+        assert 200 < response.throttle_time_ms <= 400
         client.call(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
-        assert lasted_ms(began) >= answer.throttle_time_ms
+        assert lasted_ms(began) >= response.throttle_time_ms
     with WireClient(address, client_id="other") as other:
         request = CreateTopicsRequest(topics=[CreatableTopic("c", 12, 1)], timeout_ms=10_000)
         assert other.call(request, 7).throttle_time_ms == 0

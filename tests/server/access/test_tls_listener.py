@@ -144,7 +144,7 @@ def test_required_certificate_is_required(
     assert len([line for line in lines if "its certificate is not trusted" in line]) == 1
 
 
-def test_large_answers_and_requests_go_through_whole(
+def test_large_responses_and_requests_go_through_whole(
     broker: odradek.Broker, authority: Authority, tmp_path: Path
 ) -> None:
     from kafka import KafkaConsumer, KafkaProducer

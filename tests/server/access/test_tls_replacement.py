@@ -71,8 +71,8 @@ def alter(broker: odradek.Broker, name: str, value: str) -> str:
     resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name="1", configs=[config])
     plain = next(one for one in broker.server.network.listeners if one.name == "PLAINTEXT")
     with WireClient(plain.endpoint.address, timeout=60) as client:
-        answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
-    return answer.responses[0].error_message or ""
+        response = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    return response.responses[0].error_message or ""
 
 
 def test_new_file_serves_new_connections_when_the_unchanged_value_is_written(

@@ -75,8 +75,8 @@ def both(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         properties = read_properties(broker.directory / "server.properties")
         with WireClient(broker.bootstrap) as kafka:
             topic = CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
-            answer = kafka.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
-            assert answer.topics[0].error_code == 0
+            response = kafka.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+            assert response.topics[0].error_code == 0
             yield kafka, ConfigHarness(properties, (NAME,))
 
 
@@ -85,7 +85,7 @@ def node(both: tuple[WireClient, ConfigHarness]) -> str:
     return str(both[1].node_id)
 
 
-def described(answer: Any) -> dict[tuple[int, str], Any]:
+def described(response: Any) -> dict[tuple[int, str], Any]:
     return {
         (result.resource_type, result.resource_name): (
             result.error_code,
@@ -99,7 +99,7 @@ def described(answer: Any) -> dict[tuple[int, str], Any]:
                 if c.name not in NEW_IN_4_4 | OF_THE_FORMATTED_CLUSTER
             },
         )
-        for result in answer.results
+        for result in response.results
     }
 
 
@@ -128,8 +128,8 @@ def test_invalid_descriptions_fail_as_in_kafka(both: tuple[WireClient, ConfigHar
     compare_descriptions(both, (TOPIC, NAME), (5, "x"))
 
 
-def outcomes(answer: Any) -> list[tuple[Any, ...]]:
-    return [(r.error_code, r.error_message, r.resource_type, r.resource_name) for r in answer.responses]
+def outcomes(response: Any) -> list[tuple[Any, ...]]:
+    return [(r.error_code, r.error_message, r.resource_type, r.resource_name) for r in response.responses]
 
 
 def incrementally(resource_type: int, name: str, *changes: Change) -> incremental.IncrementalAlterConfigsRequest:
@@ -252,8 +252,8 @@ def test_config_resources_are_listed_as_in_kafka(both: tuple[WireClient, ConfigH
     for version, types in ((0, []), (1, [TOPIC]), (1, [BROKER, LOGGER]), (1, [3]), (1, [GROUP, SUBSCRIPTION])):
         request = ListConfigResourcesRequest(resource_types=types)
         kafka, odradek = (
-            (answer.error_code, {(r.resource_type, r.resource_name) for r in answer.config_resources})
-            for answer in (side.call(request, version) for side in both)
+            (response.error_code, {(r.resource_type, r.resource_name) for r in response.config_resources})
+            for response in (side.call(request, version) for side in both)
         )
         assert odradek[0] == kafka[0]
         assert odradek[1] <= kafka[1] if TOPIC in types else odradek[1] == kafka[1]

@@ -166,17 +166,17 @@ def test_the_resources_of_a_request_stand_each_for_itself(harness: ConfigHarness
         resource(BROKER, "", "message.max.bytes", "x"),
         resource(3, "", "x", "x"),
     ]
-    answer = harness.call(incremental.IncrementalAlterConfigsRequest(resources=resources), 1)
-    assert [(r.resource_type, r.resource_name) for r in answer.responses] == [
+    response = harness.call(incremental.IncrementalAlterConfigsRequest(resources=resources), 1)
+    assert [(r.resource_type, r.resource_name) for r in response.responses] == [
         (r.resource_type, r.resource_name) for r in resources
     ]
-    assert [r.error_code for r in answer.responses] == [3, 42, 0, 42, 42]
+    assert [r.error_code for r in response.responses] == [3, 42, 0, 42, 42]
 
 
 def test_a_resource_or_key_that_stands_twice_is_refused(harness: ConfigHarness) -> None:
     twice = [incremental.AlterConfigsResource(TOPIC, "orders", []) for _ in range(2)]
-    answer = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
-    assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    response = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
     rejected = alter(harness, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
     assert rejected.error_message == "Error due to duplicate config keys"
 
@@ -186,8 +186,8 @@ def test_logger_that_stands_twice_keeps_its_level(harness: ConfigHarness) -> Non
     logger = logging.getLogger("odradek.test.twice")
     changes = [incremental.AlterableConfig(logger.name, SET, "DEBUG")]
     twice = [incremental.AlterConfigsResource(LOGGER, "1", changes) for _ in range(2)]
-    answer = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
-    assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    response = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
     assert logger.level == logging.NOTSET
 
 
@@ -267,9 +267,9 @@ def test_version_0_lists_subscriptions_and_version_1_whatever_is_asked_for(harne
     alter(harness, GROUP, "readers", ("share.isolation.level", SET, "read_committed"))
 
     def listed(version: int, *types: int) -> list[tuple[int, str]]:
-        answer = harness.call(ListConfigResourcesRequest(resource_types=list(types)), version)
-        assert answer.error_code == 0
-        return sorted((r.resource_type, r.resource_name) for r in answer.config_resources)
+        response = harness.call(ListConfigResourcesRequest(resource_types=list(types)), version)
+        assert response.error_code == 0
+        return sorted((r.resource_type, r.resource_name) for r in response.config_resources)
 
     assert listed(0) == [(SUBSCRIPTION, "all")]
     everything = [(TOPIC, "orders"), (BROKER, "1"), (LOGGER, "1"), (SUBSCRIPTION, "all"), (GROUP, "readers")]
@@ -278,5 +278,5 @@ def test_version_0_lists_subscriptions_and_version_1_whatever_is_asked_for(harne
 
 
 def test_listing_an_unknown_type_is_refused(harness: ConfigHarness) -> None:
-    answer = harness.call(ListConfigResourcesRequest(resource_types=[3]), 1)
-    assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
+    response = harness.call(ListConfigResourcesRequest(resource_types=[3]), 1)
+    assert (response.error_code, response.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

@@ -28,10 +28,10 @@ async def begun(cluster: dict[int, Node]) -> Node:
 
 def submit(node: Node, *names: str) -> list[Any]:
     """Returns the list that gets the response to CreateTopics when it comes."""
-    answers: list[Any] = []
+    responses: list[Any] = []
     request = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], 10_000)
-    node.server.controller.driver.submit(request, 7, answers.append)
-    return answers
+    node.server.controller.driver.submit(request, 7, responses.append)
+    return responses
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -40,14 +40,14 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
         cluster = nodes(simulation)
         node = await begun(cluster)
         await until(lambda: len(node.server.metadata.image.cluster.brokers) == 3, "all are registered")
-        answers = submit(node, "before")
-        assert not answers, "it is not committed yet"
+        responses = submit(node, "before")
+        assert not responses, "it is not committed yet"
         raft = node.server.controller.driver.raft
         assert raft is not None
         raft.resign()
         assert not node.server.controller.driver.is_active
-        await until(lambda: answers, "whoever leads next answers")
-        (topic,) = answers[0].topics
+        await until(lambda: responses, "whoever leads next answers")
+        (topic,) = responses[0].topics
         assert topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), topic
         await until(
             lambda: all(one.server.metadata.image.topic("before") is not None for one in cluster.values()),
@@ -64,13 +64,13 @@ def test_request_to_resigned_controller_is_not_forwarded() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         node = await begun(cluster)
-        answers: list[Any] = []
+        responses: list[Any] = []
         request = CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000)
-        node.server.controller.driver.decide(request, 7, answers.append)
+        node.server.controller.driver.decide(request, 7, responses.append)
         raft = node.server.controller.driver.raft
         assert raft is not None
         raft.resign()
-        assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.NOT_CONTROLLER]
+        assert [response.topics[0].error_code for response in responses] == [ErrorCode.NOT_CONTROLLER]
 
     with Simulation(1) as simulation:
         simulation.run(story())
@@ -118,15 +118,15 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
         node = await begun(cluster)
         await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "all are registered")
         other = next(one for one in cluster.values() if one is not node)
-        answers: list[Any] = []
+        responses: list[Any] = []
         level = FeatureUpdateKey("metadata.version", CONTROLLER_UNREGISTRATION, upgrade_type=1)
-        node.server.controller.driver.submit(UpdateFeaturesRequest(10_000, [level]), 1, answers.append)
-        await until(lambda: answers, "the level has a word for it")
-        assert answers.pop().error_code == ErrorCode.NONE
+        node.server.controller.driver.submit(UpdateFeaturesRequest(10_000, [level]), 1, responses.append)
+        await until(lambda: responses, "the level has a word for it")
+        assert responses.pop().error_code == ErrorCode.NONE
         request = UnregisterControllerRequest(controller_id=other.server.node_id)
-        other.server.controller.driver.submit(request, 0, answers.append)
-        await until(lambda: answers, "it is answered")
-        assert answers[0].error_code == ErrorCode.NONE, answers
+        other.server.controller.driver.submit(request, 0, responses.append)
+        await until(lambda: responses, "it is answered")
+        assert responses[0].error_code == ErrorCode.NONE, responses
         await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "it is back")
 
     with Simulation(1) as simulation:
@@ -141,6 +141,6 @@ def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is
     parts: Any = dict.fromkeys((*names, "activated", "failed"))
     controller = ActiveController(member=member, **parts)
     controller.is_active = is_active
-    answers: list[Any] = []
-    controller.decide(CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000), 7, answers.append)
-    assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.NOT_CONTROLLER]
+    responses: list[Any] = []
+    controller.decide(CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000), 7, responses.append)
+    assert [response.topics[0].error_code for response in responses] == [ErrorCode.NOT_CONTROLLER]

@@ -52,16 +52,16 @@ class Admin:
 
     def create(self, name: str, partitions: int, **configs: str) -> None:
         said = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
-        answer = self.client.call(CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=said)]), 7)
-        assert answer.topics[0].error_code == 0, answer
+        response = self.client.call(CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=said)]), 7)
+        assert response.topics[0].error_code == 0, response
 
     def grow(self, name: str, count: int) -> None:
-        answer = self.client.call(CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], 10_000), 3)
-        assert answer.results[0].error_code == 0, answer
+        response = self.client.call(CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], 10_000), 3)
+        assert response.results[0].error_code == 0, response
 
     def delete(self, name: str) -> None:
-        answer = self.client.call(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=10_000), 6)
-        assert answer.responses[0].error_code == 0, answer
+        response = self.client.call(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=10_000), 6)
+        assert response.responses[0].error_code == 0, response
 
     def send(self, name: str, count: int) -> None:
         records = encode_batch([Record(i, 1, None, b"%d" % i) for i in range(count)])

@@ -55,15 +55,15 @@ def ask_ids(client: WireClient, version: int, *ids: bytes) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_is_shown_with_its_partitions_and_their_leader(client: WireClient, version: int) -> None:
-    answer = ask(client, version, "b", "a", "b")
-    assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics] == [
+    response = ask(client, version, "b", "a", "b")
+    assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in response.topics] == [
         ("b", 0, 5),
         ("a", 0, 2),
     ]
-    for partition in answer.topics[0].partitions:
+    for partition in response.topics[0].partitions:
         assert (partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (1, [1], [1])
-    assert [broker.node_id for broker in answer.brokers] == [1]
-    assert answer.controller_id == (1 if version else -1)
+    assert [broker.node_id for broker in response.brokers] == [1]
+    assert response.controller_id == (1 if version else -1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -76,9 +76,9 @@ def test_null_is_every_topic_and_an_empty_list_none_but_in_version_0(client: Wir
 
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v >= 4])
 def test_topics_that_are_not_there_are_unknown_or_illegal(client: WireClient, version: int) -> None:
-    answer = ask(client, version, "nobody", "not a name", "__consumer_offsets")
-    assert [topic.error_code for topic in answer.topics] == [3, 17, 3]
-    assert [topic.is_internal for topic in answer.topics] == [False, False, True]
+    response = ask(client, version, "nobody", "not a name", "__consumer_offsets")
+    assert [topic.error_code for topic in response.topics] == [3, 17, 3]
+    assert [topic.is_internal for topic in response.topics] == [False, False, True]
     assert ask(client, version, "nobody").topics[0].error_code == 3, "it was not created"
 
 
@@ -105,11 +105,11 @@ def test_a_broker_that_creates_no_topics_creates_none() -> None:
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
 def test_topics_are_found_by_id_from_version_12_on(client: WireClient, version: int) -> None:
     topic_id = ask(client, 13, "a").topics[0].topic_id
-    answer = ask_ids(client, version, topic_id, NO_SUCH_ID, topic_id)
+    response = ask_ids(client, version, topic_id, NO_SUCH_ID, topic_id)
     if version < FIRST_WITH_IDS:
-        assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_REQUEST}
+        assert {topic.error_code for topic in response.topics} == {ErrorCode.INVALID_REQUEST}
         return
-    unknown, known = answer.topics
+    unknown, known = response.topics
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, NO_SUCH_ID)
     assert (known.error_code, known.name, len(known.partitions)) == (0, "a", 2)
 
@@ -165,8 +165,8 @@ def test_a_cursor_that_points_nowhere_is_an_invalid_request(client: WireClient) 
 
 
 def test_describe_cluster_answers_on_the_right_endpoint(client: WireClient, broker: odradek.Broker) -> None:
-    answer = client.call(DescribeClusterRequest(include_cluster_authorized_operations=True), 2)
-    assert (answer.cluster_id, answer.controller_id, len(answer.brokers)) == (broker.server.cluster_id, 1, 1)
+    response = client.call(DescribeClusterRequest(include_cluster_authorized_operations=True), 2)
+    assert (response.cluster_id, response.controller_id, len(response.brokers)) == (broker.server.cluster_id, 1, 1)
     assert client.call(DescribeClusterRequest(endpoint_type=2), 1).error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert client.call(DescribeClusterRequest(endpoint_type=9), 1).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 

@@ -58,8 +58,8 @@ async def ask(broker: odradek.Broker, request: Message, version: int) -> Any:
 
 
 async def create(broker: odradek.Broker, *names: str, partitions: int = 1) -> None:
-    answer = await ask(broker, CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names]), 4)
-    assert {topic.error_code for topic in answer.topics} == {0}
+    response = await ask(broker, CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names]), 4)
+    assert {topic.error_code for topic in response.topics} == {0}
 
 
 def topics_of(broker: odradek.Broker) -> set[str]:

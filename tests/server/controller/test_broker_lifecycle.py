@@ -116,7 +116,7 @@ class Harness:
         assert broker is not None
         return broker.epoch
 
-    async def answer(self, *, error: ErrorCode = ErrorCode.NONE, **fields: Any) -> None:
+    async def respond(self, *, error: ErrorCode = ErrorCode.NONE, **fields: Any) -> None:
         """Replies to the last request, and waits for what follows at once."""
         last = self.sent[-1]
         made: Any = (
@@ -131,7 +131,7 @@ class Harness:
         """Goes on until the broker has its epoch, and its image has that."""
         registering = asyncio.create_task(self.lifecycle.register())
         await turns()
-        await self.answer()
+        await self.respond()
         await registering
 
     async def runs(self) -> None:
@@ -167,7 +167,7 @@ def test_broker_registers_at_once_and_then_sends_heartbeats_of_its_epoch() -> No
         assert (first.request.broker_id, first.request.cluster_id, first.request.rack) == (OWN, "cluster", "a")
         assert first.request.previous_broker_epoch == 5
         assert harness.lifecycle.state is LifecycleState.REGISTERING
-        await harness.answer()
+        await harness.respond()
         assert harness.lifecycle.state is LifecycleState.STARTING
         assert harness.lifecycle.broker_epoch == harness.controller.broker_epoch == harness.epoch
         assert registering.done()
@@ -228,13 +228,13 @@ def test_failed_registration_is_sent_again_after_a_while(error: ErrorCode | None
             if error is None:
                 harness.sent[-1].reply(None)
             else:
-                await harness.answer(error=error)
+                await harness.respond(error=error)
             await after_ms(RETRY_BACKOFF_MS - 5)
             assert len(harness.sent) == count
             await after_ms(5 + SLACK_MS)
         assert not registering.done() and harness.lifecycle.broker_epoch == -1
         assert len({one.request.incarnation_id for one in harness.sent}) == 1, "it is the same process"
-        await harness.answer()
+        await harness.respond()
         assert registering.done()
 
     simulated(story)
@@ -246,11 +246,11 @@ def test_session_of_the_previous_process_is_logged_once(caplog: pytest.LogCaptur
         asyncio.create_task(harness.lifecycle.register())  # noqa: RUF006
         await turns()
         for _ in range(3):
-            await harness.answer(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+            await harness.respond(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
             await after_ms(RETRY_BACKOFF_MS + SLACK_MS)
-        await harness.answer(error=ErrorCode.NOT_CONTROLLER)
+        await harness.respond(error=ErrorCode.NOT_CONTROLLER)
         await after_ms(RETRY_BACKOFF_MS + SLACK_MS)
-        await harness.answer(error=ErrorCode.INVALID_REGISTRATION)
+        await harness.respond(error=ErrorCode.INVALID_REGISTRATION)
 
     simulated(story)
     said = [record.message for record in caplog.records if record.name == "odradek.lifecycle"]
@@ -277,7 +277,7 @@ def test_heartbeats_come_at_their_interval() -> None:
         harness = Harness()
         await harness.runs()
         for _ in range(4):
-            await harness.answer()
+            await harness.respond()
             await after_ms(HEARTBEAT_MS + SLACK_MS)
         times = [one.at_ms for one in harness.sent[3:]]
         assert [is_near(later - earlier, HEARTBEAT_MS) for earlier, later in pairwise(times)] == [True] * 3
@@ -311,7 +311,7 @@ def test_broker_that_leaves_before_it_is_ready_wants_no_fence() -> None:
         await harness.registered()
         leaving = await harness.leaving()
         assert (harness.sent[-1].request.want_fence, harness.sent[-1].request.want_shut_down) == (False, True)
-        await harness.answer(should_shut_down=True)
+        await harness.respond(should_shut_down=True)
         assert leaving.done()
 
     simulated(story)
@@ -337,7 +337,7 @@ def test_new_controller_gets_a_heartbeat_at_once_in_the_place_of_the_next_one() 
     async def story() -> None:
         harness = Harness()
         await harness.runs()
-        await harness.answer()
+        await harness.respond()
         count = len(harness.sent)
         await after_ms(HEARTBEAT_MS // 2)
         (leader_changed,) = harness.controller.on_leader_changed
@@ -385,7 +385,7 @@ def test_controller_that_waits_for_this_broker_gets_a_heartbeat_at_once(
     async def story() -> None:
         harness = Harness()
         await harness.runs()
-        await harness.answer()
+        await harness.respond()
         count = len(harness.sent)
         harness.publish(with_broker(harness.metadata.image, broker_id, **changes))
         assert len(harness.sent) - count == int(is_sent)
@@ -445,7 +445,7 @@ def test_change_of_cordoned_directories_is_reported_at_once(names: set[str], is_
     async def story() -> None:
         harness = Harness()
         await harness.runs()
-        await harness.answer()
+        await harness.respond()
         count = len(harness.sent)
         harness.lifecycle._config_changed(frozenset(names))
         assert len(harness.sent) == count, "not while the change is being published"
@@ -481,13 +481,13 @@ def test_heartbeats_of_a_controlled_shutdown_follow_one_another_until_it_may_sto
         leaving = await harness.leaving()
         count = len(harness.sent)
         for _ in range(3):
-            await harness.answer(should_shut_down=False)
+            await harness.respond(should_shut_down=False)
             await after_ms(LEAVING_INTERVAL_MS - 5)
             assert len(harness.sent) == count
             await after_ms(5 + SLACK_MS)
             count += 1
             assert len(harness.sent) == count and not leaving.done()
-        await harness.answer(should_shut_down=True)
+        await harness.respond(should_shut_down=True)
         assert leaving.done() and harness.lifecycle.state is LifecycleState.SHUTTING_DOWN
         await after_ms(10 * HEARTBEAT_MS)
         harness.publish_own(fenced=True)
@@ -506,7 +506,7 @@ def test_controlled_shutdown_that_the_controller_never_grants_has_an_end(leads: 
         began = harness.clock.now_ms()
         leaving = await harness.leaving()
         while not leaving.done():
-            await harness.answer(should_shut_down=False)
+            await harness.respond(should_shut_down=False)
             await after_ms(LEAVING_INTERVAL_MS + SLACK_MS)
         assert LEAVING_TIMEOUT_MS <= harness.clock.now_ms() - began < LEAVING_TIMEOUT_MS + 2 * LEAVING_INTERVAL_MS
         assert harness.lifecycle.state is LifecycleState.SHUTTING_DOWN
@@ -531,7 +531,7 @@ def test_broker_answers_its_clients_for_one_interval_after_its_leaders_moved(
         await harness.runs()
         harness.leads, harness.clients = True, 1
         leaving = await harness.leaving()
-        await harness.answer(should_shut_down=False)
+        await harness.respond(should_shut_down=False)
         await after_ms(10)
         hands_over(harness)
         await turns()
@@ -545,7 +545,7 @@ def test_broker_answers_its_clients_for_one_interval_after_its_leaders_moved(
         assert held_ms - SLACK_MS <= harness.sent[-1].at_ms - began <= held_ms + SLACK_MS
         assert harness.sent[-1].request.want_shut_down and not leaving.done()
         assert harness.listeners.on_connection_lost == []
-        await harness.answer(should_shut_down=True)
+        await harness.respond(should_shut_down=True)
         assert leaving.done()
 
     simulated(story)
@@ -558,7 +558,7 @@ def test_broker_without_company_stops_to_wait_for_its_clients(event: str) -> Non
         await harness.runs()
         harness.leads, harness.clients = True, 2
         await harness.leaving()
-        await harness.answer(should_shut_down=False)
+        await harness.respond(should_shut_down=False)
         hands_over(harness)
         await turns()
         count, watchers = len(harness.sent), len(harness.metadata.on_published)
@@ -575,7 +575,7 @@ def test_broker_without_company_stops_to_wait_for_its_clients(event: str) -> Non
         assert len(harness.sent) == count + 1
         assert harness.listeners.on_connection_lost == []
         assert len(harness.metadata.on_published) == watchers - 1
-        await harness.answer(should_shut_down=True)
+        await harness.respond(should_shut_down=True)
 
     simulated(story)
 
@@ -592,7 +592,7 @@ def test_broker_waits_only_for_clients_that_other_brokers_serve(clients: int, ot
         hands_over(harness)
         await turns()
         assert bool(harness.listeners.on_connection_lost) == waits
-        await harness.answer(should_shut_down=True)
+        await harness.respond(should_shut_down=True)
         await after_ms(HEARTBEAT_MS // 2)
         assert leaving.done() == (not waits)
         await after_ms(HEARTBEAT_MS)
@@ -610,7 +610,7 @@ def test_broker_that_led_nothing_does_not_wait_for_its_clients() -> None:
         harness.publish_own(in_controlled_shutdown=True)
         await turns()
         assert harness.listeners.on_connection_lost == []
-        await harness.answer(should_shut_down=True)
+        await harness.respond(should_shut_down=True)
         assert leaving.done()
 
     simulated(story)
@@ -685,7 +685,7 @@ def test_controlled_shutdown_ends_after_its_retries(
         await harness.runs()
         leaving = await harness.leaving()
         await after_ms(300)
-        await harness.answer(should_shut_down=False)
+        await harness.respond(should_shut_down=False)
         await after_ms(LEAVING_INTERVAL_MS + SLACK_MS)
         taken_ms = await until_done(harness, leaving, 10_000)
         assert leaving.done()
@@ -706,7 +706,7 @@ def test_controller_that_responds_in_time_restarts_the_retries(monkeypatch: pyte
         for _ in range(3):
             await until_done(harness, leaving, 1500)
             assert not leaving.done()
-            await harness.answer(should_shut_down=False)
+            await harness.respond(should_shut_down=False)
             await after_ms(LEAVING_INTERVAL_MS + SLACK_MS)
         assert 1800 < await until_done(harness, leaving, 5000) < 2500
         assert leaving.done()

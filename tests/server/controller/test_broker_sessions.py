@@ -415,14 +415,14 @@ def test_previous_process_of_a_broker_that_registers_too_early_is_probed(
         harness.start()
         await turns()
         harness.suspected.clear()
-        answers: list[Any] = []
+        responses: list[Any] = []
 
         def decide(request: Message, version: int, reply: Callable[[Any], None]) -> None:
             reply(BrokerRegistrationResponse(error_code=error))
 
         monkeypatch.setattr(harness, "decide", decide)
-        harness.watch.ask(BrokerRegistrationRequest(broker_id=THIRD), 4, answers.append)
-        assert [one.error_code for one in answers] == [error]
+        harness.watch.ask(BrokerRegistrationRequest(broker_id=THIRD), 4, responses.append)
+        assert [one.error_code for one in responses] == [error]
         assert harness.suspected == ([THIRD] if is_probed else [])
 
     simulated(story)

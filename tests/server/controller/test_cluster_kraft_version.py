@@ -26,11 +26,12 @@ def kraft_version(node: ClusterNode) -> int:
 
 def is_raised(cluster: Cluster) -> bool:
     update = FeatureUpdateKey("kraft.version", 1, upgrade_type=_UPGRADE)
-    answer = cluster.ask_any(UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=[update]), 2)
-    if answer is None or answer.error_code:
-        assert answer is None or answer.error_code in (ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NOT_CONTROLLER), (
-            answer
-        )
+    response = cluster.ask_any(UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=[update]), 2)
+    if response is None or response.error_code:
+        assert response is None or response.error_code in (
+            ErrorCode.INVALID_UPDATE_VERSION,
+            ErrorCode.NOT_CONTROLLER,
+        ), response
         return False
     return True
 

@@ -48,9 +48,9 @@ async def second(first: BrokerServer) -> AsyncIterator[RemoteBroker]:
 
 
 async def asked(broker: RemoteBroker, request: Message, version: int) -> Any:
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    broker.forwarding().submit(request, version, answer.set_result, principal="User:alice")
-    return await asyncio.wait_for(answer, 30)
+    response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    broker.forwarding().submit(request, version, response.set_result, principal="User:alice")
+    return await asyncio.wait_for(response, 30)
 
 
 def topic_on(*replicas: int) -> CreateTopicsRequest:
@@ -105,10 +105,10 @@ async def test_brokers_own_request_needs_no_envelope(second: RemoteBroker) -> No
     assert (block.error_code, block.producer_id_len) == (ErrorCode.NONE, 1000)
     stale = await asked(second, AllocateProducerIdsRequest(SECOND, 0), 0)
     assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request2 = AlterPartitionRequest(broker_id=SECOND, broker_epoch=second.lifecycle.broker_epoch)
-    second.forwarding().send_to_controller(request2, answer.set_result, timeout_ms=10_000)
-    assert (await answer).error_code == ErrorCode.NONE
+    second.forwarding().send_to_controller(request2, response.set_result, timeout_ms=10_000)
+    assert (await response).error_code == ErrorCode.NONE
 
 
 async def test_a_request_waits_until_there_is_a_controller(second: RemoteBroker) -> None:
@@ -135,19 +135,19 @@ async def test_the_active_controller_gets_principal_and_host_of_a_forwarded_clie
         decide(request, *others, **client)
 
     monkeypatch.setattr(first.controller.driver, "decide", noting)
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     client = {"principal": "User:alice", "client_host": host, "client_id": "her-client"}
-    second.forwarding().submit(topic_on(FIRST), 7, answer.set_result, **client)
-    assert (await answer).topics[0].error_code == ErrorCode.NONE
+    second.forwarding().submit(topic_on(FIRST), 7, response.set_result, **client)
+    assert (await response).topics[0].error_code == ErrorCode.NONE
     assert clients == [client | {"is_token_authenticated": False}]
 
 
 async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker) -> None:
     for data in (b"", b"\x00", b"\x00\x00\x00\x03" + bytes(20), b"\x00\x13\x00\x63" + bytes(20), b"\x00\x13\x00\x07"):
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         request = EnvelopeRequest(data, None, bytes(4))
-        second.forwarding().send_to_controller(request, answer.set_result, timeout_ms=10_000)
-        assert (await answer).error_code == ErrorCode.INVALID_REQUEST
+        second.forwarding().send_to_controller(request, response.set_result, timeout_ms=10_000)
+        assert (await response).error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_question_about_the_quorum_is_answered_in_an_envelope(

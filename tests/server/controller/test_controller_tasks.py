@@ -263,7 +263,7 @@ class Ids:
     def take(self) -> None:
         self.ids.take(lambda error, id_: self.taken.append((error, id_)))
 
-    def answer(self, start: int, count: int, error: int = 0) -> None:
+    def respond(self, start: int, count: int, error: int = 0) -> None:
         self.asked[-1][2](AllocateProducerIdsResponse(0, error, start, count))
 
 
@@ -273,9 +273,9 @@ def test_each_id_of_a_block_is_given_once() -> None:
         node.take()
     assert node.taken == [] and len(node.asked) == 1
     assert node.asked[0][:2] == (AllocateProducerIdsRequest(0, 7), 0)
-    node.answer(0, 2)
+    node.respond(0, 2)
     assert node.taken == [(0, 0), (0, 1)] and len(node.asked) == 2
-    node.answer(1000, 3)
+    node.respond(1000, 3)
     for _ in range(2):
         node.take()
     assert node.taken == [(0, id_) for id_ in (0, 1, 1000, 1001, 1002)]
@@ -288,11 +288,11 @@ def test_failed_allocation_fails_those_that_wait_and_the_next_one_asks_again(cap
     node = Ids()
     node.take()
     node.take()
-    node.answer(-1, 0, ErrorCode.STALE_BROKER_EPOCH)
+    node.respond(-1, 0, ErrorCode.STALE_BROKER_EPOCH)
     assert node.taken == [(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)] * 2
     assert "STALE_BROKER_EPOCH" in caplog.text and len(node.asked) == 1
     node.take()
-    node.answer(5, 1)
+    node.respond(5, 1)
     assert node.taken[-1] == (0, 5) and len(node.asked) == 2
 
 
@@ -302,7 +302,7 @@ def test_requests_for_ids_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch)
     for _ in range(3):
         node.take()
     assert node.taken == [(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)]
-    node.answer(5, 10)
+    node.respond(5, 10)
     assert node.taken[1:] == [(0, 5), (0, 6)]
 
 
@@ -321,7 +321,7 @@ class Creating:
     def names(self, number: int) -> list[str]:
         return [topic.name for topic in self.asked[number][0].topics]
 
-    def answer(self, error: int = 0, message: str | None = None) -> None:
+    def respond(self, error: int = 0, message: str | None = None) -> None:
         request, _, reply, _ = self.asked[-1]
         reply(
             CreateTopicsResponse(
@@ -346,10 +346,10 @@ def test_topics_of_one_client_are_created_by_one_request_and_each_once() -> None
         node.creation.create("a", **alice)
         await turns()
         assert len(node.asked) == 1
-        node.answer()
+        node.respond()
         await turns()
         assert node.names(1) == ["c"] and node.asked[1][3] == {"principal": "User:bob"}
-        node.answer()
+        node.respond()
         await turns()
         assert len(node.asked) == 2
         node.creation.create("a", **alice)
@@ -369,7 +369,7 @@ def test_requests_for_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
             node.creation.create(str(number))
         for _ in range(3):
             await turns()
-            node.answer()
+            node.respond()
         await turns()
         assert [node.names(number) for number in range(len(node.asked))] == [["0", "1"], ["2", "3"], ["4"]]
 
@@ -387,7 +387,7 @@ def test_topic_that_cannot_be_created_is_logged(
         node = Creating()
         node.creation.create("a")
         await turns()
-        node.answer(error, "too many")
+        node.respond(error, "too many")
 
     simulated(story)
     assert ("could not create topic a: too many" in caplog.text) == is_logged

@@ -126,7 +126,7 @@ class Harness:
             activated=lambda: self.noted.append("activated"), failed=self.failed.append,
         )  # fmt: skip
         self.active.begin(self.machine, EPOCH)  # type: ignore[arg-type]
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
 
     def _encoded(self, records: Any, epoch: int, now_ms: int, version: int, atomic: bool) -> Any:
         if isinstance(self.append_failure, BatchTooLarge):
@@ -150,15 +150,15 @@ class Harness:
         return result
 
     def decide(self, request: Message = REQUEST, **client: Any) -> None:
-        self.active.decide(request, 7, self.answers.append, **client)
+        self.active.decide(request, 7, self.responses.append, **client)
 
     def publish(self, end_offset: int) -> None:
         self.images.end_offset = end_offset
         self.active.published(end_offset)
 
 
-def error(answer: Any) -> int:
-    return int(answer.topics[0].error_code)
+def error(response: Any) -> int:
+    return int(response.topics[0].error_code)
 
 
 def test_decision_is_appended_and_its_reply_follows_its_publication() -> None:
@@ -167,16 +167,16 @@ def test_decision_is_appended_and_its_reply_follows_its_publication() -> None:
     assert harness.appended_batches == [(1, EPOCH, 77, 30, True)] and harness.machine.replayed == [RECORD]
     (noted,) = harness.noted
     assert (noted.base_offset, noted.end_offset, noted.records, noted.epoch) == (0, 1, [RECORD], EPOCH)
-    assert harness.appends == 1 and harness.answers == []
+    assert harness.appends == 1 and harness.responses == []
     request, version, quota, caller = harness.machine.handled[0]
     assert (request, version, quota, caller.principal, caller.now_ms) == (REQUEST, 7, None, "User:ANONYMOUS", 77)
     harness.machine.result = ControllerResult([], CreateTopicsResponse())
     harness.decide()
-    assert len(harness.appended_batches) == 1 and harness.answers == [], "a read waits for what it could see"
+    assert len(harness.appended_batches) == 1 and harness.responses == [], "a read waits for what it could see"
     harness.publish(1)
-    assert len(harness.answers) == 2
+    assert len(harness.responses) == 2
     harness.decide()
-    assert len(harness.answers) == 3, "everything is published"
+    assert len(harness.responses) == 3, "everything is published"
 
 
 def test_records_that_the_quorum_appended_itself_count() -> None:
@@ -205,11 +205,11 @@ def test_decision_that_cannot_be_appended_is_an_error(failure: str, caplog: pyte
         harness.append_failure = {"disk": disk, "too large": BatchTooLarge(99), "bug": RuntimeError("oops")}[failure]
     harness.decide()
     expected = {"disk": ErrorCode.NOT_CONTROLLER, "too large": ErrorCode.POLICY_VIOLATION}
-    assert [error(one) for one in harness.answers] == [expected.get(failure, ErrorCode.UNKNOWN_SERVER_ERROR)]
+    assert [error(one) for one in harness.responses] == [expected.get(failure, ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert harness.failed == ([disk] if failure == "disk" else [])
     assert ("a bug: the controller failed in CreateTopicsRequest" in caplog.text) == failure.startswith("bug")
     if failure == "too large":
-        assert harness.machine.replayed == [] and "99 bytes" in harness.answers[0].topics[0].error_message
+        assert harness.machine.replayed == [] and "99 bytes" in harness.responses[0].topics[0].error_message
 
 
 @pytest.mark.parametrize(
@@ -242,10 +242,10 @@ def test_client_that_changes_too_much_is_throttled(
     monkeypatch.setattr(active_controller, "mutation_quota", mutation_quota)
     harness = Harness(endpoint=SimpleNamespace(log_reserve=0, strict_mutations_since=6))
     client = {} if principal is None else {**CLIENT, "principal": principal}
-    harness.active.decide(REQUEST, version, harness.answers.append, **client)
+    harness.active.decide(REQUEST, version, harness.responses.append, **client)
     harness.publish(1)
     assert made == ([] if is_strict is None else [("User:alice", "app", 77, is_strict)])
-    assert harness.answers[0].throttle_time_ms == (30 if is_strict else 0)
+    assert harness.responses[0].throttle_time_ms == (30 if is_strict else 0)
     assert (harness.machine.handled[0][2] is None) == (principal is None)
 
 
@@ -283,7 +283,7 @@ def test_client_needs_what_the_endpoint_requires_and_this_node_nothing(
     harness.decide(**client)
     assert bool(harness.machine.handled) == is_decided
     if not is_decided:
-        assert [error(one) for one in harness.answers] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+        assert [error(one) for one in harness.responses] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     assert authorizer.changes == ([("User:alice", "/10.0.0.9", REQUEST)] if is_decided and client else [])
 
 
@@ -311,16 +311,16 @@ def test_controller_resigns_when_another_leads_or_it_was_elected_again(leads: bo
     harness.member.leads, harness.member.epoch = leads, epoch
     harness.active.resign_unless_leader()
     assert harness.active.is_active == stays and harness.forgotten == int(not stays)
-    assert [error(one) for one in harness.answers] == ([] if stays else [ErrorCode.NOT_CONTROLLER])
+    assert [error(one) for one in harness.responses] == ([] if stays else [ErrorCode.NOT_CONTROLLER])
     harness.publish(1)
-    assert len(harness.answers) == 1
+    assert len(harness.responses) == 1
     if not stays:
         harness.active.resign_unless_leader()
         assert harness.forgotten == 1
         with pytest.raises(AssertionError):
             _ = harness.active.controller
         harness.decide()
-        assert error(harness.answers[-1]) == ErrorCode.NOT_CONTROLLER
+        assert error(harness.responses[-1]) == ErrorCode.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(
@@ -408,14 +408,14 @@ def test_response_to_a_part_of_a_request_becomes_that_to_the_request(monkeypatch
     harness.decide(**CLIENT)
     assert [one[0].topics[0].name for one in harness.machine.handled] == ["part", "part"]
     harness.publish(1)
-    assert harness.answers == ["finished"] and len(finished) == 1
+    assert harness.responses == ["finished"] and len(finished) == 1
     harness.active.resign()
-    assert error(harness.answers[1]) == ErrorCode.NOT_CONTROLLER and harness.answers[1].topics[0].name == "a"
+    assert error(harness.responses[1]) == ErrorCode.NOT_CONTROLLER and harness.responses[1].topics[0].name == "a"
 
 
 def test_error_of_a_request_without_items_is_its_own() -> None:
     harness = Harness()
     harness.active.resign()
-    harness.active.decide(UnregisterBrokerRequest(3), 0, harness.answers.append)
-    assert isinstance(harness.answers[0], UnregisterBrokerResponse)
-    assert harness.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+    harness.active.decide(UnregisterBrokerRequest(3), 0, harness.responses.append)
+    assert isinstance(harness.responses[0], UnregisterBrokerResponse)
+    assert harness.responses[0].error_code == ErrorCode.NOT_CONTROLLER

@@ -75,7 +75,7 @@ def test_response_that_cannot_be_read_is_an_error_of_the_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "version", "answer", "expected"),
+    ("request_", "version", "response", "expected"),
     [
         (REQUEST, VERSION, error_response(REQUEST, VERSION, RequestError(ErrorCode.NOT_CONTROLLER)), True),
         (REQUEST, VERSION, response(ErrorCode.NONE), False),
@@ -87,6 +87,6 @@ def test_response_that_cannot_be_read_is_an_error_of_the_client() -> None:
     ],
 )
 def test_request_is_sent_again_only_when_nothing_was_decided(
-    request_: Any, version: int, answer: Any, expected: bool
+    request_: Any, version: int, response: Any, expected: bool
 ) -> None:
-    assert is_not_controller(request_, version, answer) == expected
+    assert is_not_controller(request_, version, response) == expected

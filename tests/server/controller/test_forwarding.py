@@ -45,7 +45,7 @@ class Harness:
         self.leader_endpoint: Endpoint | None = LEADER
         self.clock = loop_clock()
         self.sent: list[Sent] = []
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
         here: Any = self
         self.forwarding = Forwarding(here, Lazy(lambda: here), self.clock)
 
@@ -65,7 +65,7 @@ class Harness:
         self.sent.append(Sent(endpoint, request, reply, timeout_ms, version, purpose, {}))
 
     def submit(self, request: Message, version: int, **client: Any) -> None:
-        self.forwarding.submit(request, version, self.answers.append, **client)
+        self.forwarding.submit(request, version, self.responses.append, **client)
 
 
 def rejected(request: Message, version: int, error: ErrorCode) -> Message:
@@ -100,9 +100,9 @@ def test_active_controller_of_this_node_decides_with_the_client() -> None:
         harness.submit(OF_A_CLIENT, 6, **CLIENT)
         (one,) = harness.sent
         assert (one.endpoint, one.request, one.version, one.client) == (None, OF_A_CLIENT, 6, CLIENT)
-        answer = AllocateProducerIdsResponse(error_code=3)
-        one.reply(answer)
-        assert harness.answers == [answer]
+        response = AllocateProducerIdsResponse(error_code=3)
+        one.reply(response)
+        assert harness.responses == [response]
 
     simulated(story)
 
@@ -117,7 +117,7 @@ def test_request_is_sent_again_until_its_time_is_over(failure: str) -> None:
         harness.submit(OWN, 0)
         began = harness.clock.now_ms()
         left: list[int] = []
-        while not harness.answers:
+        while not harness.responses:
             assert harness.clock.now_ms() - began <= FORWARDING_TIMEOUT_MS + 100
             if failure != "no leader":
                 left.append(harness.sent[-1].timeout_ms)
@@ -126,8 +126,8 @@ def test_request_is_sent_again_until_its_time_is_over(failure: str) -> None:
             await after_ms(RETRY_BACKOFF_MS - 2)
             count = len(harness.sent)
             await after_ms(4)
-            assert harness.answers or failure == "no leader" or len(harness.sent) == count + 1
-        assert harness.answers == [rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)]
+            assert harness.responses or failure == "no leader" or len(harness.sent) == count + 1
+        assert harness.responses == [rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)]
         assert harness.clock.now_ms() - began >= FORWARDING_TIMEOUT_MS - 5
         if failure in ("no response", "NOT_CONTROLLER"):
             assert left == sorted(left, reverse=True) and 0 < left[-1] <= RETRY_BACKOFF_MS + 5 < left[0]
@@ -149,9 +149,9 @@ def test_request_follows_the_controller() -> None:
         harness.is_active = True
         await after_ms(RETRY_BACKOFF_MS + 1)
         assert harness.sent[-1].endpoint is None
-        answer = AllocateProducerIdsResponse()
-        harness.sent[-1].reply(answer)
-        assert harness.answers == [answer]
+        response = AllocateProducerIdsResponse()
+        harness.sent[-1].reply(response)
+        assert harness.responses == [response]
 
     simulated(story)
 
@@ -168,7 +168,7 @@ def test_envelope_that_another_node_refuses_is_sent_again_if_that_is_not_the_con
         harness.sent[0].reply(EnvelopeResponse(None, error))
         await after_ms(RETRY_BACKOFF_MS + 1)
         assert len(harness.sent) == (1 if is_final else 2)
-        assert harness.answers == ([rejected(OF_A_CLIENT, 7, ErrorCode.UNKNOWN_SERVER_ERROR)] if is_final else [])
+        assert harness.responses == ([rejected(OF_A_CLIENT, 7, ErrorCode.UNKNOWN_SERVER_ERROR)] if is_final else [])
 
     simulated(story)
 
@@ -181,13 +181,13 @@ def test_requests_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
         harness = Harness()
         for _ in range(3):
             harness.submit(OWN, 0)
-        assert len(harness.sent) == 2 and harness.answers == [timed_out]
+        assert len(harness.sent) == 2 and harness.responses == [timed_out]
         done = AllocateProducerIdsResponse()
         for one in harness.sent:
             one.reply(done)
         for _ in range(3):
             harness.submit(OWN, 0)
-        assert len(harness.sent) == 4 and harness.answers == [timed_out, done, done, timed_out]
+        assert len(harness.sent) == 4 and harness.responses == [timed_out, done, done, timed_out]
 
     simulated(story)
 
@@ -199,12 +199,12 @@ def test_closed_forwarding_fails_new_requests_and_those_that_would_be_sent_again
         harness = Harness()
         harness.submit(OWN, 0)
         harness.forwarding.close()
-        assert harness.answers == []
+        assert harness.responses == []
         harness.submit(OWN, 0)
-        assert harness.answers == [timed_out]
+        assert harness.responses == [timed_out]
         harness.sent[0].reply(None)
         await after_ms(RETRY_BACKOFF_MS + 1)
-        assert len(harness.sent) == 1 and harness.answers == [timed_out, timed_out]
+        assert len(harness.sent) == 1 and harness.responses == [timed_out, timed_out]
 
     simulated(story)
 
@@ -216,21 +216,21 @@ def test_closed_forwarding_fails_new_requests_and_those_that_would_be_sent_again
 def test_request_to_the_controller_is_sent_once(version: int | None, sent: int) -> None:
     async def story() -> None:
         harness = Harness()
-        answers: list[Any] = []
-        harness.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version)
+        responses: list[Any] = []
+        harness.forwarding.send_to_controller(OWN, responses.append, timeout_ms=70, version=version)
         assert harness.sent[0][:2] == (LEADER, OWN)
         assert harness.sent[0][3:6] == (70, version, "controller")
         harness.sent[0].reply(None)
         await after_ms(1000)
-        assert (len(harness.sent), answers) == (1, [None])
+        assert (len(harness.sent), responses) == (1, [None])
         harness.is_active = True
-        harness.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version, purpose="p")
+        harness.forwarding.send_to_controller(OWN, responses.append, timeout_ms=70, version=version, purpose="p")
         assert (harness.sent[1].endpoint, harness.sent[1].version) == (None, sent)
         harness.is_active, harness.leader_endpoint = False, None
-        harness.forwarding.send_to_controller(OWN, answers.append, timeout_ms=70, version=version, purpose="p")
-        assert len(answers) == 1, "the caller's own step ends first"
+        harness.forwarding.send_to_controller(OWN, responses.append, timeout_ms=70, version=version, purpose="p")
+        assert len(responses) == 1, "the caller's own step ends first"
         await turns()
-        assert (len(harness.sent), answers) == (2, [None, None])
+        assert (len(harness.sent), responses) == (2, [None, None])
 
     simulated(story)
 
@@ -239,7 +239,7 @@ def test_request_without_a_version_goes_in_the_newest_stable_one() -> None:
     async def story() -> None:
         harness = Harness()
         harness.is_active = True
-        harness.forwarding.send_to_controller(UpdateFeaturesRequest(), harness.answers.append, timeout_ms=70)
+        harness.forwarding.send_to_controller(UpdateFeaturesRequest(), harness.responses.append, timeout_ms=70)
         assert harness.sent[0].version == 2
 
     simulated(story)

@@ -24,16 +24,16 @@ async def notices(node: Node) -> None:
 
 async def ask(client: Client, node_id: int) -> MetadataResponse:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
-    answer: MetadataResponse = await client.ask(("127.0.0.1", 10_000 + node_id), request, 9)
-    return answer
+    response: MetadataResponse = await client.ask(("127.0.0.1", 10_000 + node_id), request, 9)
+    return response
 
 
-def brokers(answer: MetadataResponse) -> list[int]:
-    return [broker.node_id for broker in answer.brokers]
+def brokers(response: MetadataResponse) -> list[int]:
+    return [broker.node_id for broker in response.brokers]
 
 
-def leader(answer: MetadataResponse) -> int:
-    return answer.topics[0].partitions[0].leader_id
+def leader(response: MetadataResponse) -> int:
+    return response.topics[0].partitions[0].leader_id
 
 
 @pytest.mark.slow
@@ -47,10 +47,10 @@ def test_metadata_waits_for_the_leader_that_comes_and_lists_the_one_that_went_fo
         assert leader(await ask(client, asked)) == dead
         cluster[dead].crash()
         await notices(cluster[asked])
-        answer = await ask(client, asked)
-        assert leader(answer) not in (dead, -1)
-        assert brokers(answer) == list(NODES), "a client that has not moved yet keeps its hold"
-        assert dead in answer.topics[0].partitions[0].offline_replicas and answer.controller_id != dead
+        response = await ask(client, asked)
+        assert leader(response) not in (dead, -1)
+        assert brokers(response) == list(NODES), "a client that has not moved yet keeps its hold"
+        assert dead in response.topics[0].partitions[0].offline_replicas and response.controller_id != dead
         await asyncio.sleep(LISTED_MS / 1000)
         assert brokers(await ask(client, asked)) == [node for node in NODES if node != dead]
 
@@ -85,8 +85,8 @@ def test_stopped_broker_is_not_listed_in_metadata() -> None:
         client = Client([], TOPIC)
         left, asked = partition(controller).replicas[:2]
         await cluster[left].stop()
-        answer = await ask(client, asked)
-        assert leader(answer) not in (left, -1) and left not in brokers(answer)
+        response = await ask(client, asked)
+        assert leader(response) not in (left, -1) and left not in brokers(response)
 
     with Simulation(2) as simulation:
         simulation.run(story())

@@ -34,7 +34,7 @@ def slice_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
 
 
-def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[bool]) -> Any:
+def asked(server: Any, request: MetadataRequest, responses: list[Any], held: list[bool]) -> Any:
     return SimpleNamespace(
         request=request,
         version=13,
@@ -50,12 +50,12 @@ def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[
             closed=False,
             listener=SimpleNamespace(shared=server.network.listeners),
         ),
-        reply=answers.append,
+        reply=responses.append,
         hold_connection=lambda: held.append(True),
     )
 
 
-async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
+async def test_a_response_in_slices_is_of_one_image_and_holds_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Broker(data_dir=tmp_path) as broker:
@@ -85,7 +85,7 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
         server, created = broker.server, []
         server.controller.driver.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
         await eventually(lambda: created)
-        original, answers = metadata._partition, []
+        original, responses = metadata._partition, []
 
         def partition(view: Any, version: int, index: int, *rest: Any) -> Any:
             if index == 50:
@@ -93,12 +93,12 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
             return original(view, version, index, *rest)
 
         monkeypatch.setattr(metadata, "_partition", partition)
-        metadata.handle(server.services, asked(server, MetadataRequest(None), answers, []))
-        await eventually(lambda: answers)
-        assert (answers[0].error_code, answers[0].topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+        metadata.handle(server.services, asked(server, MetadataRequest(None), responses, []))
+        await eventually(lambda: responses)
+        assert (responses[0].error_code, responses[0].topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 
 
-def test_answers_of_a_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_of_a_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
         assert [topic.error_code for topic in client.call(CreateTopicsRequest(TOPICS), 7).topics] == [0, 0]
         slice_each_step(monkeypatch)

@@ -28,10 +28,10 @@ async def controller_ports(client: Client, asked: int) -> dict[int, int]:
     """Returns the ports at which the quorum reaches its voters, from the leader's response through a broker."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
     try:
-        answer: Any = await client.ask(("127.0.0.1", 10_000 + asked), request, 2)
+        response: Any = await client.ask(("127.0.0.1", 10_000 + asked), request, 2)
     except Unreachable:
         return {}
-    return {node.node_id: node.listeners[0].port for node in answer.nodes}
+    return {node.node_id: node.listeners[0].port for node in response.nodes}
 
 
 async def ports_are(client: Client, asked: int, wanted: dict[int, int]) -> None:

@@ -28,12 +28,12 @@ class Services:
         )
         self.controller: Any = SimpleNamespace(driver=driver)
         self.network = SimpleNamespace(peers=self._peers)
-        self.answer: Any = None
+        self.response: Any = None
 
     def _peers(self) -> Any:
         def send(endpoint: str, request: Any, answered: Any, **options: Any) -> None:
             self.sent.append(f"sent to {endpoint}")
-            answered(self.answer)
+            answered(self.response)
 
         return SimpleNamespace(send=send)
 
@@ -86,15 +86,15 @@ def test_broker_asks_the_leader_of_the_quorum(
     listener_kind: Any, is_active: bool, endpoint: str, expected: str
 ) -> None:
     services = Services(is_active=is_active, endpoint=endpoint)
-    services.answer = DescribeQuorumResponse()
+    services.response = DescribeQuorumResponse()
     asked = call(listener_kind, DescribeQuorumRequest())
     assert to_quorum_leader(services, asked) is None  # type: ignore[arg-type]
     assert services.sent == [expected]
-    assert asked.replies == ([services.answer] if expected.startswith("sent") else [])
+    assert asked.replies == ([services.response] if expected.startswith("sent") else [])
 
 
 @pytest.mark.parametrize("endpoint", [None, "leader:1"])
-def test_broker_without_an_answer_of_the_leader_returns_an_error(endpoint: str | None) -> None:
+def test_broker_without_a_response_of_the_leader_returns_an_error(endpoint: str | None) -> None:
     services = Services(endpoint=endpoint)
     asked = call(BROKER, DescribeQuorumRequest())
     to_quorum_leader(services, asked)  # type: ignore[arg-type]

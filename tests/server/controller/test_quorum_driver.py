@@ -104,9 +104,9 @@ class Node:
         self.directory.close()
 
     def create(self, name: str) -> list[CreateTopicsResponse]:
-        answers: list[Any] = []
-        self.driver.submit(CreateTopicsRequest([CreatableTopic(name, 1, 1)], 1000), 7, answers.append)
-        return answers
+        responses: list[Any] = []
+        self.driver.submit(CreateTopicsRequest([CreatableTopic(name, 1, 1)], 1000), 7, responses.append)
+        return responses
 
     def write(self, *records: Any) -> None:
         """Appends records as a controller that decided them did."""
@@ -155,12 +155,12 @@ def test_decision_is_published_before_its_reply(tmp_path: Path) -> None:
     async def story() -> None:
         node = Node(tmp_path)
         await node.start()
-        answers = node.create("orders")
-        assert answers == [] and len(node.images) == 1, "the flush comes first"
+        responses = node.create("orders")
+        assert responses == [] and len(node.images) == 1, "the flush comes first"
         await node.driver.until_idle()
         await turns()
-        (answer,) = answers
-        assert [(one.name, one.error_code) for one in answer.topics] == [("orders", 0)]
+        (response,) = responses
+        assert [(one.name, one.error_code) for one in response.topics] == [("orders", 0)]
         assert node.images[-1].topic("orders") is not None and node.forwarded == []
         await node.stop()
         assert loaded(tmp_path).topic("orders") is not None
@@ -238,11 +238,11 @@ def test_disk_that_fails_halts_the_node_and_waiting_requests_fail(
             raise failure
 
         monkeypatch.setattr(node.driver.quorum_log, "prepare_flush", fail)
-        answers = node.create("orders")
+        responses = node.create("orders")
         await after_ms(1)
         assert node.halted == [failure] and not node.driver.is_active
-        (answer,) = answers
-        assert answer.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+        (response,) = responses
+        assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
         assert node.create("more")[0].topics[0].error_code == ErrorCode.NOT_CONTROLLER
         monkeypatch.undo()
         await node.stop()

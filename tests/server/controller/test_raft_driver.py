@@ -570,7 +570,7 @@ def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> 
         sender = QuorumSender(Lazy(lambda: peers), endpoints, 700)
         lost: list[Endpoint] = []
         sender.on_connection_lost = lost.append
-        answers: list[tuple[int, Any]] = []
+        responses: list[tuple[int, Any]] = []
         requests = [
             fetch.FetchRequest(),
             vote.VoteRequest(),
@@ -579,7 +579,7 @@ def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> 
         ]
         for number, request in enumerate(requests):
             sender.send(
-                send(number, request=request), lambda sent, response: answers.append((sent.correlation, response))
+                send(number, request=request), lambda sent, response: responses.append((sent.correlation, response))
             )
         assert [one[4] for one in sent] == ["quorum-fetch", "quorum", "quorum-fetch", "quorum-fetch"]
         assert {(one[0], one[3]) for one in sent} == {(LEADER, 700)} and added == requests
@@ -588,14 +588,14 @@ def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> 
         ended()
         assert lost == [LEADER]
         sent[1][2]("response")
-        assert answers == [(1, "response")]
+        assert responses == [(1, "response")]
         other = Send(9, 5, requests[1], 0, Address("C", "new", 5))
-        sender.send(other, lambda sent, response: answers.append((sent.correlation, response)))
+        sender.send(other, lambda sent, response: responses.append((sent.correlation, response)))
         assert sent[-1][0] == Endpoint("C", "new", 5)
-        sender.send(other._replace(address=None), lambda sent, response: answers.append((sent.correlation, response)))
-        assert len(answers) == 1
+        sender.send(other._replace(address=None), lambda sent, response: responses.append((sent.correlation, response)))
+        assert len(responses) == 1
         await turns()
-        assert answers[1:] == [(5, None)] and len(sent) == 5
+        assert responses[1:] == [(5, None)] and len(sent) == 5
 
     simulated(story)
 

@@ -29,7 +29,7 @@ class Harness:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.probed: list[tuple[str, int]] = []
-        self.answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.response: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.ended = 0
         self.peers: Any = SimpleNamespace(on_any_lost=None, have_some_ended=self._have_some_ended)
         self.metadata = MetadataCache()
@@ -39,7 +39,7 @@ class Harness:
 
     async def _is_gone(self, addresses: list[tuple[str, int]], again_s: Any) -> bool:
         self.probed += addresses
-        return await self.answer
+        return await self.response
 
     def _have_some_ended(self) -> bool:
         self.ended -= 1
@@ -74,15 +74,15 @@ def test_broker_is_probed_once_until_it_answers(monkeypatch: pytest.MonkeyPatch)
         for one in (broker(0), broker(0), broker(2), broker(3, fenced=True)):
             stopped.look_for(one)
         assert set(stopped.leaving) == {0, 2}
-        answers: list[int] = []
+        responses: list[int] = []
         for number in range(2):
-            stopped.when_known(lambda number=number: answers.append(number))  # type: ignore[misc]
+            stopped.when_known(lambda number=number: responses.append(number))  # type: ignore[misc]
         await turns()
-        assert harness.probed == [("b0", 9092), ("b2", 9092)] and answers == []
-        harness.answer.set_result(False)
+        assert harness.probed == [("b0", 9092), ("b2", 9092)] and responses == []
+        harness.response.set_result(False)
         await turns()
-        assert not stopped.leaving and answers == [0, 1]
-        harness.answer = asyncio.get_running_loop().create_future()
+        assert not stopped.leaving and responses == [0, 1]
+        harness.response = asyncio.get_running_loop().create_future()
         stopped.look_for(broker(0))
         assert set(stopped.leaving) == {0}, "it may end again"
 
@@ -92,18 +92,18 @@ def test_broker_is_probed_once_until_it_answers(monkeypatch: pytest.MonkeyPatch)
 def test_metadata_waits_for_the_fencing_of_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(harness: Harness) -> None:
         harness.publish(broker(0), broker(1))
-        answers: list[str] = []
+        responses: list[str] = []
         harness.lost("b0")
-        harness.stopped.when_known(lambda: answers.append("answer"))
-        harness.answer.set_result(True)
+        harness.stopped.when_known(lambda: responses.append("answer"))
+        harness.response.set_result(True)
         await after_ms(HELD_MS - 0.1)
-        assert set(harness.stopped.leaving) == {0} and answers == []
+        assert set(harness.stopped.leaving) == {0} and responses == []
         harness.publish(broker(0), broker(1, fenced=True))
         await turns()
-        assert answers == [], "another broker is fenced"
+        assert responses == [], "another broker is fenced"
         harness.publish(broker(0, fenced=True), broker(1, fenced=True))
         await turns()
-        assert not harness.stopped.leaving and answers == ["answer"]
+        assert not harness.stopped.leaving and responses == ["answer"]
 
     with_harness(monkeypatch, scenario)
 
@@ -111,18 +111,18 @@ def test_metadata_waits_for_the_fencing_of_a_broker_that_is_gone(monkeypatch: py
 def test_metadata_waits_for_no_longer_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(harness: Harness) -> None:
         harness.publish(broker(0))
-        answers: list[str] = []
+        responses: list[str] = []
         harness.lost("b0")
-        harness.stopped.when_known(lambda: answers.append("answer"))
-        harness.answer.set_result(True)
+        harness.stopped.when_known(lambda: responses.append("answer"))
+        harness.response.set_result(True)
         await after_ms(HELD_MS - 0.1)
-        assert answers == []
+        assert responses == []
         await after_ms(2)
-        assert answers == ["answer"] and not harness.stopped.leaving
-        harness.stopped.when_known(lambda: answers.append("later"))
+        assert responses == ["answer"] and not harness.stopped.leaving
+        harness.stopped.when_known(lambda: responses.append("later"))
         assert harness.lost("b0") == {0}
         await after_ms(HELD_MS + 1)
-        assert answers == ["answer", "later"], "each is answered once"
+        assert responses == ["answer", "later"], "each is answered once"
 
     with_harness(monkeypatch, scenario)
 
@@ -185,7 +185,7 @@ def test_broker_that_is_back_is_not_listed_twice(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("ended", [0, 1, HEARD_TURNS, 99])
-def test_answer_comes_when_the_ends_of_connections_are_handled(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
+def test_response_comes_when_the_ends_of_connections_are_handled(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
     async def scenario(harness: Harness) -> None:
         harness.ended = ended
         answered: list[bool] = []

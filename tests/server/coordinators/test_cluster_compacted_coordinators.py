@@ -105,8 +105,8 @@ class History:
         """Retries until `error` of the response is NONE: coordinators load, and move."""
 
         def found() -> Any:
-            answer = self.ask(key, key_type, request, version)
-            return answer if answer is not None and error(answer) == ErrorCode.NONE else None
+            response = self.ask(key, key_type, request, version)
+            return response if response is not None and error(response) == ErrorCode.NONE else None
 
         return self.cluster.until(found, f"{type(request).__name__} for {key}")
 

@@ -43,8 +43,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def coordinator(cluster: Cluster) -> ClusterNode:
     def found() -> ClusterNode | None:
-        answer = cluster.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 6)
-        one = answer.coordinators[0] if answer is not None else None
+        response = cluster.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 6)
+        one = response.coordinators[0] if response is not None else None
         if one is None or one.error_code:
             return None
         return next((node for node in cluster.running() if node.node_id == one.node_id), None)
@@ -57,8 +57,8 @@ def ask(cluster: Cluster, request: Message, version: int) -> Any:
     """Returns the coordinator's response, once a coordinator has loaded its groups."""
 
     def answered() -> Any:
-        answer = coordinator(cluster).ask(request, version)
-        reported = answer.groups[0] if isinstance(request, StreamsGroupDescribeRequest) else answer
+        response = coordinator(cluster).ask(request, version)
+        reported = response.groups[0] if isinstance(request, StreamsGroupDescribeRequest) else response
         return None if reported.error_code in LATER else reported
 
     return cluster.until(answered, f"{type(request).__name__} is answered")

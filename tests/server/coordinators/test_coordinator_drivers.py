@@ -309,9 +309,9 @@ def test_topic_is_created_with_the_configuration_of_the_broker(tmp_path: Path) -
 # ---- the handover and the clock
 
 
-@pytest.mark.parametrize(("answers", "wait_s"), [(COUNT, 0.0), (COUNT - 1, HAND_OVER_S)])
+@pytest.mark.parametrize(("responses", "wait_s"), [(COUNT, 0.0), (COUNT - 1, HAND_OVER_S)])
 def test_handover_ends_when_all_shards_have_it_and_does_not_wait_long_for_one(
-    answers: int, wait_s: float, tmp_path: Path
+    responses: int, wait_s: float, tmp_path: Path
 ) -> None:
     async def story() -> None:
         harness = Driving(tmp_path)
@@ -321,7 +321,7 @@ def test_handover_ends_when_all_shards_have_it_and_does_not_wait_long_for_one(
         handing_over = asyncio.create_task(harness.driver.hand_over())
         await turns()
         assert not handing_over.done()
-        for number, shard in enumerate(harness.made[:answers]):
+        for number, shard in enumerate(harness.made[:responses]):
             shard.handed_over[0](ErrorCode.NOT_COORDINATOR if number == 0 else 0)
         await handing_over
         assert loop.time() - began == pytest.approx(wait_s, abs=0.01)

@@ -189,21 +189,21 @@ def test_request_goes_to_the_shard_of_its_key() -> None:
         driver = Coordinator(partitions)
         keys = {driver.partition_for(str(number)): str(number) for number in range(40)}
         assert set(keys) == {0, 1, 2}
-        answers: list[Any] = []
-        driver.submit_to_all(HeartbeatRequest(), 4, CLIENT, answers.append)
-        assert answers == [[]]
+        responses: list[Any] = []
+        driver.submit_to_all(HeartbeatRequest(), 4, CLIENT, responses.append)
+        assert responses == [[]]
         partitions.add(1)
         partitions.add(2)
         driver.take_up(image_of(3))
         for index in (0, 1, 2):
-            driver.submit(keys[index], HeartbeatRequest(), 4, CLIENT, answers.append)
-        assert [(one.throttle_time_ms, one.error_code) for one in answers[1:]] == [
+            driver.submit(keys[index], HeartbeatRequest(), 4, CLIENT, responses.append)
+        assert [(one.throttle_time_ms, one.error_code) for one in responses[1:]] == [
             (-1, ErrorCode.NOT_COORDINATOR),
             (1, 0),
             (2, 0),
         ]
-        driver.submit_to_all(HeartbeatRequest(), 4, CLIENT, answers.append)
-        assert [one.throttle_time_ms for one in answers[4]] == [1, 2]
+        driver.submit_to_all(HeartbeatRequest(), 4, CLIENT, responses.append)
+        assert [one.throttle_time_ms for one in responses[4]] == [1, 2]
         assert driver.made[0].calls[1:] == [("submit", 4, CLIENT)] * 2
         assert sorted(map(sorted, driver.by_partition(["a", "b", "c", "d", "a"]))) == sorted(
             sorted(name for name in "aabcd" if driver.partition_for(name) == index)
@@ -318,7 +318,7 @@ class Creating:
     def create(self, *asked: Any) -> None:
         self.asked.append(asked)
 
-    def answer(self, number: int, error: int = 0, message: str | None = None) -> None:
+    def respond(self, number: int, error: int = 0, message: str | None = None) -> None:
         request, then = self.asked[number][:2]
         then(
             CreateTopicsResponse(
@@ -340,7 +340,7 @@ def test_creations_of_one_topic_share_one_request(
         creation.create(CreatableTopic("a", 1, 1), lambda name=name: calls.done.append(name))  # type: ignore[misc]
     assert len(calls.asked) == 1 and calls.done == []
     assert (calls.asked[0][0].timeout_ms, [one.name for one in calls.asked[0][0].topics]) == (30_000, ["a"])
-    calls.answer(0, error, "no")
+    calls.respond(0, error, "no")
     assert calls.done == ["first", "second"]
     assert ("a cannot be created: INVALID_REPLICATION_FACTOR (no)" in caplog.text) == is_logged
     creation.create(CreatableTopic("a", 1, 1), lambda: calls.done.append("third"))
@@ -378,13 +378,13 @@ def test_internal_topics_of_streams_are_each_created_once_at_a_time() -> None:
     topics.create([CreatableTopic("b"), CreatableTopic("c")])
     assert [[one.name for one in request.topics] for request, *_ in calls.asked] == [["a", "b"], ["c"]]
     assert [client for *_, client in calls.asked] == [("User:alice", "/h"), None]
-    calls.answer(0, ErrorCode.POLICY_VIOLATION, "too many")
-    calls.answer(1, ErrorCode.TOPIC_ALREADY_EXISTS)
+    calls.respond(0, ErrorCode.POLICY_VIOLATION, "too many")
+    calls.respond(1, ErrorCode.TOPIC_ALREADY_EXISTS)
     response = StreamsGroupHeartbeatResponse(status=[Status(3, "missing"), Status(1, "other")])
     topics.tell_errors(response, [CreatableTopic("a"), CreatableTopic("c")])
     assert status(response) == [(3, "missing; Creation failed: a (too many)."), (1, "other")]
     topics.create([CreatableTopic("a")])
-    calls.answer(2)
+    calls.respond(2)
     response = StreamsGroupHeartbeatResponse(status=[Status(3, "missing")])
     topics.tell_errors(response, [CreatableTopic("a")])
     topics.tell_errors(StreamsGroupHeartbeatResponse(status=None), [CreatableTopic("b")])
@@ -397,7 +397,7 @@ def test_errors_of_streams_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -
     topics = StreamsTopics(calls.create)
     made = [CreatableTopic(name) for name in "abcde"]
     topics.create(made)
-    calls.answer(0, ErrorCode.POLICY_VIOLATION)
+    calls.respond(0, ErrorCode.POLICY_VIOLATION)
     response = StreamsGroupHeartbeatResponse(status=[Status(3, "missing")])
     topics.tell_errors(response, made)
     shown = ", ".join(f"{name} (POLICY_VIOLATION)" for name in "abc")
@@ -406,7 +406,7 @@ def test_errors_of_streams_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -
     topics.tell_errors(response, made[:3])
     assert status(response) == [(3, f"; Creation failed: {shown}.")]
     topics.create([CreatableTopic("f")])
-    calls.answer(1, ErrorCode.POLICY_VIOLATION)
+    calls.respond(1, ErrorCode.POLICY_VIOLATION)
     assert list(topics._errors) == ["f"]
 
 
@@ -457,14 +457,14 @@ class Verifying:
         )
         leaders: Any = self.network
         self.verification = TransactionVerification(config, loop_clock(), transactions, leaders, self.network.peers)
-        self.answers: list[dict[Any, int]] = []
+        self.responses: list[dict[Any, int]] = []
         self.retries = 0
 
     def verify(self, asked: Membership) -> None:
         def retried() -> None:
             self.retries += 1
 
-        self.verification.verify(CLIENT, asked, self.answers.append, retried)
+        self.verification.verify(CLIENT, asked, self.responses.append, retried)
 
 
 @pytest.mark.parametrize("adds", [True, False])
@@ -484,7 +484,7 @@ def test_verification_goes_to_the_coordinator_wherever_it_is(adds: bool, is_here
         assert (one.transactional_id, one.producer_id, one.producer_epoch, one.verify_only) == ("id", 7, 1, not adds)
         assert [(topic.name, topic.partitions) for topic in one.topics] == [("t", [0, 2]), ("u", [0])]
         reply(verified(0, ErrorCode.TRANSACTION_ABORTABLE))
-        assert harness.answers == [{("t", 0): 0, ("t", 2): ErrorCode.TRANSACTION_ABORTABLE, ("u", 0): 0}]
+        assert harness.responses == [{("t", 0): 0, ("t", 2): ErrorCode.TRANSACTION_ABORTABLE, ("u", 0): 0}]
 
     simulated(story)
 
@@ -498,7 +498,7 @@ def test_failed_verification_is_the_error_of_all_partitions(response: Any, error
         harness = Verifying()
         harness.verify(ASKED)
         harness.network.sent[0].reply(response)
-        assert harness.answers == [dict.fromkeys(ASKED.partitions, error)]
+        assert harness.responses == [dict.fromkeys(ASKED.partitions, error)]
 
     simulated(story)
 
@@ -511,13 +511,13 @@ def test_partitions_are_added_again_while_the_last_transaction_ends(adds: bool, 
         harness = Verifying()
         harness.verify(ASKED._replace(adds=adds))
         for count in range(1, tries + 1):
-            assert len(harness.network.sent) == count and harness.answers == []
+            assert len(harness.network.sent) == count and harness.responses == []
             harness.network.sent[-1].reply(verified(0, busy, 0))
             await after_ms(18)
             assert len(harness.network.sent) == count
             await after_ms(2)
         assert len(harness.network.sent) == tries and harness.retries == tries - 1
-        assert harness.answers == [{("t", 0): 0, ("t", 2): busy, ("u", 0): 0}]
+        assert harness.responses == [{("t", 0): 0, ("t", 2): busy, ("u", 0): 0}]
 
     simulated(story)
 

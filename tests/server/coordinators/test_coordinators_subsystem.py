@@ -75,13 +75,13 @@ async def test_coordinators_stop_and_hand_over(is_made: bool, node: Subsystems) 
 async def test_topics_are_created_for_the_node_or_on_behalf_of_a_client(
     client: tuple[str, str] | None, node: Subsystems
 ) -> None:
-    request, answers = CreateTopicsRequest([], 1000), list[Any]()
-    node.coordinators._create_topics_for(request, answers.append, client)
+    request, responses = CreateTopicsRequest([], 1000), list[Any]()
+    node.coordinators._create_topics_for(request, responses.append, client)
     ((asked, _, reply, fields),) = node.driver.asked
     assert asked is request
     assert fields == ({} if client is None else {"principal": "User:alice", "client_host": "/10.0.0.9"})
     reply(5)
-    assert answers == [5]
+    assert responses == [5]
 
 
 async def test_internal_topics_are_created_by_their_names(node: Subsystems) -> None:

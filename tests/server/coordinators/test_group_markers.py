@@ -60,9 +60,9 @@ async def test_offsets_of_a_transaction_count_with_its_commit_and_go_with_its_ab
 
 
 async def test_marker_is_written_behind_the_decisions_of_its_turn(harness: Harness) -> None:
-    answer = harness.submit(committing(7), VERSION)
+    response = harness.submit(committing(7), VERSION)
     assert await ended(harness, committed=True) == [0]
-    assert (await answer).topics[0].partitions[0].error_code == 0
+    assert (await response).topics[0].partitions[0].error_code == 0
     assert await harness.fetched() == {("t", 0): 7}
     assert await harness.fetched() == {("t", 0): 7}, "a decision after the marker is at the right offset"
     assert harness.driver._shard is not None

@@ -64,7 +64,7 @@ def test_streams_groups_need_their_feature_and_their_protocol(
     assert streams_groups_precondition(services(protocols, streams_version=level), call) == error
 
 
-def test_coordinator_of_the_group_answers() -> None:
+def test_coordinator_of_the_group_responses() -> None:
     submitted: list[Any] = []
     node: Any = SimpleNamespace(
         coordinators=SimpleNamespace(groups=SimpleNamespace(submit=lambda *given: submitted.append(given)))

@@ -86,14 +86,14 @@ def commit(group: str, offset: int, *, partition: int = 0, name: str = TOPIC, **
     return OffsetCommitRequest(group_id=group, topics=[topic], **more)
 
 
-def error_of(answer: Any) -> ErrorCode:
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+def error_of(response: Any) -> ErrorCode:
+    return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
 def test_the_first_to_ask_for_a_coordinator_is_answered_when_it_is_there() -> None:
     with odradek.Broker() as fresh, WireClient(fresh.bootstrap_servers) as client:
-        answer = client.call(FindCoordinatorRequest(key="g"), 3)
-        assert (answer.error_code, f"{answer.host}:{answer.port}") == (ErrorCode.NONE, fresh.bootstrap_servers)
+        response = client.call(FindCoordinatorRequest(key="g"), 3)
+        assert (response.error_code, f"{response.host}:{response.port}") == (ErrorCode.NONE, fresh.bootstrap_servers)
         assert error_of(client.call(commit("g", 1, name="absent"), 9)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         assert client.call(heartbeat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID, "its shard is there already"
@@ -128,9 +128,9 @@ def fetched(client: WireClient, group: str, version: int, topic_id: bytes, parti
     """Returns offset, metadata and error from an OffsetFetch of `version`."""
     if version < 8:
         one = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[partition])
-        answer = client.call(OffsetFetchRequest(group_id=group, topics=[one]), version)
-        assert answer.error_code == ErrorCode.NONE
-        (topic,) = answer.topics
+        response = client.call(OffsetFetchRequest(group_id=group, topics=[one]), version)
+        assert response.error_code == ErrorCode.NONE
+        (topic,) = response.topics
     else:
         wanted = OffsetFetchRequestTopics(name=TOPIC, topic_id=topic_id, partition_indexes=[partition])
         asked = OffsetFetchRequestGroup(group_id=group, topics=[wanted])
@@ -145,8 +145,8 @@ def test_missing_partitions_fail_and_other_offsets_are_committed(client: WireCli
     request = commit("partly", 5)
     request.topics[0].partitions += commit("partly", 6, partition=7).topics[0].partitions
     request.topics += commit("partly", 7, name="absent").topics
-    answer = client.call(request, 9)
-    errors = {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
+    response = client.call(request, 9)
+    errors = {(t.name, p.partition_index): ErrorCode(p.error_code) for t in response.topics for p in t.partitions}
     assert errors == {
         (TOPIC, 0): ErrorCode.NONE,
         (TOPIC, 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -203,8 +203,8 @@ def test_offsets_of_unsubscribed_topics_are_deleted(client: WireClient, topic_id
         OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
         for name in (TOPIC, "absent")
     ]
-    answer = client.call(OffsetDeleteRequest(group_id="swept", topics=topics), 0)
-    errors = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
+    response = client.call(OffsetDeleteRequest(group_id="swept", topics=topics), 0)
+    errors = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in response.topics}
     assert errors == {TOPIC: ErrorCode.NONE, "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert fetched(client, "swept", 9, topic_id)[0] == -1
 
@@ -248,8 +248,8 @@ def test_every_acknowledged_commit_is_there_after_kill_9_mid_way(process: Odrade
             with WireClient(process.bootstrap) as client:
                 while True:
                     sent[partition] += 1
-                    answer = client.call(commit(f"g{partition % 3}", sent[partition], partition=partition), 9)
-                    if error_of(answer) is ErrorCode.NONE:
+                    response = client.call(commit(f"g{partition % 3}", sent[partition], partition=partition), 9)
+                    if error_of(response) is ErrorCode.NONE:
                         acknowledged[partition] = sent[partition]
         except (ConnectionClosed, OSError):
             return
@@ -274,13 +274,13 @@ def _completed(client: WireClient, group: str, partition: int) -> int:
     """Returns the committed offset, once the shard is loaded."""
     wanted = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[partition])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])])
-    answers: list[Any] = []
+    responses: list[Any] = []
 
     def is_loaded() -> bool:
-        answers[:] = client.call(request, 9).groups
-        assert answers[0].error_code in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return bool(answers[0].error_code == ErrorCode.NONE)
+        responses[:] = client.call(request, 9).groups
+        assert responses[0].error_code in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return bool(responses[0].error_code == ErrorCode.NONE)
 
     until(is_loaded)
-    offset: int = answers[0].topics[0].partitions[0].committed_offset
+    offset: int = responses[0].topics[0].partitions[0].committed_offset
     return offset

@@ -34,8 +34,8 @@ def commit(offset: int, partition: int = 0, group_id: str = "g", metadata: str =
     return OffsetCommitRequest(group_id=group_id, topics=[OffsetCommitRequestTopic(name="t", partitions=[reported])])
 
 
-def error_of(answer: Any) -> ErrorCode:
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+def error_of(response: Any) -> ErrorCode:
+    return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ async def harness(tmp_path: Path) -> Harness:
 
 
 async def test_commits_of_one_turn_are_one_batch(harness: Harness) -> None:
-    answers = await asyncio.gather(*[harness.submit(commit(i, partition=i)) for i in range(100)])
-    assert {error_of(answer) for answer in answers} == {ErrorCode.NONE}
+    responses = await asyncio.gather(*[harness.submit(commit(i, partition=i)) for i in range(100)])
+    assert {error_of(response) for response in responses} == {ErrorCode.NONE}
     assert harness.batches() == 1
     assert await harness.fetched() == {("t", i): i for i in range(100)}
 
@@ -58,9 +58,9 @@ async def test_records_beyond_max_message_bytes_become_several_batches(harness: 
 
 
 async def test_a_read_without_records_before_it_is_answered_at_once(harness: Harness) -> None:
-    answer = harness.submit(HeartbeatRequest(group_id="g", generation_id=1, member_id="x"))
-    assert answer.done()
-    assert answer.result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    response = harness.submit(HeartbeatRequest(group_id="g", generation_id=1, member_id="x"))
+    assert response.done()
+    assert response.result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_a_read_waits_for_what_it_could_see(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ async def test_heartbeats_set_no_timers_of_the_loop(harness: Harness, monkeypatc
     loop, timers = asyncio.get_running_loop(), []
     monkeypatch.setattr(loop, "call_later", lambda *what: timers.append(what))
     for _ in range(100):
-        answer = harness.submit(
+        response = harness.submit(
             HeartbeatRequest(group_id="g", generation_id=member.generation_id, member_id=member.member_id)
         )
-        assert answer.result().error_code == ErrorCode.NONE
+        assert response.result().error_code == ErrorCode.NONE
     monkeypatch.undo()
     assert not timers
 
@@ -163,8 +163,8 @@ async def test_a_shard_that_cannot_write_is_dropped_and_loaded_again(
         raise LogDirectoryFailure(harness.path, "appending", OSError(28, "No space left on device"))
 
     monkeypatch.setattr(Log, "append", full)
-    answers = await asyncio.gather(harness.submit(commit(6)), harness.submit(commit(7, partition=1)))
-    assert [error_of(answer) for answer in answers] == [ErrorCode.NOT_COORDINATOR] * 2
+    responses = await asyncio.gather(harness.submit(commit(6)), harness.submit(commit(7, partition=1)))
+    assert [error_of(response) for response in responses] == [ErrorCode.NOT_COORDINATOR] * 2
     assert harness.failures
     assert harness.driver.shard is None, "it has gone ahead of its log"
     monkeypatch.undo()

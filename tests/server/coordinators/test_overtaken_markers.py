@@ -39,9 +39,9 @@ def init(path: DataPath) -> tuple[int, int]:
     given: list[tuple[int, int]] = []
 
     def is_given() -> bool:
-        answer = path.client.call(InitProducerIdRequest(TRANSACTIONAL_ID, 60_000), 4)
-        if not answer.error_code:
-            given.append((answer.producer_id, answer.producer_epoch))
+        response = path.client.call(InitProducerIdRequest(TRANSACTIONAL_ID, 60_000), 4)
+        if not response.error_code:
+            given.append((response.producer_id, response.producer_epoch))
         return bool(given)
 
     wait_until(is_given, "a producer begins")

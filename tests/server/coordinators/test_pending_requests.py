@@ -40,12 +40,12 @@ class Requests:
 def test_request_has_one_response_whatever_comes_later() -> None:
     requests = Requests()
     first, second = requests.add("first"), requests.add("second")
-    requests.open.answer(first, HeartbeatResponse())
-    requests.open.answer(first, HeartbeatResponse(error_code=1))
+    requests.open.respond(first, HeartbeatResponse())
+    requests.open.respond(first, HeartbeatResponse(error_code=1))
     requests.open.reject(first, ErrorCode.NOT_COORDINATOR)
     assert requests.answered == [("first", 0)]
     requests.open.reject(second, ErrorCode.NOT_COORDINATOR)
-    requests.open.answer(second, HeartbeatResponse())
+    requests.open.respond(second, HeartbeatResponse())
     requests.open.reject_all(ErrorCode.NOT_COORDINATOR)
     assert requests.answered == [("first", 0), ("second", ErrorCode.NOT_COORDINATOR)]
 
@@ -57,7 +57,7 @@ def test_all_open_requests_are_rejected_in_their_order_and_later_ones_are_not() 
     requests.open.reject_all(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     later = requests.add("later")
     assert requests.answered == [(name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) for name in ("a", "b", "c")]
-    requests.open.answer(later, HeartbeatResponse())
+    requests.open.respond(later, HeartbeatResponse())
     assert requests.answered[-1] == ("later", 0)
 
 
@@ -69,7 +69,7 @@ def test_reply_that_fails_becomes_an_error_and_does_not_stop_the_others(
 ) -> None:
     requests = Requests()
     broken, following = requests.add("broken", failures), requests.add("next")
-    requests.open.answer(broken, HeartbeatResponse())
-    requests.open.answer(following, HeartbeatResponse())
+    requests.open.respond(broken, HeartbeatResponse())
+    requests.open.respond(following, HeartbeatResponse())
     assert requests.answered == answered
     assert "a bug: HeartbeatRequest could not be answered" in caplog.text

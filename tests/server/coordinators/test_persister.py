@@ -37,10 +37,10 @@ def asked(*topics: list[int]) -> list[list[int]]:
             for number, indexes in enumerate(topics)
         ],
     )
-    answers: list[Any] = []
-    Persister(shards, metadata, leaders, peers).ask(request, answers.append)
-    (answer,) = answers
-    return [[found.start_offset for found in result.partitions] for result in answer.results]
+    responses: list[Any] = []
+    Persister(shards, metadata, leaders, peers).ask(request, responses.append)
+    (response,) = responses
+    return [[found.start_offset for found in result.partitions] for result in response.results]
 
 
 def test_persister_request_to_several_shards_has_one_response() -> None:

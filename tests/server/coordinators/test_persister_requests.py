@@ -56,7 +56,7 @@ class Persisting:
         leaders: Any = self.network
         metadata: Any = SimpleNamespace(image=SimpleNamespace(topic=lambda _: object() if has_topic else None))
         self.persister = Persister(Lazy(lambda: here), metadata, leaders, self.network.peers)
-        self.answers: list[Any] = []
+        self.responses: list[Any] = []
 
     def partition_for(self, key: str) -> int:
         return int(key.rsplit(":", 1)[1])
@@ -68,7 +68,7 @@ class Persisting:
         self.ensured.append(done)
 
     def ask(self, request: Any) -> None:
-        self.persister.ask(request, self.answers.append)
+        self.persister.ask(request, self.responses.append)
 
 
 def test_state_is_requested_from_the_leader_of_each_part() -> None:
@@ -81,10 +81,10 @@ def test_state_is_requested_from_the_leader_of_each_part() -> None:
         ] * 2
         harness.network.sent[1].reply(of_one(3, topic=2))
         harness.network.sent[0].reply(of_one(2, ErrorCode.FENCED_STATE_EPOCH))
-        assert harness.answers == []
+        assert harness.responses == []
         harness.here[0][4](of_one(1))
-        (answer,) = harness.answers
-        assert [[(one.partition, one.error_code) for one in result.partitions] for result in answer.results] == [
+        (response,) = harness.responses
+        assert [[(one.partition, one.error_code) for one in result.partitions] for result in response.results] == [
             [(1, 0), (2, ErrorCode.FENCED_STATE_EPOCH)],
             [(3, 0)],
         ]
@@ -103,7 +103,7 @@ def test_requests_of_any_shape_are_divided_by_share_partition(topics: tuple[list
             (topic,) = sent.request.topics
             assert (topic.topic_id[0], [one.partition for one in topic.partitions]) == (number, [index])
             sent.reply(of_one(index, topic=number))
-        (response,) = harness.answers
+        (response,) = harness.responses
         assert [(one.topic_id[0], [two.start_offset for two in one.partitions]) for one in response.results] == [
             (number, indexes) for number, indexes in enumerate(topics, 1) if indexes
         ]
@@ -128,7 +128,7 @@ def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str)
         harness = Persisting()
         harness.ask(state_request([1]))
         for count in range(1, MOST_TRIES + 1):
-            assert len(harness.network.sent) == count and harness.answers == []
+            assert len(harness.network.sent) == count and harness.responses == []
             if failure == "none":
                 harness.network.sent[-1].reply(None)
             elif failure == "retriable":
@@ -141,13 +141,13 @@ def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str)
                 await after_ms(pause_ms - 3)
                 assert len(harness.network.sent) == count
                 await after_ms(6)
-        (answer,) = harness.answers
+        (response,) = harness.responses
         expected = {
             "none": ErrorCode.COORDINATOR_NOT_AVAILABLE,
             "retriable": ErrorCode.NOT_COORDINATOR,
             "empty": ErrorCode.UNKNOWN_SERVER_ERROR,
         }
-        assert answer.results[0].partitions[0].error_code == expected[failure]
+        assert response.results[0].partitions[0].error_code == expected[failure]
         await after_ms(10_000)
         assert len(harness.network.sent) == (1 if failure == "empty" else MOST_TRIES)
 
@@ -160,16 +160,16 @@ def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str)
 )
 def test_request_of_another_broker_for_states_is_parted(request_: Any, is_handled: bool) -> None:
     harness = Persisting()
-    answers: list[Any] = []
+    responses: list[Any] = []
     driver: Any = harness
-    submit_here(driver, request_, 0, CLIENT, answers.append)
+    submit_here(driver, request_, 0, CLIENT, responses.append)
     assert len(harness.here) == (2 if is_handled else 0)
     for number, asked in enumerate(harness.here, 1):
         assert asked[2:4] == (0, CLIENT)
         asked[4](of_one(number))
-    (answer,) = answers
-    assert [[one.partition for one in result.partitions] for result in answer.results] == (
+    (response,) = responses
+    assert [[one.partition for one in result.partitions] for result in response.results] == (
         [[1, 2]] if is_handled else []
     )
-    reject_all(state_request([1, 2]), ErrorCode.GROUP_ID_NOT_FOUND, answers.append)
-    assert [one.error_code for one in answers[1].results[0].partitions] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
+    reject_all(state_request([1, 2]), ErrorCode.GROUP_ID_NOT_FOUND, responses.append)
+    assert [one.error_code for one in responses[1].results[0].partitions] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2

@@ -113,7 +113,7 @@ class Driver(ShardDriver):
         super().__init__(partition, None, clock.now_ms, COMMIT_TIMEOUT_MS)
         self.loadings: list[int] = []
         self.loaders: list[Loader] = []
-        self.answers: list[int] = []
+        self.responses: list[int] = []
 
     def _new_loader(self) -> Loader:
         self.loaders.append(Loader(self))
@@ -133,7 +133,7 @@ class Driver(ShardDriver):
             lambda token: Output(list(records), [Reply(token, HeartbeatResponse())] if reply and token else [])
         )
         self.submit(
-            HeartbeatRequest(group_id="g"), 4, Somebody(), lambda response: self.answers.append(response.error_code)
+            HeartbeatRequest(group_id="g"), 4, Somebody(), lambda response: self.responses.append(response.error_code)
         )
 
 
@@ -213,14 +213,14 @@ def test_decisions_of_a_turn_are_one_batch_and_their_replies_follow(tmp_path: Pa
         driver.ask(record(0), record(1))
         driver.ask()
         driver.ask(record(2))
-        assert (driver.answers, batches(hosted)) == ([], []), "a read waits for what it could see"
+        assert (driver.responses, batches(hosted)) == ([], []), "a read waits for what it could see"
         await turns()
-        assert (driver.answers, batches(hosted)) == ([0, 0, 0], [3])
+        assert (driver.responses, batches(hosted)) == ([0, 0, 0], [3])
         driver.ask()
-        assert driver.answers == [0] * 4, "a reply without records before it does not wait"
+        assert driver.responses == [0] * 4, "a reply without records before it does not wait"
         driver.ask(record(3), reply=False)
         await turns()
-        assert batches(hosted) == [3, 1] and len(driver.answers) == 4
+        assert batches(hosted) == [3, 1] and len(driver.responses) == 4
 
     simulated(story)
 
@@ -231,21 +231,21 @@ def test_replies_wait_for_the_replicas_for_a_limited_time(tmp_path: Path) -> Non
         driver.ask(record(0))
         await turns()
         driver.ask()
-        assert driver.answers == [], "its answer may show what is not committed"
+        assert driver.responses == [], "its response may show what is not committed"
         hosted.follower_fetched(SECOND, 1, 0, 1, NOW_MS)
-        assert driver.answers == [0, 0]
+        assert driver.responses == [0, 0]
         driver.ask(record(1))
         await after_ms(COMMIT_TIMEOUT_MS - 20)
-        assert driver.answers == [0, 0]
+        assert driver.responses == [0, 0]
         await after_ms(40)
-        assert driver.answers == [0, 0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert driver.responses == [0, 0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
         hosted.follower_fetched(SECOND, 2, 0, 1, NOW_MS)
         await after_ms(2 * COMMIT_TIMEOUT_MS)
-        assert len(driver.answers) == 3, "each request has one response"
+        assert len(driver.responses) == 3, "each request has one response"
         driver.ask(record(2))
         await turns()
         hosted.follow_leader(SECOND, epoch=2)
-        assert driver.answers[3:] == [ErrorCode.NOT_COORDINATOR]
+        assert driver.responses[3:] == [ErrorCode.NOT_COORDINATOR]
 
     simulated(story)
 
@@ -339,16 +339,16 @@ def test_bug_drops_the_shard_and_its_log_is_loaded_again(
                 shard.due = driver._clock() + 10
                 shard.failure = None
                 driver.ask()
-                driver.answers.pop()
+                driver.responses.pop()
                 shard.failure = RuntimeError("a bug")
                 await after_ms(15)
         expected = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
         if where == "request" or where == "append":
             expected = [ErrorCode.UNKNOWN_SERVER_ERROR, *expected]
-        assert driver.answers[1:] == expected
+        assert driver.responses[1:] == expected
         assert driver.shard is None
-        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.answers.append(response.error_code))
-        assert driver.answers[-1] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.responses.append(response.error_code))
+        assert driver.responses[-1] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await after_ms(RELOAD_DELAY_MS - 20)
         assert driver.shard is None
         await after_ms(60)
@@ -356,7 +356,7 @@ def test_bug_drops_the_shard_and_its_log_is_loaded_again(
         monkeypatch.undo()
         driver.ask(record(1))
         await turns()
-        assert driver.answers[-1] == 0 and hosted.log_end_offset == 2
+        assert driver.responses[-1] == 0 and hosted.log_end_offset == 2
 
     simulated(story)
 
@@ -380,7 +380,7 @@ def test_shard_that_cannot_write_is_dropped_with_the_reason(state: str, error: E
         else:
             hosted.append_own(encode_batch([BatchRecord(0, NOW_MS, b"k", b"v")]), NOW_MS)
         await turns()
-        assert driver.answers == [error] and driver.shard is None
+        assert driver.responses == [error] and driver.shard is None
         await after_ms(RELOAD_DELAY_MS + 60)
         if state == "another writer":
             assert driver.loadings == [0, 2]
@@ -398,14 +398,14 @@ def test_dropped_shard_neither_writes_nor_wakes(tmp_path: Path) -> None:
         shard.due = driver._clock() + 100
         driver.ask(record(0))
         driver.resign()
-        assert driver.answers == [ErrorCode.NOT_COORDINATOR] and driver.shard is None
+        assert driver.responses == [ErrorCode.NOT_COORDINATOR] and driver.shard is None
         await after_ms(1000)
         assert shard.expired == [] and hosted.log_end_offset == 0 and driver.loadings == [0]
-        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.answers.append(response.error_code))
-        assert driver.answers == [ErrorCode.NOT_COORDINATOR] * 2
+        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.responses.append(response.error_code))
+        assert driver.responses == [ErrorCode.NOT_COORDINATOR] * 2
         driver.load()
         driver.ask()
-        assert driver.answers[-1] == 0
+        assert driver.responses[-1] == 0
 
     simulated(story)
 
@@ -435,7 +435,7 @@ def test_reply_that_fails_gets_an_error_and_the_others_their_response(tmp_path: 
         driver.submit(HeartbeatRequest(), 4, Somebody(), reply)
         driver.ask(record(1))
         await turns()
-        assert taken == [0, ErrorCode.UNKNOWN_SERVER_ERROR] and driver.answers == [0]
+        assert taken == [0, ErrorCode.UNKNOWN_SERVER_ERROR] and driver.responses == [0]
 
     simulated(story)
 
@@ -469,8 +469,8 @@ def test_log_is_loaded_in_slices_and_requests_fail_meanwhile(tmp_path: Path, mon
     async def story() -> None:
         _, driver = with_records(tmp_path, 9)
         driver.load()
-        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.answers.append(response.error_code))
-        assert driver.answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.responses.append(response.error_code))
+        assert driver.responses == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
         await after_ms(100)
         (loader,) = driver.loaders
         assert loader.fed > 3 and loader.record_count == 9
@@ -478,7 +478,7 @@ def test_log_is_loaded_in_slices_and_requests_fail_meanwhile(tmp_path: Path, mon
         assert driver.loadings == [9] and driver._loading is None
         driver.ask(record(0))
         await turns()
-        assert driver.answers[-1] == 0
+        assert driver.responses[-1] == 0
 
     simulated(story)
 
@@ -523,8 +523,8 @@ def test_damaged_log_is_loaded_again_until_it_is_healed(
         hosted.on_damage = lambda replica, damage: noted.append(damage)
         driver.load()
         await after_ms(20)
-        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.answers.append(response.error_code))
-        assert driver.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and len(noted) == 1
+        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.responses.append(response.error_code))
+        assert driver.responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and len(noted) == 1
         assert caplog.text.count("cannot be loaded yet") == 1
         await after_ms(DAMAGE_RELOAD_DELAY_MS - 60)
         assert len(noted) == 1
@@ -550,8 +550,8 @@ def test_log_that_cannot_be_loaded_by_a_bug_is_loaded_again(tmp_path: Path, monk
         monkeypatch.setattr(Loader, "feed", lambda self, batches: 1 / 0)
         driver.load()
         await after_ms(20)
-        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.answers.append(response.error_code))
-        assert driver.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.responses.append(response.error_code))
+        assert driver.responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert failures == ["loading of orders-0"]
         monkeypatch.undo()
         await after_ms(DAMAGE_RELOAD_DELAY_MS + 60)

@@ -48,14 +48,14 @@ def forgetful_path() -> Iterator[DataPath]:
 def init(path: DataPath, transactional_id: str, timeout_ms: int = 60_000) -> Any:
     find = FindCoordinatorRequest(key_type=TRANSACTIONAL_IDS, coordinator_keys=[transactional_id])
     wait_until(lambda: not path.client.call(find, 4).coordinators[0].error_code)
-    answers: list[Any] = []
+    responses: list[Any] = []
 
     def is_known() -> bool:
-        answers.append(path.client.call(InitProducerIdRequest(transactional_id, timeout_ms), 4))
-        return not answers[-1].error_code
+        responses.append(path.client.call(InitProducerIdRequest(transactional_id, timeout_ms), 4))
+        return not responses[-1].error_code
 
     wait_until(is_known)
-    return answers[-1]
+    return responses[-1]
 
 
 def add(path: DataPath, transactional_id: str, producer: tuple[int, int]) -> int:
@@ -98,6 +98,6 @@ def test_timeout_at_last_epoch_continues_with_new_producer_id(path: DataPath) ->
     assert add(path, "slow", (known.producer_id, last)) == 0
     end = EndTxnRequest("slow", known.producer_id, last, False)
     wait_until(lambda: described(path, "slow").transaction_state == "CompleteAbort")
-    answer = path.client.call(end, 5)
-    assert (answer.error_code, answer.producer_epoch) == (0, 0)
-    assert answer.producer_id > known.producer_id
+    response = path.client.call(end, 5)
+    assert (response.error_code, response.producer_epoch) == (0, 0)
+    assert response.producer_id > known.producer_id

@@ -83,10 +83,10 @@ class Harness:
         self.driver = TransactionShardDriver(self.hosted, none, loop_clock().now_ms, metadata, ids, markers)
         self.machine = Machine()
         self.driver._shard = self.machine
-        self.answers: list[int] = []
+        self.responses: list[int] = []
 
     def submit(self) -> None:
-        self.driver.submit(EndTxnRequest(), 5, Somebody(), lambda response: self.answers.append(response.error_code))
+        self.driver.submit(EndTxnRequest(), 5, Somebody(), lambda response: self.responses.append(response.error_code))
 
     def decide(self, *effects: Any, records: int = 0) -> None:
         """Submits a request that is decided with the effects and a reply."""
@@ -106,9 +106,9 @@ def test_reply_follows_the_markers_that_are_written_here(tmp_path: Path) -> None
         assert [(topic, index) for topic, index, _, _ in harness.sent] == [("t", 0), ("t", 1)]
         marker = harness.sent[0][2]
         assert tuple(marker) == (7, 3, True, EPOCH, 2)
-        assert harness.answers == []
+        assert harness.responses == []
         harness.waiting[0]()
-        assert harness.answers == [0]
+        assert harness.responses == [0]
         harness.sent[1][3](0)
         assert harness.machine.written() == [{("t", 1)}]
         harness.sent[0][3](0)
@@ -116,7 +116,7 @@ def test_reply_follows_the_markers_that_are_written_here(tmp_path: Path) -> None
         written = harness.machine.handled[-1]
         assert (written.transactional_id, written.producer_id, written.producer_epoch) == ("id", 7, 3)
         harness.decide()
-        assert harness.answers == [0, 0] and len(harness.waiting) == 1, "without markers it does not wait"
+        assert harness.responses == [0, 0] and len(harness.waiting) == 1, "without markers it does not wait"
 
     simulated(story)
 
@@ -235,14 +235,14 @@ def test_markers_of_a_decision_that_is_committed_late_are_sent_then(is_committed
         harness = Harness(tmp_path, SECOND)
         harness.decide(DECIDED, NeedProducerId("id"), records=1)
         await after_ms(5000 + 20)
-        assert harness.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and harness.sent == [] and harness.ids == []
+        assert harness.responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE] and harness.sent == [] and harness.ids == []
         if is_committed:
             harness.hosted.follower_fetched(SECOND, 1, 0, 1, NOW_MS)
         else:
             harness.hosted.follow_leader(SECOND, epoch=EPOCH + 1)
         await turns()
         assert len(harness.sent) == (2 if is_committed else 0), "each marker once"
-        assert harness.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert harness.responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     simulated(story)
 
@@ -259,7 +259,7 @@ def test_request_that_needs_a_producer_id_gets_one_first(error: int, producer_id
         assert harness.machine.handled == []
         harness.ids[0](error, producer_id)
         if error:
-            assert harness.answers == [error] and harness.machine.handled == []
+            assert harness.responses == [error] and harness.machine.handled == []
         else:
             (request,) = harness.machine.handled
             assert request.new_producer_id == producer_id
@@ -269,7 +269,7 @@ def test_request_that_needs_a_producer_id_gets_one_first(error: int, producer_id
         harness.driver.resign()
         harness.machine.needs_id = True
         harness.submit()
-        assert len(harness.ids) == 1 and harness.answers[-1] == ErrorCode.NOT_COORDINATOR
+        assert len(harness.ids) == 1 and harness.responses[-1] == ErrorCode.NOT_COORDINATOR
 
     simulated(story)
 

@@ -199,15 +199,15 @@ async def test_aiokafka_commits_and_aborts(odradek: OdradekProcess, topic: str) 
 
 
 def state(client: WireClient, transactional_id: str) -> str:
-    answer = client.call(DescribeTransactionsRequest([transactional_id]), 0)
-    found: str = answer.transaction_states[0].transaction_state
+    response = client.call(DescribeTransactionsRequest([transactional_id]), 0)
+    found: str = response.transaction_states[0].transaction_state
     return found
 
 
 def has_to_be_completed(client: WireClient, transactional_id: str) -> bool:
     """Returns True if the coordinator returns an error, or the transaction is not complete."""
-    answer = client.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states[0]
-    return bool(answer.error_code) or answer.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort")
+    response = client.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states[0]
+    return bool(response.error_code) or response.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def test_decided_transactions_complete_after_kill_9(tmp_path: Path) -> None:
@@ -248,8 +248,8 @@ def init(client: WireClient, transactional_id: str) -> Any:
     client.call(FindCoordinatorRequest(coordinator_keys=[transactional_id], key_type=1), 4)
     return until(
         lambda: (
-            answer
-            if not (answer := client.call(InitProducerIdRequest(transactional_id, 60_000), 4)).error_code
+            response
+            if not (response := client.call(InitProducerIdRequest(transactional_id, 60_000), 4)).error_code
             else None
         )
     )
@@ -265,8 +265,8 @@ def test_a_hanging_transaction_is_ended_by_a_tools_marker(odradek: OdradekProces
         marker = WritableTxnMarker(
             described.producer_id, described.producer_epoch, False, [WritableTxnMarkerTopic(topic, [0, 77])], 0
         )
-        (answer,) = client.call(WriteTxnMarkersRequest([marker]), 1).markers
-        assert [(p.partition_index, p.error_code) for p in answer.topics[0].partitions] == [(0, 0), (77, 3)]
+        (response,) = client.call(WriteTxnMarkersRequest([marker]), 1).markers
+        assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, 0), (77, 3)]
     assert read(odradek, topic) == []
 
 
@@ -286,8 +286,8 @@ def test_old_and_new_ends_are_answered_on_the_wire(odradek: OdradekProcess, topi
             (added,) = client.call(add, 3).results_by_topic_v3_and_below
             assert [p.partition_error_code for p in added.results_by_partition] == [0, 0]
             end = EndTxnRequest(topic, known.producer_id, known.producer_epoch, True)
-            answer = client.call(end, version)
-            assert answer.error_code == 0
+            response = client.call(end, version)
+            assert response.error_code == 0
             if bump:
-                assert answer.producer_epoch == known.producer_epoch + bump
+                assert response.producer_epoch == known.producer_epoch + bump
             until(lambda: state(client, topic) == "CompleteCommit")

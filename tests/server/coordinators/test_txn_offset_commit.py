@@ -56,8 +56,8 @@ def commit(path: DataPath, topic: str, version: int = LOOKING_UP) -> int:
     codes = [ErrorCode.NOT_COORDINATOR]
 
     def is_reported() -> bool:
-        answer = path.client.call(request, version)
-        codes.append(answer.topics[0].partitions[0].error_code)
+        response = path.client.call(request, version)
+        codes.append(response.topics[0].partitions[0].error_code)
         return codes[-1] not in LATER
 
     wait_until(is_reported, "the group's coordinator answers")

@@ -62,8 +62,8 @@ class ClusterNode(OdradekProcess):
 
 def scraped(port: int) -> dict[str, float]:
     """Returns the metrics that a node serves at its `odradek.metrics.port`."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
     return {
         name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
     }
@@ -180,19 +180,19 @@ class Cluster:
     def controller(self, node: ClusterNode | None = None) -> int:
         """Returns the id of the active controller, as a broker reports it; -1 when it reports none."""
         request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
-        answer = node.ask(request, 2) if node is not None else self.ask_any(request, 2)
-        if answer is None or answer.error_code or not answer.topics:
+        response = node.ask(request, 2) if node is not None else self.ask_any(request, 2)
+        if response is None or response.error_code or not response.topics:
             return -1
-        partition = answer.topics[0].partitions[0]
+        partition = response.topics[0].partitions[0]
         return -1 if partition.error_code else int(partition.leader_id)
 
     def partitions(self, topic: str, node: ClusterNode | None = None) -> dict[int, Any]:
         """Returns the partitions in a Metadata response, by index; none when the broker does not have the topic."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-        answer = node.ask(request, 9) if node is not None else self.ask_any(request, 9)
-        if answer is None or answer.topics[0].error_code:
+        response = node.ask(request, 9) if node is not None else self.ask_any(request, 9)
+        if response is None or response.topics[0].error_code:
             return {}
-        return {partition.partition_index: partition for partition in answer.topics[0].partitions}
+        return {partition.partition_index: partition for partition in response.topics[0].partitions}
 
     def create_topic(self, name: str, assignments: Iterable[Iterable[int]] = (), **fields: Any) -> None:
         """Creates a topic. Retries while the cluster cannot decide yet, as clients do."""
@@ -202,10 +202,10 @@ class Cluster:
         later = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REPLICATION_FACTOR)
 
         def created() -> bool:
-            answer = self.ask_any(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
-            if answer is None or answer.topics[0].error_code in later:
+            response = self.ask_any(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+            if response is None or response.topics[0].error_code in later:
                 return False
-            (result,) = answer.topics
+            (result,) = response.topics
             assert result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), result
             return True
 

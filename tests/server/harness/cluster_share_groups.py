@@ -11,8 +11,8 @@ TOPIC = GROUP = "shared"
 
 def coordinator(cluster: Cluster) -> str:
     def found() -> str | None:
-        answer = cluster.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 6)
-        one = answer.coordinators[0] if answer is not None else None
+        response = cluster.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 6)
+        one = response.coordinators[0] if response is not None else None
         running = {node.node_id for node in cluster.running()}
         return None if one is None or one.error_code or one.node_id not in running else f"{one.host}:{one.port}"
 

@@ -51,7 +51,7 @@ class ConfigHarness:
         assert key is not None
         api = APIS[key]
         received, _ = decode(api.request, version, encode(request, version))
-        answers: list[Message] = []
+        responses: list[Message] = []
         services = SimpleNamespace(
             config=self.config,
             node_id=self.node_id,
@@ -66,13 +66,13 @@ class ConfigHarness:
             client_host="/127.0.0.1",
             client_id="test",
             is_token_authenticated=False,
-            reply=answers.append,
+            reply=responses.append,
             request=received,
             version=version,
         )
         handled = import_module(f"odradek.server.endpoints.{api.module}").ENDPOINT.handle(services, call)
-        (answer,) = [handled] if handled is not None else answers
-        return decode(api.response, version, encode(answer, version))[0]
+        (response,) = [handled] if handled is not None else responses
+        return decode(api.response, version, encode(response, version))[0]
 
     def _submit(self, request: Message, version: int, reply: Callable[[Message], None], **client: Any) -> None:
         result = self._controller.handle(request, version)

@@ -117,8 +117,8 @@ class DataPath:
         else:
             to_topic = TopicProduceData(topic_id=self.topic_id(topic), partition_data=[data])
         message = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[to_topic], **request)
-        answer: PartitionProduceResponse = self.client.call(message, version).responses[0].partition_responses[0]
-        return answer
+        response: PartitionProduceResponse = self.client.call(message, version).responses[0].partition_responses[0]
+        return response
 
     def fetch(
         self, topic: str, offset: int = 0, *, index: int = 0, version: int = FETCH_VERSION, **fields: Any

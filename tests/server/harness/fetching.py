@@ -144,7 +144,7 @@ class Harness:
         parts: Any = (self, self.scrubber, self.sessions, leaders, selector)
         replication: Any = lambda: SimpleNamespace(leaders=self.quota)  # noqa: E731
         self.path = FetchPath(max_bytes, self.clock, self.waits, *parts, replication)  # type: ignore[call-arg]
-        self.answers: list[FetchResponse] = []
+        self.responses: list[FetchResponse] = []
         self.connection: Any = Connection()
         self.held = self.exempted = 0
 
@@ -197,7 +197,7 @@ class Harness:
             version=version,
             listener="L",
             connection=self.connection,
-            reply=self.answers.append,
+            reply=self.responses.append,
             hold_connection=self._hold,
             is_parked=False,
             observer=None,
@@ -209,9 +209,9 @@ class Harness:
         if is_large:
             large_fetch.fetch(self.path, call, context, is_follower=replica >= 0)
             return
-        answer = (FollowerFetch if replica >= 0 else Fetch)(self.path, call, context).start()
-        if answer is not None:
-            self.answers.append(answer)
+        response = (FollowerFetch if replica >= 0 else Fetch)(self.path, call, context).start()
+        if response is not None:
+            self.responses.append(response)
 
     def _hold(self) -> None:
         self.held += 1
@@ -220,7 +220,7 @@ class Harness:
         self.exempted += 1
 
     def data(self, number: int = -1) -> list[PartitionData]:
-        response = self.answers[number]
+        response = self.responses[number]
         assert not response.error_code
         return [one for topic in response.responses for one in topic.partitions]
 

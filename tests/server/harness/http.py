@@ -17,9 +17,9 @@ async def http(broker: odradek.Broker, request: str) -> tuple[str, str, str]:
     assert broker.server.observability.metrics_server is not None
     reader, writer = await asyncio.open_connection(*broker.server.observability.metrics_server.address)
     writer.write(request.encode())
-    answer = (await asyncio.wait_for(reader.read(), _DEADLINE_S)).decode()
+    response = (await asyncio.wait_for(reader.read(), _DEADLINE_S)).decode()
     writer.close()
-    head, _, body = answer.partition("\r\n\r\n")
+    head, _, body = response.partition("\r\n\r\n")
     status, _, headers = head.partition("\r\n")
     return status, headers, body
 

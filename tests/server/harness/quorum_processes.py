@@ -13,10 +13,10 @@ from tests.server.harness.cluster_process import ClusterNode
 def quorum(node: ClusterNode) -> Any:
     """Returns the leader's description of the quorum, requested through a broker; None without a leader."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
-    answer = node.ask(request, 2)
-    if answer.error_code or answer.topics[0].partitions[0].error_code:
+    response = node.ask(request, 2)
+    if response.error_code or response.topics[0].partitions[0].error_code:
         return None
-    return answer.topics[0].partitions[0]
+    return response.topics[0].partitions[0]
 
 
 def has_caught_up(said: Any, node_id: int) -> bool:

@@ -194,24 +194,24 @@ class Replicas:
         """Returns a broker's response to a Produce of one record over its socket."""
         name = {"name": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
         data = TopicProduceData(**name, partition_data=[PartitionProduceData(0, batch_of(b"v"))])
-        answer: ProduceResponse = await self.ask(number, ProduceRequest(None, acks, timeout_ms, [data]), version)
-        return answer
+        response: ProduceResponse = await self.ask(number, ProduceRequest(None, acks, timeout_ms, [data]), version)
+        return response
 
     async def ask(self, number: int, request: Message, version: int) -> Any:
         (endpoint,) = self.server(number).network.listeners.advertised_endpoints()
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def reply(response: Any) -> None:
             if isinstance(response, FetchResponse):
                 data = response.responses[0].partitions[0]
                 data.records = bytes(data.records or b"")  # the views are valid until this returns
-            answer.set_result(response)
+            future.set_result(response)
 
         asker = self.server(next(iter(self._brokers)))
         asker.network.peers().send(
             endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="client"
         )
-        return await answer
+        return await future
 
     def bytes_of(self, number: int) -> bytes:
         """Returns all bytes of the replica's log, as they are in its files."""
@@ -257,5 +257,5 @@ class _ToTheHarness(Forwarding):
         isr = [state.broker_id for state in asked.new_isr_with_epochs]
         replicas.publish(PartitionChangeRecord(0, TOPIC_ID, isr=isr))
         after = replicas.partition(request.broker_id)
-        answer = PartitionDataResponse(0, 0, after.leader, after.leader_epoch, isr, 0, after.partition_epoch)
-        reply(AlterPartitionResponse(topics=[TopicDataResponse(topic.topic_id, [answer])]))
+        response = PartitionDataResponse(0, 0, after.leader, after.leader_epoch, isr, 0, after.partition_epoch)
+        reply(AlterPartitionResponse(topics=[TopicDataResponse(topic.topic_id, [response])]))

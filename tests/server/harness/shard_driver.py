@@ -69,9 +69,9 @@ class Harness:
         return driver
 
     def submit(self, request: Message, version: int = 9) -> asyncio.Future[Any]:
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.driver.submit(request, version, Somebody(), answer.set_result)
-        return answer
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.driver.submit(request, version, Somebody(), response.set_result)
+        return response
 
     async def ask(self, request: Message, version: int = 9) -> Any:
         return await asyncio.wait_for(self.submit(request, version), DEADLINE_S)
@@ -87,18 +87,18 @@ class Harness:
             protocols=protocols,
         )
         request.member_id = (await self.ask(request)).member_id
-        answer = await self.ask(request)
-        assignments = [SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"all")]
+        response = await self.ask(request)
+        assignments = [SyncGroupRequestAssignment(member_id=response.member_id, assignment=b"all")]
         sync = SyncGroupRequest(
             group_id=group_id,
-            generation_id=answer.generation_id,
-            member_id=answer.member_id,
+            generation_id=response.generation_id,
+            member_id=response.member_id,
             protocol_type="consumer",
             protocol_name="range",
             assignments=assignments,
         )
         assert (await self.ask(sync)).assignment == b"all"
-        return answer
+        return response
 
     async def fetched(self, group_id: str = "g") -> dict[tuple[str, int], int]:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])

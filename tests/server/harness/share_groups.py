@@ -29,8 +29,8 @@ def configure(bootstrap: str, group: str, **settings: str) -> None:
     ]
     resource = configs.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=entries)
     with WireClient(bootstrap) as client:
-        answer = client.call(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
-    assert answer.responses[0].error_code == 0, answer
+        response = client.call(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert response.responses[0].error_code == 0, response
 
 
 def produce(bootstrap: str, topic: str, count: int, batch: int = 5) -> None:

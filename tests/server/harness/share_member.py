@@ -53,10 +53,10 @@ class Member:
             member_epoch=self.epoch if epoch is None else epoch,
             subscribed_topic_names=names,
         )
-        answer = self.of_group.call(request, 1)
-        if not answer.error_code and answer.member_epoch > 0:
-            self.epoch = answer.member_epoch
-        return answer
+        response = self.of_group.call(request, 1)
+        if not response.error_code and response.member_epoch > 0:
+            self.epoch = response.member_epoch
+        return response
 
     def _is_assigned(self) -> bool:
         assignment = self.beat().assignment
@@ -99,18 +99,18 @@ class Member:
                 for topic_id, index in self.places
             ],
         )
-        answer = self.client.call(request, version)
-        if not answer.error_code:
+        response = self.client.call(request, version)
+        if not response.error_code:
             self.session_epoch += 1
-        return answer
+        return response
 
     def take(self, **settings: Any) -> list[tuple[int, int, int]]:
         """Returns the records acquired by the next fetch: first and last offset, and the delivery count. The fetch waits
         long enough for a busy broker that loads the share partition first.
         """
-        answer = self.fetch(**{"wait_ms": 10_000, **settings})
-        assert answer.error_code == 0, answer
-        parts = [part for topic in answer.responses for part in topic.partitions]
+        response = self.fetch(**{"wait_ms": 10_000, **settings})
+        assert response.error_code == 0, response
+        parts = [part for topic in response.responses for part in topic.partitions]
         assert not any(part.error_code or part.acknowledge_error_code for part in parts), parts
         for part in parts:
             self._check_records(part)
@@ -125,11 +125,11 @@ class Member:
 
     def acknowledge(self, *acks: tuple[int, int, int], epoch: int | None = None, renews: bool = False) -> Any:
         """Returns the response for the first partition, or the whole response if it is an error."""
-        answer = self.client.call(self._acknowledgement(acks, epoch, renews), 2)
-        if answer.error_code:
-            return answer
+        response = self.client.call(self._acknowledgement(acks, epoch, renews), 2)
+        if response.error_code:
+            return response
         self.session_epoch += 1
-        return answer.responses[0].partitions[0]
+        return response.responses[0].partitions[0]
 
     def send_acknowledgement(self, *acks: tuple[int, int, int]) -> None:
         """Sends the acknowledgement without waiting for a response."""

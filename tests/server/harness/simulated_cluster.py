@@ -83,7 +83,7 @@ async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions
     settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
     assignments = [CreatableReplicaAssignment(index, replicas) for index in range(partitions)]
     topic = CreatableTopic(TOPIC, -1, -1, assignments, settings)
-    controller.server.controller.driver.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
+    controller.server.controller.driver.submit(CreateTopicsRequest([topic], 10_000), 7, lambda response: None)
     await until(
         lambda: all(
             (image := node.server.metadata.image).topic(TOPIC)

@@ -14,11 +14,11 @@ HEARTBEAT = 12
 
 class Connection:
     def __init__(self) -> None:
-        self.answers: list[Call] = []
+        self.responses: list[Call] = []
         self.held_by: list[Call] = []
 
     def answered(self, call: Call) -> None:
-        self.answers.append(call)
+        self.responses.append(call)
 
     def hold(self, call: Call) -> None:
         self.held_by.append(call)
@@ -64,7 +64,7 @@ def test_observers_follow_a_call_in_order() -> None:
     call.parked()
     call.reply(HeartbeatResponse())
     assert steps.seen == ["parked", "replying", "finishing", f"replied {call.size} bytes"]
-    assert connection.answers == [call]
+    assert connection.responses == [call]
     assert call.route.times.count == 1
 
 
@@ -76,10 +76,10 @@ def test_relay_takes_the_response_and_leaves_the_connection_to_the_outer_call() 
     inner.hold_connection()
     response = HeartbeatResponse()
     inner.reply(response)
-    assert (relay.responses, connection.answers, connection.held_by) == ([response], [], [outer])
+    assert (relay.responses, connection.responses, connection.held_by) == ([response], [], [outer])
     failing = call_of(connection, RecordingRelay(outer))
     failing.fail()
-    assert failing.has_failed and connection.answers == [outer], "the failure is that of the outer call"
+    assert failing.has_failed and connection.responses == [outer], "the failure is that of the outer call"
 
 
 def test_unobserved_call_has_the_bytes_of_an_observed_one() -> None:

@@ -84,8 +84,8 @@ def test_a_frame_may_come_byte_by_byte(broker: odradek.Broker) -> None:
         for byte in request_frame(ApiVersionsRequest(), 0, 7, "slow"):
             made.sendall(bytes([byte]))
         (size,) = struct.unpack(">i", made.recv(4, socket.MSG_WAITALL))
-        answer = made.recv(size, socket.MSG_WAITALL)
-        assert struct.unpack_from(">i", answer) == (7,)
+        response = made.recv(size, socket.MSG_WAITALL)
+        assert struct.unpack_from(">i", response) == (7,)
 
 
 @pytest.mark.parametrize("size", [10, 20_000, 200_000, 900_000])
@@ -168,10 +168,10 @@ def test_a_version_of_api_versions_that_is_not_known_is_answered_in_version_0(pa
     path.client.send_bytes(framed(struct.pack(">hhihb", 18, 99, 5, -1, 0) + b"whatever it is"))
     frame = path.client.receive_frame()
     assert struct.unpack_from(">i", frame) == (5,)
-    answer, end = decode(ApiVersionsResponse, 0, frame, 4)
+    response, end = decode(ApiVersionsResponse, 0, frame, 4)
     assert end == len(frame)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == [(18, 0, 5)]
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(one.api_key, one.min_version, one.max_version) for one in response.api_keys] == [(18, 0, 5)]
 
 
 def test_an_announced_frame_costs_only_what_has_come_of_it(broker: odradek.Broker) -> None:
@@ -253,7 +253,7 @@ def test_a_peer_that_never_reads_costs_a_bounded_buffer(path: DataPath, broker: 
         assert path.produce(topic, batch_of(b"others are served")).error_code == 0
 
 
-def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odradek.Broker) -> None:
+def test_a_peer_that_reads_late_gets_every_response(path: DataPath, broker: odradek.Broker) -> None:
     topic = path.topic()
     for number in range(4):
         path.produce(topic, batch_of(bytes([number]) * 700_000))
@@ -276,11 +276,11 @@ def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odrade
 
 
 def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hold_and_answer(_: Any, call: Any) -> None:
+    def hold_and_respond(_: Any, call: Any) -> None:
         call.hold_connection()
         call.reply(ApiVersionsResponse())
 
-    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_answer))
+    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_respond))
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=60) as client:
         for _ in range(3):
             assert client.call(ApiVersionsRequest(), 0).error_code == 0
@@ -289,7 +289,7 @@ def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(mon
 def test_a_connection_held_for_two_reasons_reads_again_when_both_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
     reading: list[bool] = []
 
-    def hold_and_answer(_: Any, call: Any) -> ApiVersionsResponse:
+    def hold_and_respond(_: Any, call: Any) -> ApiVersionsResponse:
         connection, loop = call.connection, asyncio.get_running_loop()
 
         def release(reason: str, *after: str) -> None:
@@ -305,7 +305,7 @@ def test_a_connection_held_for_two_reasons_reads_again_when_both_are_released(mo
         loop.call_soon(release, "one", "none", "two")
         return ApiVersionsResponse()
 
-    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_answer))
+    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=hold_and_respond))
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=60) as client:
         assert client.call(ApiVersionsRequest(), 0).error_code == 0
         assert client.call(ApiVersionsRequest(), 0).error_code == 0

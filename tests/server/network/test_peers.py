@@ -12,7 +12,7 @@ from typing import Any
 import odradek
 import pytest
 from odradek.client import peers as peers_module
-from odradek.client.connection import BUFFER_BYTES, SMALL_ANSWERS, PeerConnection
+from odradek.client.connection import BUFFER_BYTES, SMALL_RESPONSES, PeerConnection
 from odradek.client.peers import Peers
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
@@ -47,7 +47,7 @@ def ask(peers: Peers, endpoint: Endpoint, request: Message, **how: Any) -> async
     return answered
 
 
-async def answer(future: asyncio.Future[Any]) -> Any:
+async def respond(future: asyncio.Future[Any]) -> Any:
     return await asyncio.wait_for(future, DEADLINE_S)
 
 
@@ -103,22 +103,22 @@ async def tell_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     writer.write(framed(correlation_id, encode(versions_of(*keys), version)))
 
 
-async def test_many_requests_go_through_one_connection_and_each_gets_its_answer(peers: Peers) -> None:
+async def test_many_requests_go_through_one_connection_and_each_gets_its_response(peers: Peers) -> None:
     async with odradek.Broker() as broker:
         asked = [ask(peers, endpoint_of(broker), MetadataRequest(topics=[])) for _ in range(100)]
-        answers = [await answer(one) for one in asked]
-        assert all(isinstance(one, MetadataResponse) and one.brokers for one in answers)
+        responses = [await respond(one) for one in asked]
+        assert all(isinstance(one, MetadataResponse) and one.brokers for one in responses)
         assert len(broker.server.network.listeners[0].connections) == 1
 
 
 async def test_each_purpose_has_a_connection_of_its_own(peers: Peers) -> None:
     async with odradek.Broker() as broker:
         for purpose in ("", "fetch"):
-            assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]), purpose=purpose))
+            assert await respond(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]), purpose=purpose))
         assert len(broker.server.network.listeners[0].connections) == 2
 
 
-async def test_an_answer_larger_than_any_buffer_comes_whole(peers: Peers) -> None:
+async def test_a_response_larger_than_any_buffer_comes_whole(peers: Peers) -> None:
     keys = [number % 30_000 for number in range(100_000)]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,17 +133,17 @@ async def test_an_answer_larger_than_any_buffer_comes_whole(peers: Peers) -> Non
 
     async with Odd(serve) as odd:
         large, small = (ask(peers, odd.endpoint, ApiVersionsRequest(), version=3) for _ in range(2))
-        assert [key.api_key for key in (await answer(large)).api_keys] == keys
-        assert [key.api_key for key in (await answer(small)).api_keys] == [3]
+        assert [key.api_key for key in (await respond(large)).api_keys] == keys
+        assert [key.api_key for key in (await respond(small)).api_keys] == [3]
 
 
-async def test_buffer_of_large_answer_is_released_after_small_ones() -> None:
+async def test_buffer_of_large_response_is_released_after_small_ones() -> None:
     ended: list[str] = []
     connection = PeerConnection("buffers", lambda: None, lambda _connection, _by_us: ended.append("lost"))
     connection._answered = lambda start, end: None  # type: ignore[method-assign]
 
     def receive(size: int) -> int:
-        """Returns the size of the buffer after an answer of `size` bytes."""
+        """Returns the size of the buffer after a response of `size` bytes."""
         frame = memoryview(size.to_bytes(4, "big") + bytes(size))
         while frame:
             buffer = connection.get_buffer(-1)
@@ -154,7 +154,7 @@ async def test_buffer_of_large_answer_is_released_after_small_ones() -> None:
 
     assert receive(100) == BUFFER_BYTES
     assert receive(1_000_000) >= 1_000_000, "the next one may be as large"
-    after = [receive(100) for _ in range(SMALL_ANSWERS)]
+    after = [receive(100) for _ in range(SMALL_RESPONSES)]
     assert after[-2] >= 1_000_000 and after[-1] == BUFFER_BYTES
     assert not ended
 
@@ -169,7 +169,7 @@ async def test_the_highest_common_version_is_used(peers: Peers) -> None:
         writer.write(framed(correlation_id, b"\0" + encode(MetadataResponse(cluster_id="there"), version)))
 
     async with Odd(serve) as odd:
-        assert (await answer(ask(peers, odd.endpoint, MetadataRequest(topics=[])))).cluster_id == "there"
+        assert (await respond(ask(peers, odd.endpoint, MetadataRequest(topics=[])))).cluster_id == "there"
     assert seen == [(3, 9)]
 
 
@@ -182,20 +182,20 @@ async def test_a_peer_that_has_only_the_first_api_versions_is_understood(peers: 
         await tell_versions(reader, writer, 5)
 
     async with Odd(serve) as odd:
-        assert (await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=0))).api_keys[0].api_key == 5
+        assert (await respond(ask(peers, odd.endpoint, ApiVersionsRequest(), version=0))).api_keys[0].api_key == 5
 
 
 async def test_unserved_api_returns_none(peers: Peers) -> None:
     async with odradek.Broker() as broker:
-        assert await answer(ask(peers, endpoint_of(broker), VoteRequest())) is None
-        assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
+        assert await respond(ask(peers, endpoint_of(broker), VoteRequest())) is None
+        assert await respond(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
 
 
 async def test_absent_peer_returns_none_and_is_found_once_started(peers: Peers) -> None:
     endpoint = Endpoint("", "127.0.0.1", free_port())
-    assert await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None
+    assert await respond(ask(peers, endpoint, MetadataRequest(topics=[]))) is None
     async with odradek.Broker(port=endpoint.port):
-        while await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None:
+        while await respond(ask(peers, endpoint, MetadataRequest(topics=[]))) is None:
             pass
 
 
@@ -209,11 +209,11 @@ async def test_connection_closed_by_peer_is_reported_and_reopened(peers: Peers) 
     lost = asyncio.Event()
     async with Odd(serve) as odd:
         peers.on_lost(odd.endpoint, lost.set)
-        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is not None
+        assert await respond(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is not None
         assert not lost.is_set()
-        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is None
+        assert await respond(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is None
         await asyncio.wait_for(lost.wait(), DEADLINE_S)
-        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is not None
+        assert await respond(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is not None
         assert odd.connections == 2
 
 
@@ -227,10 +227,10 @@ async def test_silent_peer_times_out_and_is_not_reported_as_lost(peers: Peers) -
         peers.on_lost(odd.endpoint, lambda: lost.append(True))
         short = ask(peers, odd.endpoint, ApiVersionsRequest(), version=3, timeout_ms=100)
         behind = ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)
-        assert await answer(short) is None
-        assert await answer(behind) is None, "answers come in order"
+        assert await respond(short) is None
+        assert await respond(behind) is None, "responses come in order"
         again = ask(peers, odd.endpoint, ApiVersionsRequest(), version=3, timeout_ms=100)
-        assert await answer(again) is None
+        assert await respond(again) is None
     assert lost == []
 
 
@@ -241,11 +241,11 @@ async def test_a_peer_that_says_nothing_at_all_is_given_up(peers: Peers, monkeyp
         await reader.read()
 
     async with Odd(serve) as odd:
-        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
+        assert await respond(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
 
 
 @pytest.mark.parametrize("bad", [struct.pack(">ii", 4, 999), struct.pack(">i", 1), struct.pack(">i", -1), b"\xff" * 20])
-async def test_an_answer_that_cannot_be_one_ends_the_connection(peers: Peers, bad: bytes) -> None:
+async def test_a_response_that_cannot_be_one_ends_the_connection(peers: Peers, bad: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await tell_versions(reader, writer, 18)
         await frame_of(reader)
@@ -253,7 +253,7 @@ async def test_an_answer_that_cannot_be_one_ends_the_connection(peers: Peers, ba
         await reader.read()
 
     async with Odd(serve) as odd:
-        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is None
+        assert await respond(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is None
 
 
 async def test_more_than_a_bounded_number_of_requests_is_not_kept(
@@ -266,14 +266,14 @@ async def test_more_than_a_bounded_number_of_requests_is_not_kept(
 
     async with Odd(serve) as odd:
         asked = [ask(peers, odd.endpoint, ApiVersionsRequest()) for _ in range(4)]
-        assert await answer(asked[3]) is None
+        assert await respond(asked[3]) is None
         assert not any(one.done() for one in asked[:3])
         peers.close()
-        assert [await answer(one) for one in asked] == [None] * 4
-        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
+        assert [await respond(one) for one in asked] == [None] * 4
+        assert await respond(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
 
 
-async def test_answer_that_its_caller_cannot_handle_affects_no_other_request(peers: Peers) -> None:
+async def test_response_that_its_caller_cannot_handle_affects_no_other_request(peers: Peers) -> None:
     failed: list[Message | None] = []
 
     def fail(response: Message | None) -> None:
@@ -282,7 +282,7 @@ async def test_answer_that_its_caller_cannot_handle_affects_no_other_request(pee
 
     async with odradek.Broker() as broker:
         peers.send(endpoint_of(broker), MetadataRequest(topics=[]), fail, timeout_ms=TIMEOUT_MS)
-        response = await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[])))
+        response = await respond(ask(peers, endpoint_of(broker), MetadataRequest(topics=[])))
         assert response is not None
         # Both requests went over one connection, in order.
         assert failed == [response]
@@ -303,7 +303,7 @@ async def test_metadata_waits_until_an_ended_connection_is_handled_and_else_not(
     stopped_brokers = StoppedBrokers(MetadataCache(), Lazy(lambda: peers))
     stopped_brokers.start()
     async with Odd(serve) as odd:
-        await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3))
+        await respond(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3))
         stopped_brokers.when_heard(lambda: events.append("answered at once"))
         peers.on_any_lost = lambda *_: events.append("ended")
         sockets[0].shutdown(socket.SHUT_WR)

@@ -70,7 +70,7 @@ def echoed(request: OffsetFetchRequest) -> OffsetFetchResponse:
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_answers_of_portions_make_the_answer_of_the_whole(size: int) -> None:
+def test_responses_of_portions_make_the_response_of_the_whole(size: int) -> None:
     merged = Merged(OFFSET_FETCH.answered)
     for portion in cut(offset_fetch(), OFFSET_FETCH, size):
         merged.add(echoed(portion.request), portion)
@@ -115,10 +115,10 @@ def test_partition_that_kafka_refuses_when_repeated_is_handed_on_twice_in_one_po
 def test_request_that_the_controller_refuses_as_a_whole_is_not_cut() -> None:
     topics = [CreatableTopic(f"t{number}", 1000, 1) for number in range(11)]
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
-        answer = client.call(CreateTopicsRequest(topics, validate_only=True), 7)
-        assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
-        answer = client.call(CreateTopicsRequest(topics[:9], validate_only=True), 7)
-        assert [topic.error_code for topic in answer.topics] == [0] * 9
+        response = client.call(CreateTopicsRequest(topics, validate_only=True), 7)
+        assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
+        response = client.call(CreateTopicsRequest(topics[:9], validate_only=True), 7)
+        assert [topic.error_code for topic in response.topics] == [0] * 9
 
 
 def test_every_api_has_a_limit() -> None:

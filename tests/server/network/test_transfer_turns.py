@@ -106,8 +106,8 @@ def test_connections_that_receive_large_records_share_bytes_of_turn(
 
     def produce(client: DataPath, number: int) -> None:
         for _ in range(2):
-            answer = client.produce(topics[number], bytearray(batch))
-            assert not answer.error_code, answer
+            response = client.produce(topics[number], bytearray(batch))
+            assert not response.error_code, response
 
     together(path, produce)
     assert sum(turns.bytes.values()) > 2 * CONNECTIONS * RECORD_BYTES

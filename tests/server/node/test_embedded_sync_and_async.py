@@ -35,8 +35,8 @@ def no_warnings() -> Iterator[None]:
 
 def create_topic(broker: odradek.Broker, name: str) -> None:
     with WireClient(broker.bootstrap_servers) as client:
-        answer = client.call(CreateTopicsRequest(topics=[CreatableTopic(name, 1, 1)], timeout_ms=10_000), 7)
-        assert answer.topics[0].error_code == 0
+        response = client.call(CreateTopicsRequest(topics=[CreatableTopic(name, 1, 1)], timeout_ms=10_000), 7)
+        assert response.topics[0].error_code == 0
 
 
 def topics(broker: odradek.Broker) -> list[str]:

@@ -26,7 +26,7 @@ from compat_tests.streams import application
 from compat_tests.wire import WireClient
 from tests.server.harness.cluster_process import COMBINED, Cluster, scraped
 from tests.server.harness.http import http, scrape
-from tests.server.harness.http_answers import answered
+from tests.server.harness.http_responses import answered
 from tests.server.harness.share_groups import configure, produce
 from tests.server.harness.share_member import Member
 
@@ -189,8 +189,8 @@ def streams_lag(bootstrap: str) -> None:
                 )
             ],
         )
-        answer = client.call(commit, 9)
-        assert answer.topics[0].partitions[0].error_code == 0
+        response = client.call(commit, 9)
+        assert response.topics[0].partitions[0].error_code == 0
 
 
 def share_lag(bootstrap: str) -> None:

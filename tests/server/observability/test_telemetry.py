@@ -109,8 +109,8 @@ def client(sockets: None, broker: odradek.Broker, request: pytest.FixtureRequest
 def subscribe(client: WireClient, name: str, **configs: str | None) -> None:
     changes = [AlterableConfig(key, 0 if value else 1, value) for key, value in configs.items()]
     request = IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(CLIENT_METRICS, name, changes)])
-    (answer,) = client.call(request, 1).responses
-    assert answer.error_code == 0, answer
+    (response,) = client.call(request, 1).responses
+    assert response.error_code == 0, response
 
 
 def asked(client: WireClient, instance_id: bytes = ZERO_UUID) -> Any:
@@ -148,8 +148,8 @@ def otlp_bytes(**reported: Any) -> bytes:
 def scraped(broker: odradek.Broker) -> str:
     server = broker.server.observability.metrics_server
     assert server is not None
-    with urllib.request.urlopen("http://{}:{}/metrics".format(*server.address), timeout=60) as answer:
-        text: str = answer.read().decode()
+    with urllib.request.urlopen("http://{}:{}/metrics".format(*server.address), timeout=60) as response:
+        text: str = response.read().decode()
     return text
 
 

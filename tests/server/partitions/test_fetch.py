@@ -133,7 +133,7 @@ def test_the_requests_limit_holds_over_all_partitions_and_the_first_with_data_ge
 
 
 @pytest.mark.parametrize("size", [1_000, 60_000, 70_000, 500_000])
-def test_small_answers_are_copied_and_large_ones_sent_from_the_file_with_the_same_bytes(
+def test_small_responses_are_copied_and_large_ones_sent_from_the_file_with_the_same_bytes(
     path: DataPath, size: int
 ) -> None:
     topic = path.topic(partitions=2)
@@ -172,7 +172,7 @@ def waiting(path: DataPath, topic: str, offset: int = 0, **fields: Any) -> tuple
     return request, number
 
 
-def answer(path: DataPath, sent: tuple[FetchRequest, int]) -> FetchResponse:
+def respond(path: DataPath, sent: tuple[FetchRequest, int]) -> FetchResponse:
     response: FetchResponse = path.client.receive(sent[0], 12, sent[1])
     return response
 
@@ -181,7 +181,7 @@ def test_a_fetch_waits_for_the_first_record(path: DataPath) -> None:
     topic = path.topic()
     sent = waiting(path, topic)
     path.another_client().produce(topic, batch_of(b"at last"))
-    assert values_of(answer(path, sent).responses[0].partitions[0]) == [b"at last"]
+    assert values_of(respond(path, sent).responses[0].partitions[0]) == [b"at last"]
     assert not path.hosted(topic).watchers
 
 
@@ -203,7 +203,7 @@ def test_a_fetch_waits_until_it_has_its_minimum(path: DataPath) -> None:
         other.produce(topic, batch_of(b"v"))
         assert path.hosted(topic).watchers
     other.produce(topic, batch_of(b"v"))
-    assert values_of(answer(path, sent).responses[0].partitions[0]) == [b"v"] * 3
+    assert values_of(respond(path, sent).responses[0].partitions[0]) == [b"v"] * 3
 
 
 def test_existing_bytes_count_towards_min_bytes(path: DataPath) -> None:
@@ -211,7 +211,7 @@ def test_existing_bytes_count_towards_min_bytes(path: DataPath) -> None:
     path.produce(topic, batch_of(b"v"))
     sent = waiting(path, topic, min_bytes=2 * len(batch_of(b"v")))
     path.another_client().produce(topic, batch_of(b"w"))
-    assert values_of(answer(path, sent).responses[0].partitions[0]) == [b"v", b"w"]
+    assert values_of(respond(path, sent).responses[0].partitions[0]) == [b"v", b"w"]
 
 
 def test_produce_to_several_partitions_completes_fetch_once(path: DataPath) -> None:
@@ -222,7 +222,7 @@ def test_produce_to_several_partitions_completes_fetch_once(path: DataPath) -> N
     sent = waiting(path, topic, topics=[FetchTopic(topic, partitions=asked)])
     data = [PartitionProduceData(index, batch_of(b"v")) for index in range(3)]
     path.another_client().client.call(ProduceRequest(acks=1, topic_data=[TopicProduceData(topic, b"", data)]), 9)
-    assert [values_of(one) for one in answer(path, sent).responses[0].partitions] == [[b"v"]] * 3
+    assert [values_of(one) for one in respond(path, sent).responses[0].partitions] == [[b"v"]] * 3
 
 
 def test_error_of_one_partition_ends_the_wait(path: DataPath) -> None:
@@ -238,7 +238,7 @@ def test_deleting_the_topic_ends_the_wait(path: DataPath) -> None:
     sent = waiting(path, topic)
     request = DeleteTopicsRequest(topics=[DeleteTopicState(topic)], timeout_ms=10_000)
     path.another_client().client.call(request, 6)
-    data = answer(path, sent).responses[0].partitions[0]
+    data = respond(path, sent).responses[0].partitions[0]
     assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -247,7 +247,7 @@ def test_deleting_the_records_that_are_waited_behind_ends_the_wait(path: DataPat
     path.produce(topic, batch_of(b"v"))
     sent = waiting(path, topic, 0, min_bytes=10_000)
     assert delete_records(path.another_client(), topic, -1) == (0, 1)
-    assert answer(path, sent).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert respond(path, sent).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # ---- bytes that are not in the page cache

@@ -55,18 +55,18 @@ def test_fetch_is_due_with_its_least_bytes(tmp_path: Path) -> None:
         harness.fetch(ask(0), ask(1), min_bytes=ONE)
         assert harness.sizes() == {0: ONE, 1: 0} and harness.held == 0
         harness.fetch(ask(0), ask(1), min_bytes=3 * ONE)
-        assert len(harness.answers) == 1 and harness.held == 1
+        assert len(harness.responses) == 1 and harness.held == 1
         harness.hosted[1].append(produced(), NOW_MS)
         await turns()
-        assert len(harness.answers) == 1
+        assert len(harness.responses) == 1
         harness.hosted[0].append(produced(), NOW_MS)
         harness.hosted[1].append(produced(), NOW_MS)
-        assert len(harness.answers) == 1, "in the next turn, with all of this one"
+        assert len(harness.responses) == 1, "in the next turn, with all of this one"
         await turns()
         assert harness.sizes() == {0: 2 * ONE, 1: 2 * ONE}
         assert not harness.hosted[0].watchers and not harness.hosted[1].watchers
         await after_ms(1000)
-        assert len(harness.answers) == 2
+        assert len(harness.responses) == 2
 
     simulated(story)
 
@@ -77,15 +77,15 @@ def test_fetch_is_due_at_its_deadline_with_what_there_is(tmp_path: Path) -> None
         harness.hosted[0].append(produced(), NOW_MS)
         harness.fetch(ask(), min_bytes=1000, max_wait_ms=300)
         await after_ms(299)
-        assert harness.answers == []
+        assert harness.responses == []
         await after_ms(BUCKET_MS + 2)
         assert harness.sizes() == {0: ONE} and not harness.hosted[0].watchers
         harness.fetch(ask(offset=1), min_bytes=1000, max_wait_ms=0)
         assert harness.sizes() == {0: 0}
         harness.fetch(min_bytes=1000)
-        assert len(harness.answers) == 3, "it asks for nothing"
+        assert len(harness.responses) == 3, "it asks for nothing"
         harness.fetch(ask(offset=1), min_bytes=0)
-        assert len(harness.answers) == 4
+        assert len(harness.responses) == 4
 
     simulated(story)
 
@@ -120,7 +120,7 @@ def test_connection_that_has_ended_gets_nothing(tmp_path: Path) -> None:
         harness.connection.closed = True
         harness.hosted[0].append(produced(), NOW_MS)
         await after_ms(1000)
-        assert harness.answers == [] and not harness.hosted[0].watchers
+        assert harness.responses == [] and not harness.hosted[0].watchers
 
     simulated(story)
 
@@ -183,7 +183,7 @@ def test_open_transaction_hides_records_from_read_committed(isolation: int, tmp_
         assert len(one.records or b"") == (ONE if isolation else ONE + len(sent))
         assert one.aborted_transactions == ([] if isolation else None)
         harness.fetch(ask(offset=1), isolation=isolation, max_wait_ms=400)
-        assert len(harness.answers) == (1 if isolation else 2)
+        assert len(harness.responses) == (1 if isolation else 2)
         hosted.end_transaction(Marker(7, 0, False, 1, 1), NOW_MS)
         await turns()
         (one,) = harness.data(1)
@@ -222,7 +222,7 @@ def test_response_has_the_offset_at_which_the_logs_diverge(
         hosted.log.append(batch(2, offset=2, epoch=2), None, NOW_MS)
         hosted.role.appended(4, NOW_MS)
         harness.fetch(ask(offset=offset, last_epoch=last_epoch), min_bytes=10_000, max_wait_ms=100)
-        assert len(harness.answers) == (1 if diverging else 0), "a divergence is due at once"
+        assert len(harness.responses) == (1 if diverging else 0), "a divergence is due at once"
         await after_ms(120)
         (one,) = harness.data()
         found = (one.diverging_epoch.epoch, one.diverging_epoch.end_offset)
@@ -242,13 +242,13 @@ def test_consumer_is_sent_to_a_nearer_replica(nearer: int, rack: str, tmp_path: 
         for isolation in (0, READ_COMMITTED):
             harness.fetch(ask(offset=1), rack=rack, min_bytes=100, isolation=isolation, max_wait_ms=50)
             is_sent = nearer >= 0 and rack != ""
-            assert bool(harness.answers) == is_sent
+            assert bool(harness.responses) == is_sent
             await after_ms(100)
             (one,) = harness.data()
             assert one.preferred_read_replica == (nearer if is_sent else -1)
             assert (one.high_watermark, one.last_stable_offset, one.log_start_offset) == (1, 1, 0)
             assert one.aborted_transactions == ([] if isolation else None)
-            harness.answers.clear()
+            harness.responses.clear()
         harness.fetch(ask(offset=1), rack=rack, replica=FOLLOWER, max_wait_ms=0)
         assert harness.data()[0].preferred_read_replica == -1
 
@@ -286,7 +286,7 @@ def test_partition_that_another_broker_leads_has_its_leader(version: int, has_le
         harness.fetch(ask(0, epoch=3), ask(1, epoch=3), ask(2), version=version)
         leaders = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in harness.data()]
         assert leaders == ([(9, 4), (9, 4), (-1, -1)] if has_leaders else [(-1, -1)] * 3)
-        nodes = [(one.node_id, one.host, one.port) for one in harness.answers[-1].node_endpoints]
+        nodes = [(one.node_id, one.host, one.port) for one in harness.responses[-1].node_endpoints]
         assert nodes == ([(9, "h", 1)] if has_leaders else [])
 
     simulated(story)
@@ -312,7 +312,7 @@ def test_read_of_damaged_records_waits_while_they_are_healed(
         monkeypatch.setattr(type(hosted.log), "read", read)
         harness.fetch(ask(), max_wait_ms=50)
         if is_healing:
-            assert harness.answers == [] and harness.scrubber.calls == []
+            assert harness.responses == [] and harness.scrubber.calls == []
             monkeypatch.undo()
             hosted.wake_readers()
             await turns()
@@ -324,7 +324,7 @@ def test_read_of_damaged_records_waits_while_they_are_healed(
     simulated(story)
 
 
-def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
         hosted = harness.hosted[0]
@@ -336,7 +336,7 @@ def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkey
         monkeypatch.setattr(type(hosted.log), "read", read)
         harness.fetch(ask(), max_wait_ms=50)
         for count in range(1, MOST_INSPECTIONS + 1):
-            assert harness.answers == [] and len(harness.scrubber.inspecting) == count
+            assert harness.responses == [] and len(harness.scrubber.inspecting) == count
             await after_ms(100)
             harness.scrubber.inspecting[-1]()
         assert harness.scrubber.calls == [("inspect", 0, 40)] * MOST_INSPECTIONS + [("met", 0)]
@@ -390,7 +390,7 @@ def test_cold_bytes_are_read_by_a_thread_and_then_sent(
         monkeypatch.setattr(slice_class, "bytes_nowait", lambda self: None)
         harness.fetch(ask(), max_wait_ms=30)
         for count in range(1, warmings + 1):
-            assert len(harness.disk) == count and harness.answers == []
+            assert len(harness.disk) == count and harness.responses == []
             await after_ms(100)
             work, then = harness.disk[-1]
             work()
@@ -399,7 +399,7 @@ def test_cold_bytes_are_read_by_a_thread_and_then_sent(
             then(None)
         assert harness.sizes() == {0: ONE} and len(harness.disk) == warmings
         await after_ms(100)
-        assert len(harness.answers) == 1 and not harness.hosted[0].watchers
+        assert len(harness.responses) == 1 and not harness.hosted[0].watchers
 
     simulated(story)
 
@@ -448,7 +448,7 @@ def test_records_behind_an_empty_end_in_the_store_are_read_by_a_thread_if_cold(
 
         monkeypatch.setattr(kind, "read", cold_at_first)
         harness.fetch(ask(offset=2), isolation=READ_COMMITTED)
-        assert harness.answers == [] and len(harness.disk) == 1
+        assert harness.responses == [] and len(harness.disk) == 1
         harness.disk[0][1](None)
         assert harness.sizes() == {0: 2 * ONE}
 
@@ -470,7 +470,7 @@ def test_suspected_records_behind_an_empty_end_in_the_store_are_inspected(
 
         monkeypatch.setattr(kind, "read", suspected)
         harness.fetch(ask(offset=2))
-        assert harness.answers == [] and harness.scrubber.calls == [("inspect", 0, 3)]
+        assert harness.responses == [] and harness.scrubber.calls == [("inspect", 0, 3)]
 
     simulated(story)
 
@@ -480,7 +480,7 @@ def test_suspected_records_behind_an_empty_end_in_the_store_are_inspected(
 
 def begun(harness: Harness, *asked: FetchPartition, replica: int = -1) -> int:
     harness.fetch(*asked, session=(0, 0), max_wait_ms=0, replica=replica)
-    return harness.answers[-1].session_id
+    return harness.responses[-1].session_id
 
 
 def test_session_answers_with_what_changed(tmp_path: Path) -> None:
@@ -491,10 +491,10 @@ def test_session_answers_with_what_changed(tmp_path: Path) -> None:
         session = begun(harness, ask(0, 1), ask(1, 1), ask(2, 1))
         assert session > 0 and sorted(harness.sizes()) == [0, 1, 2]
         harness.fetch(session=(session, 1), max_wait_ms=100)
-        assert len(harness.answers) == 1
+        assert len(harness.responses) == 1
         harness.hosted[1].append(produced(), NOW_MS)
         await turns()
-        assert (harness.sizes(), harness.answers[-1].session_id) == ({1: ONE}, session)
+        assert (harness.sizes(), harness.responses[-1].session_id) == ({1: ONE}, session)
         harness.fetch(ask(1, 2), session=(session, 2), max_wait_ms=0)
         assert harness.sizes() == {}
         harness.hosted[2].advance_log_start_offset(1)
@@ -535,8 +535,8 @@ def test_request_that_another_has_overtaken_is_an_error(tmp_path: Path) -> None:
         harness.fetch(session=(session, 1), max_wait_ms=100)
         harness.fetch(session=(session, 2), max_wait_ms=0)
         await after_ms(120)
-        assert harness.answers[-1].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        assert harness.answers[-1].session_id == session
+        assert harness.responses[-1].error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert harness.responses[-1].session_id == session
 
     simulated(story)
 
@@ -551,7 +551,7 @@ def test_partitions_of_a_follower_that_has_everything_are_not_looked_at(tmp_path
         session = harness.sessions.get(session_id)
         assert session is not None and len(session.active_partitions) == 2
         harness.fetch(session=(session_id, 1), replica=FOLLOWER)
-        assert session.active_partitions == {} and harness.answers[1:] == []
+        assert session.active_partitions == {} and harness.responses[1:] == []
         assert [type(one) for hosted in harness.hosted for one in hosted.end_watchers] == [IdleFollower] * 2
         harness.hosted[1].append(produced(), NOW_MS)
         assert list(session.active_partitions) == [(TOPIC_ID, 1)]
@@ -583,11 +583,11 @@ def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
             hosted.append(produced(), NOW_MS)
         session = begun(harness, ask(0, 2), replica=follower)
         harness.fetch(ask(0, 2), session=(session, 1), replica=follower, max_wait_ms=0)
-        answers = len(harness.answers)
+        responses = len(harness.responses)
         hosted.advance_log_start_offset(1)
         harness.fetch(ask(0, 2), session=(session, 2), replica=follower)
         await turns()
-        assert len(harness.answers) == answers + 1
+        assert len(harness.responses) == responses + 1
         assert [one.log_start_offset for one in harness.data()] == [1]
 
     simulated(story)

@@ -42,7 +42,7 @@ async def begun(harness: Harness, **options: Any) -> int:
     """Begins a session with all partitions, and returns its id."""
     harness.fetch(*asked(), session=(0, 0), max_wait_ms=0, is_large=True, **options)
     await turns()
-    session_id: int = harness.answers[-1].session_id
+    session_id: int = harness.responses[-1].session_id
     assert session_id > 0
     return session_id
 
@@ -52,10 +52,10 @@ def test_partitions_are_looked_at_in_steps_and_answered_together(tmp_path: Path)
         harness = Harness(tmp_path, COUNT)
         append(harness, 0, 3, 4)
         harness.fetch(*asked(), is_large=True)
-        assert (harness.answers, harness.held > 0) == ([], True)
+        assert (harness.responses, harness.held > 0) == ([], True)
         await turns()
         assert harness.sizes() == {0: ONE, 1: 0, 2: 0, 3: ONE, 4: ONE}
-        assert len(harness.answers[0].responses) == 1, "the steps of a topic become one"
+        assert len(harness.responses[0].responses) == 1, "the steps of a topic become one"
         assert harness.connection.turns.steps >= 4
         assert len(harness.connection.turns.freed) == 1
         assert harness.exempted == 0
@@ -85,12 +85,12 @@ def test_fetch_waits_for_its_least_bytes_in_all_steps(tmp_path: Path) -> None:
         await turns()
         append(harness, 4)
         await turns()
-        assert harness.answers == []
+        assert harness.responses == []
         append(harness, 2)
         await turns()
         assert harness.sizes() == {0: ONE, 1: 0, 2: ONE, 3: 0, 4: ONE}
         await after_ms(2000)
-        assert len(harness.answers) == 1, "it waits no longer"
+        assert len(harness.responses) == 1, "it waits no longer"
 
     simulated(story)
 
@@ -113,9 +113,9 @@ def test_fetch_ends_at_its_deadline_with_what_there_is(wait_ms: int, count: int,
         append(harness, 1)
         harness.fetch(*asked(), min_bytes=10 * ONE, max_wait_ms=wait_ms, is_large=True)
         await turns()
-        assert len(harness.answers) == count
+        assert len(harness.responses) == count
         await after_ms(wait_ms + 2 * BUCKET_MS)
-        assert len(harness.answers) == 1
+        assert len(harness.responses) == 1
         assert harness.sizes()[1] == ONE
 
     simulated(story)
@@ -136,14 +136,14 @@ def test_deadline_amid_the_steps_begins_no_second_attempt(tmp_path: Path, monkey
         harness.fetch(*asked(), min_bytes=10 * ONE, is_large=True)
         begun_attempts[0].expired()
         await turns()
-        assert len(harness.answers) == 1, "the attempt in progress answers with what there is"
+        assert len(harness.responses) == 1, "the attempt in progress answers with what there is"
         harness.fetch(*asked(), min_bytes=10 * ONE, is_large=True)
         await turns()
-        assert len(begun_attempts) == 2 and len(harness.answers) == 1
+        assert len(begun_attempts) == 2 and len(harness.responses) == 1
         append(harness, 3)
         begun_attempts[1].expired()
         await turns()
-        assert len(harness.answers) == 2 and harness.sizes()[3] == ONE
+        assert len(harness.responses) == 2 and harness.sizes()[3] == ONE
         assert len(begun_attempts) == 3
 
     simulated(story)
@@ -172,7 +172,7 @@ def test_connection_that_has_ended_gets_nothing(when: str, tmp_path: Path) -> No
         append(harness, 2)
         await turns()
         await after_ms(1000)
-        assert harness.answers == []
+        assert harness.responses == []
         assert all(not hosted.watchers for hosted in harness.hosted)
 
     simulated(story)
@@ -194,7 +194,7 @@ def test_session_begins_with_the_first_response_and_has_what_changed_then(tmp_pa
         append(harness, 3)
         await turns()
         assert harness.sizes() == {3: ONE}
-        assert harness.answers[-1].session_id == session_id
+        assert harness.responses[-1].session_id == session_id
 
     simulated(story)
 
@@ -206,7 +206,7 @@ def test_request_that_another_has_overtaken_is_an_error(tmp_path: Path) -> None:
         harness.fetch(session=(session_id, 1), max_wait_ms=100, is_large=True)
         harness.fetch(session=(session_id, 2), max_wait_ms=0, is_large=True)
         await after_ms(200)
-        errors = sorted(one.error_code for one in harness.answers[1:])
+        errors = sorted(one.error_code for one in harness.responses[1:])
         assert errors == [0, ErrorCode.INVALID_FETCH_SESSION_EPOCH]
 
     simulated(story)
@@ -256,7 +256,7 @@ def test_session_notes_nothing_before_all_records_can_be_sent(
         offsets = asked(1, 0, 0, 0, 0)
         harness.fetch(*offsets, session=(session_id, 0 if is_new else 1), is_large=True)
         await turns()
-        assert len(harness.answers) == (0 if is_new else 1)
+        assert len(harness.responses) == (0 if is_new else 1)
         [(work, then)] = harness.disk
         cold.clear()
         then(work())
@@ -264,7 +264,7 @@ def test_session_notes_nothing_before_all_records_can_be_sent(
         found = {one.partition_index: (one.high_watermark, len(one.records or b"")) for one in harness.data()}
         assert (found[0], found[4]) == ((1, 0), (1, ONE))
         assert set(found) == (set(range(COUNT)) if is_new else {0, 4})
-        assert harness.answers[-1].session_id > 0
+        assert harness.responses[-1].session_id > 0
 
     simulated(story)
 
@@ -280,7 +280,7 @@ def test_bytes_that_leave_the_page_cache_again_and_again_are_waited_for(
         harness.fetch(*asked(), is_large=True)
         await turns()
         for _ in range(parked_requests.MOST_WARMINGS):
-            assert harness.answers == []
+            assert harness.responses == []
             work, then = harness.disk[-1]
             then(work())
             await turns()
@@ -305,7 +305,7 @@ def suspect(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(Log, "read", reading)
 
 
-def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     suspect(monkeypatch, 1)
 
     async def story() -> None:
@@ -314,7 +314,7 @@ def test_suspected_segment_is_inspected_before_the_answer(tmp_path: Path, monkey
         harness.fetch(*asked(), is_large=True)
         await turns()
         assert harness.connection.turns.failures == []
-        assert (harness.answers, harness.scrubber.calls) == ([], [("inspect", COUNT - 1, 0)])
+        assert (harness.responses, harness.scrubber.calls) == ([], [("inspect", COUNT - 1, 0)])
         harness.scrubber.inspecting.pop()()
         await turns()
         assert harness.sizes() == {0: ONE, 1: 0, 2: 0, 3: 0, 4: ONE}
@@ -334,7 +334,7 @@ def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(
         await turns()
         harness.scrubber.inspecting.pop()()
         await turns()
-        assert harness.answers == []
+        assert harness.responses == []
         await after_ms(500 + 2 * BUCKET_MS)
         assert harness.sizes()[COUNT - 1] == ONE
 
@@ -352,7 +352,7 @@ def test_segment_that_stays_suspected_is_an_error_after_some_inspections(
         harness.fetch(*asked(), is_large=True)
         await turns()
         for _ in range(MOST_INSPECTIONS):
-            assert harness.answers == []
+            assert harness.responses == []
             harness.scrubber.inspecting.pop()()
             await turns()
         errors = {one.partition_index: one.error_code for one in harness.data()}

@@ -48,13 +48,13 @@ def test_earliest_and_latest_offsets_are_returned_in_every_version(path: DataPat
 def test_a_time_finds_the_first_record_that_is_not_older(
     path: DataPath, topic: str, timestamp: int, offset: int, found: int
 ) -> None:
-    answer = path.list_offset(topic, timestamp)
-    assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, BASE_MS + found)
+    response = path.list_offset(topic, timestamp)
+    assert (response.error_code, response.offset, response.timestamp) == (0, offset, BASE_MS + found)
 
 
 def test_a_time_after_all_records_finds_nothing(path: DataPath, topic: str) -> None:
-    answer = path.list_offset(topic, BASE_MS + 31)
-    assert (answer.error_code, answer.offset, answer.timestamp, answer.leader_epoch) == (0, -1, -1, -1)
+    response = path.list_offset(topic, BASE_MS + 31)
+    assert (response.error_code, response.offset, response.timestamp, response.leader_epoch) == (0, -1, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_special_questions_are_answered_since_their_version(
 ) -> None:
     before = path.list_offset(topic, question, version=since - 1)
     assert ErrorCode(before.error_code) is ErrorCode.UNSUPPORTED_VERSION
-    answer = path.list_offset(topic, question, version=since)
-    assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, timestamp)
+    response = path.list_offset(topic, question, version=since)
+    assert (response.error_code, response.offset, response.timestamp) == (0, offset, timestamp)
 
 
 def test_a_question_that_does_not_exist_is_unsupported(path: DataPath, topic: str) -> None:
@@ -95,8 +95,8 @@ def test_deleted_records_are_found_by_neither_end_nor_time(path: DataPath, topic
 def test_a_partition_that_is_asked_for_twice_is_an_invalid_request(path: DataPath, topic: str) -> None:
     asked = [ListOffsetsPartition(0, -1, LATEST), ListOffsetsPartition(0, -1, EARLIEST)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, asked)])
-    (answer,) = path.client.call(request, 7).topics
-    assert {one.error_code for one in answer.partitions} == {ErrorCode.INVALID_REQUEST}
+    (response,) = path.client.call(request, 7).topics
+    assert {one.error_code for one in response.partitions} == {ErrorCode.INVALID_REQUEST}
 
 
 def test_partitions_epochs_and_isolation_are_checked(path: DataPath, topic: str) -> None:
@@ -110,8 +110,8 @@ def test_producers_are_described_with_what_they_wrote_last(path: DataPath) -> No
     topic = path.topic()
     batch = batch_of(b"a", b"b", timestamp=BASE_MS, producer_id=4711, producer_epoch=3, base_sequence=10)
     assert path.produce(topic, batch).error_code == 0
-    answer = path.client.call(DescribeProducersRequest([TopicRequest(topic, [0, 1])]), 0).topics[0]
-    (known, unknown) = answer.partitions
+    response = path.client.call(DescribeProducersRequest([TopicRequest(topic, [0, 1])]), 0).topics[0]
+    (known, unknown) = response.partitions
     (producer,) = known.active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (4711, 3, 11)
     assert (producer.last_timestamp, producer.coordinator_epoch, producer.current_txn_start_offset) == (BASE_MS, -1, -1)
@@ -120,5 +120,5 @@ def test_producers_are_described_with_what_they_wrote_last(path: DataPath) -> No
 
 def test_producers_of_topics_that_cannot_be_are_refused(path: DataPath) -> None:
     for name, error in (("no such", ErrorCode.INVALID_TOPIC_EXCEPTION), ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
-        answer = path.client.call(DescribeProducersRequest([TopicRequest(name, [0])]), 0).topics[0]
-        assert answer.partitions[0].error_code == error
+        response = path.client.call(DescribeProducersRequest([TopicRequest(name, [0])]), 0).topics[0]
+        assert response.partitions[0].error_code == error

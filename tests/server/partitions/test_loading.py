@@ -144,8 +144,8 @@ def test_configuration_that_changes_before_a_log_is_open_takes_effect(data: Path
         path = DataPath(broker)
         change = AlterableConfig("segment.bytes", 0, "1048588")
         resource = AlterConfigsResource(_TOPIC_RESOURCE, TOPIC, [change])
-        answer = path.client.call(IncrementalAlterConfigsRequest([resource]), 1)
-        assert answer.responses[0].error_code == 0
+        response = path.client.call(IncrementalAlterConfigsRequest([resource]), 1)
+        assert response.responses[0].error_code == 0
         gate.is_open.set()
         wait_until(lambda: are_loaded(broker))
         assert {path.hosted(TOPIC, index).log.config.segment_bytes for index in range(PARTITIONS)} == {1048588}

@@ -128,8 +128,8 @@ def test_batch_of_many_empty_records_makes_no_objects_and_delays_no_request(path
     payload = b"".join(record(number, key=b"", value=None) for number in range(MANY))
     before = _own_rss()
     sent = time.process_time()
-    answer = path.produce(topic, bytearray(batch(payload, Compression.ZSTD, now_ms, count=MANY)))
-    assert (answer.error_code, answer.base_offset) == (0, 0)
+    response = path.produce(topic, bytearray(batch(payload, Compression.ZSTD, now_ms, count=MANY)))
+    assert (response.error_code, response.base_offset) == (0, 0)
     if walk.IS_COMPILED:
         assert time.process_time() - sent < 1.0
     assert path.produce(other, bytearray(batch(record(), Compression.NONE, now_ms, count=1))).error_code == 0
@@ -137,13 +137,13 @@ def test_batch_of_many_empty_records_makes_no_objects_and_delays_no_request(path
     assert _own_rss() - before < 50 << 20
 
 
-def test_answer_lists_a_bounded_number_of_refused_records(path: DataPath) -> None:
+def test_response_lists_a_bounded_number_of_refused_records(path: DataPath) -> None:
     topic = path.topic(cleanup_policy="compact")
     payload = b"".join(record(number, key=None, value=None) for number in range(MANY))
-    answer = path.produce(topic, bytearray(batch(payload, Compression.ZSTD, int(time.time() * 1000), count=MANY)))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert len(answer.record_errors) == 1000
-    assert f"{MANY} record errors in total" in (answer.error_message or "")
+    response = path.produce(topic, bytearray(batch(payload, Compression.ZSTD, int(time.time() * 1000), count=MANY)))
+    assert response.error_code == ErrorCode.INVALID_RECORD
+    assert len(response.record_errors) == 1000
+    assert f"{MANY} record errors in total" in (response.error_message or "")
 
 
 def _own_rss() -> int:
@@ -159,15 +159,15 @@ def test_time_in_a_large_batch_is_looked_up_by_a_thread(path: DataPath, codec: C
     assert path.produce(topic, bytearray(made)).error_code == 0
     assert path.produce(topic, bytearray(made)).error_code == 0
     for wanted, offset in ((now_ms - 1, 0), (now_ms + 66_666, 66_666), (-3, count - 1)):
-        answer = list_offsets(path, topic, wanted)
-        assert (answer.error_code, answer.offset) == (0, offset)
+        response = list_offsets(path, topic, wanted)
+        assert (response.error_code, response.offset) == (0, offset)
     assert list_offsets(path, topic, now_ms + count).offset == -1
 
 
 def list_offsets(path: DataPath, topic: str, timestamp: int) -> ListOffsetsPartitionResponse:
     asked = ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp)])
-    answer = path.client.call(ListOffsetsRequest(-1, 0, [asked]), 8)
-    found: ListOffsetsPartitionResponse = answer.topics[0].partitions[0]
+    response = path.client.call(ListOffsetsRequest(-1, 0, [asked]), 8)
+    found: ListOffsetsPartitionResponse = response.topics[0].partitions[0]
     return found
 
 

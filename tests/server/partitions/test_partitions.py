@@ -190,12 +190,12 @@ def test_a_failing_directory_takes_its_partitions_offline_and_no_others(
         assert path.produce(topic, batch_of(b"v"), index=0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     reported = other.client.receive(waiting, 12, number).responses[0].partitions[0]
     assert reported.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    for answer in (
+    for response in (
         path.produce(topic, batch_of(b"v"), index=0),
         path.fetch(topic, index=0),
         path.list_offset(topic, -1, index=0),
     ):
-        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert path.fetch(topic, index=0, version=5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert path.produce(topic, batch_of(b"v"), index=1).error_code == 0
     assert not path.broker.server.failed.done()
@@ -261,8 +261,8 @@ def test_reader_of_deleted_offsets_gets_offset_out_of_range(start: Start) -> Non
     number = path.client.send(request, 12)
     wait_until(lambda: path.hosted(topic).watchers)
     on_loop(path, path.broker.server.replicas.maintenance.delete_old_segments)
-    answer = path.client.receive(request, 12, number).responses[0].partitions[0]
-    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    response = path.client.receive(request, 12, number).responses[0].partitions[0]
+    assert response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_rolled_segments_are_flushed_and_checkpoints_say_so(start: Start, tmp_path: Path) -> None:

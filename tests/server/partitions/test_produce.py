@@ -47,9 +47,9 @@ def changed(batch: bytearray, *, sealed: bool = True, **fields: Any) -> bytearra
 def test_every_version_writes_and_returns_the_offset(path: DataPath, version: int) -> None:
     topic = path.topic()
     assert path.produce(topic, batch_of(b"a", b"b"), version=version).base_offset == 0
-    answer = path.produce(topic, batch_of(b"c"), version=version)
-    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 2, -1)
-    assert answer.log_start_offset == (0 if version >= 5 else -1)
+    response = path.produce(topic, batch_of(b"c"), version=version)
+    assert (response.error_code, response.base_offset, response.log_append_time_ms) == (0, 2, -1)
+    assert response.log_start_offset == (0 if version >= 5 else -1)
     assert values_of(path.fetch(topic)) == [b"a", b"b", b"c"]
 
 
@@ -88,8 +88,8 @@ def test_each_partition_gets_its_own_result(path: DataPath) -> None:
     topic = path.topic(partitions=2)
     data = [PartitionProduceData(index, batch_of(b"v")) for index in (0, 1, 2)]
     request = ProduceRequest(acks=1, topic_data=[TopicProduceData(topic, partition_data=data)])
-    (answer,) = path.client.call(request, 9).responses
-    codes = {one.index: one.error_code for one in answer.partition_responses}
+    (response,) = path.client.call(request, 9).responses
+    codes = {one.index: one.error_code for one in response.partition_responses}
     assert codes == {0: 0, 1: 0, 2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -106,8 +106,8 @@ def test_other_acknowledgements_are_refused(path: DataPath, acks: int) -> None:
 def test_unknown_topics_return_errors_by_name_and_by_id(path: DataPath) -> None:
     assert path.produce("nowhere", batch_of(b"v")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     data = [TopicProduceData(topic_id=b"x" * 16, partition_data=[PartitionProduceData(0, batch_of(b"v"))])]
-    (answer,) = path.client.call(ProduceRequest(acks=1, topic_data=data), 13).responses
-    assert answer.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    (response,) = path.client.call(ProduceRequest(acks=1, topic_data=data), 13).responses
+    assert response.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def damaged(batch: bytearray) -> bytearray:
@@ -143,9 +143,9 @@ def test_a_batch_that_must_not_be_written_is_refused_with_kafkas_code(
     path: DataPath, make: Any, error: ErrorCode
 ) -> None:
     topic = path.topic()
-    answer = path.produce(topic, make())
-    assert ErrorCode(answer.error_code) is error
-    assert answer.base_offset == -1
+    response = path.produce(topic, make())
+    assert ErrorCode(response.error_code) is error
+    assert response.base_offset == -1
     assert path.hosted(topic).log_end_offset == 0
     assert path.produce(topic, batch_of(b"good")).base_offset == 0
 
@@ -165,16 +165,16 @@ def test_zstd_needs_version_7(path: DataPath) -> None:
 
 def test_a_batch_larger_than_a_segment_may_be_is_refused(path: DataPath) -> None:
     topic = path.topic(segment_bytes="1048576", max_message_bytes="3000000")
-    answer = path.produce(topic, batch_of(bytes(1_200_000)))
-    assert answer.error_code == ErrorCode.RECORD_LIST_TOO_LARGE
+    response = path.produce(topic, batch_of(bytes(1_200_000)))
+    assert response.error_code == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 def test_internal_topics_are_written_by_the_admin_client_only(path: DataPath, broker: odradek.Broker) -> None:
     from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 
     path.client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-    answer = path.produce("__consumer_offsets", batch_of(b"v"))
-    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    response = path.produce("__consumer_offsets", batch_of(b"v"))
+    assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     admin = DataPath(broker, client_id="__admin_client")
     assert admin.produce("__consumer_offsets", batch_of(b"v")).error_code == 0
 
@@ -210,12 +210,12 @@ def test_timed_out_produce_returns_base_offset(path: DataPath) -> None:
 def test_a_compacted_topic_takes_no_record_without_a_key_and_says_which(path: DataPath) -> None:
     topic = path.topic(cleanup_policy="compact")
     records = [Record(n, now_ms(), b"k" if n % 2 else None, b"v") for n in range(4)]
-    answer = path.produce(topic, bytearray(encode_batch(records)))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert [one.batch_index for one in answer.record_errors] == [0, 2]
+    response = path.produce(topic, bytearray(encode_batch(records)))
+    assert response.error_code == ErrorCode.INVALID_RECORD
+    assert [one.batch_index for one in response.record_errors] == [0, 2]
     words = f"Compacted topic cannot accept message without key in topic partition {topic}-0"
-    assert {one.batch_index_error_message for one in answer.record_errors} == {words}
-    assert "2 record errors in total" in (answer.error_message or "")
+    assert {one.batch_index_error_message for one in response.record_errors} == {words}
+    assert "2 record errors in total" in (response.error_message or "")
     assert path.produce(topic, batch_of(b"v", key=b"")).error_code == 0
 
 
@@ -223,22 +223,22 @@ def test_timestamps_out_of_range_are_refused_record_by_record(path: DataPath) ->
     topic = path.topic(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="1000")
     now = now_ms()
     records = [Record(0, now, b"k", b"v"), Record(1, now - 60_000, b"k", b"v"), Record(2, now + 60_000, b"k", b"v")]
-    answer = path.produce(topic, bytearray(encode_batch(records)))
-    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index for one in answer.record_errors] == [1, 2]
+    response = path.produce(topic, bytearray(encode_batch(records)))
+    assert response.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in response.record_errors] == [1, 2]
     assert path.produce(topic, batch_of(b"v")).error_code == 0
 
 
 def test_the_time_of_the_log_replaces_the_producers(path: DataPath) -> None:
     topic = path.topic(message_timestamp_type="LogAppendTime")
     before = now_ms()
-    answer = path.produce(topic, batch_of(b"v", timestamp=5))
-    assert before <= answer.log_append_time_ms <= now_ms()
+    response = path.produce(topic, batch_of(b"v", timestamp=5))
+    assert before <= response.log_append_time_ms <= now_ms()
     stored = bytes(path.fetch(topic).records or b"")
     header = read_header(stored)
     batches.check_crc(stored, 0, header)
     assert header.timestamp_type is batches.TimestampType.LOG_APPEND_TIME
-    assert [record.timestamp for record in decode_batch(stored)] == [answer.log_append_time_ms]
+    assert [record.timestamp for record in decode_batch(stored)] == [response.log_append_time_ms]
 
 
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
@@ -264,10 +264,10 @@ def test_recompressed_batch_has_the_largest_timestamp_of_its_records(
     before = now_ms()
     times = [before - 5_000 + (4_000 if number == largest else 0) for number in range(3)]
     sent = changed(bytearray(encode_batch([Record(n, at, b"k", b"v") for n, at in enumerate(times)])), max_timestamp=5)
-    answer = path.produce(topic, sent)
-    assert answer.error_code == 0
+    response = path.produce(topic, sent)
+    assert response.error_code == 0
     header = read_header(bytes(path.fetch(topic).records or b""))
-    assert header.max_timestamp == (answer.log_append_time_ms if of_log else max(times))
+    assert header.max_timestamp == (response.log_append_time_ms if of_log else max(times))
     assert not of_log or before <= header.max_timestamp <= now_ms()
 
 
@@ -295,15 +295,15 @@ def sequenced(sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 
 
 
 def test_producer_ids_are_all_different_and_begin_with_epoch_0(path: DataPath) -> None:
-    answers = [path.client.call(InitProducerIdRequest(None, 60_000), 4) for _ in range(1500)]
-    assert {(one.error_code, one.producer_epoch) for one in answers} == {(0, 0)}
-    assert len({one.producer_id for one in answers}) == 1500
+    responses = [path.client.call(InitProducerIdRequest(None, 60_000), 4) for _ in range(1500)]
+    assert {(one.error_code, one.producer_epoch) for one in responses} == {(0, 0)}
+    assert len({one.producer_id for one in responses}) == 1500
 
 
 def test_half_an_identity_is_refused(path: DataPath) -> None:
     for request in (InitProducerIdRequest("t", 60_000, -1, 5), InitProducerIdRequest(None, 0, 5, -1)):
-        answer = path.client.call(request, 4)
-        assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+        response = path.client.call(request, 4)
+        assert (response.error_code, response.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 def test_a_duplicate_is_answered_with_the_first_offsets_and_not_written(path: DataPath) -> None:
@@ -311,8 +311,8 @@ def test_a_duplicate_is_answered_with_the_first_offsets_and_not_written(path: Da
     for sequence in range(5):
         assert path.produce(topic, sequenced(sequence, b"v")).base_offset == sequence
     for sequence in range(5):
-        answer = path.produce(topic, sequenced(sequence, b"v"))
-        assert (answer.error_code, answer.base_offset) == (0, sequence)
+        response = path.produce(topic, sequenced(sequence, b"v"))
+        assert (response.error_code, response.base_offset) == (0, sequence)
     assert path.hosted(topic).log_end_offset == 5
 
 

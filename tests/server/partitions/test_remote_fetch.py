@@ -1,4 +1,4 @@
-"""A Fetch of records that only a remote store has: its reads, its waits and its answers; and which topics have such."""
+"""A Fetch of records that only a remote store has: its reads, its waits and its responses; and which topics have such."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_records_before_the_local_ones_are_in_the_store(offset: int, expected: b
         assert is_remote(hosted, offset) == expected
         harness.fetch(ask(offset=offset), max_wait_ms=0)
         assert len(harness.port.reads) == expected
-        assert len(harness.answers) == (not expected)
+        assert len(harness.responses) == (not expected)
         if not expected:
             assert harness.data()[0].error_code == (ErrorCode.OFFSET_OUT_OF_RANGE if offset < START else 0)
 
@@ -93,7 +93,7 @@ def test_records_of_the_store_are_answered_as_they_come(isolation: int, tmp_path
         harness.fetch(ask(offset=2, max_bytes=70), isolation=isolation, max_wait_ms=20, min_bytes=10_000)
         assert harness.port.reads == [(0, 2, 70, bool(isolation))]
         await after_ms(100)
-        assert harness.answers == [], "it waits for the store longer than the client has asked for"
+        assert harness.responses == [], "it waits for the store longer than the client has asked for"
         aborted = [AbortedTransaction(0, 2, 3, 0), AbortedTransaction(8, 2, 5, 0)]
         harness.port.done[0](RemoteRecords(0, RECORDS, 4, aborted))
         await turns()
@@ -103,7 +103,7 @@ def test_records_of_the_store_are_answered_as_they_come(isolation: int, tmp_path
         found = one.aborted_transactions and [(x.producer_id, x.first_offset) for x in one.aborted_transactions]
         assert found == ([(0, 2), (8, 2)] if isolation else None)
         await after_ms(2 * WAIT_MS)
-        assert len(harness.answers) == 1 and harness.port.withdrawn == []
+        assert len(harness.responses) == 1 and harness.port.withdrawn == []
 
     simulated(story)
 
@@ -115,7 +115,7 @@ def test_fetch_reads_all_partitions_at_once_and_answers_what_has_come(tmp_path: 
         assert [index for index, *_ in harness.port.reads] == [0, 1]
         harness.port.done[1](RemoteRecords(0, RECORDS, 4))
         await after_ms(WAIT_MS - 0.1)
-        assert harness.answers == []
+        assert harness.responses == []
         await after_ms(2)
         assert harness.port.withdrawn == [0]
         assert harness.sizes() == {0: 0, 1: len(RECORDS), 2: 2 * ONE}
@@ -162,7 +162,7 @@ def test_limit_of_the_request_holds_for_records_of_the_store(tmp_path: Path) -> 
             done(RemoteRecords(0, RECORDS, 4))
         await turns()
         assert harness.sizes() == {0: len(RECORDS), 1: len(RECORDS), 2: 0}
-        harness.answers.clear()
+        harness.responses.clear()
         harness.fetch(ask(0, START), ask(1, START), max_bytes=1)
         for done in harness.port.done[3:]:
             done(RemoteRecords(0, RECORDS, 4))
@@ -191,7 +191,7 @@ def test_follower_is_sent_behind_the_stores_part(tmp_path: Path) -> None:
         (one,) = harness.data()
         assert one.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and harness.port.reads == []
         assert one.log_start_offset == START and harness.hosted[0].counters.fetches == 0
-        harness.answers.clear()
+        harness.responses.clear()
         harness.fetch(ask(offset=LOCAL), replica=FOLLOWER)
         assert harness.sizes() == {0: 2 * ONE}
 

@@ -337,14 +337,14 @@ def test_metadata_waits_for_brokers_whose_connection_ended(gone: bool, monkeypat
         harness.peers.on_any_lost("b2", 1)
         harness.peers.on_any_lost("other", 9092)
         assert set(harness.stopped.leaving) == {2}
-        answers: list[int] = []
-        harness.stopped.when_known(lambda: answers.append(1))
+        responses: list[int] = []
+        harness.stopped.when_known(lambda: responses.append(1))
         await turns()
-        assert bool(answers) != gone
+        assert bool(responses) != gone
         await after_ms(HELD_MS - 20)
-        assert bool(answers) != gone
+        assert bool(responses) != gone
         await after_ms(40)
-        assert answers == [1] and not harness.stopped.leaving
+        assert responses == [1] and not harness.stopped.leaving
 
     simulated(story)
 
@@ -354,18 +354,18 @@ def test_decision_of_the_controller_ends_the_wait(monkeypatch: pytest.MonkeyPatc
         harness = Stopping(monkeypatch)
         for host in ("b2", "b3"):
             harness.peers.on_any_lost(host, 9092)
-        answers: list[int] = []
-        harness.stopped.when_known(lambda: answers.append(1))
+        responses: list[int] = []
+        harness.stopped.when_known(lambda: responses.append(1))
         await turns()
         harness.publish(2, rack="x")
         await turns()
         assert set(harness.stopped.leaving) == {2, 3}
         harness.publish(2, fenced=True)
         await turns()
-        assert set(harness.stopped.leaving) == {3} and answers == []
+        assert set(harness.stopped.leaving) == {3} and responses == []
         harness.publish(3, fenced=True)
         await turns()
-        assert answers == [1]
+        assert responses == [1]
 
     simulated(story)
 
@@ -397,17 +397,17 @@ def test_broker_that_stopped_without_a_shutdown_stays_listed_for_a_while(
 
 
 @pytest.mark.parametrize(("ended", "turns_"), [(0, 0), (1, 1), (2, 2), (99, HEARD_TURNS)])
-def test_answer_waits_some_turns_for_connections_that_have_ended(
+def test_response_waits_some_turns_for_connections_that_have_ended(
     ended: int, turns_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
         harness = Stopping(monkeypatch)
         harness.ended = ended
-        answers: list[int] = []
-        harness.stopped.when_heard(lambda: answers.append(1))
+        responses: list[int] = []
+        harness.stopped.when_heard(lambda: responses.append(1))
         for _ in range(turns_):
-            assert answers == []
+            assert responses == []
             await asyncio.sleep(0)
-        assert answers == [1]
+        assert responses == [1]
 
     simulated(story)

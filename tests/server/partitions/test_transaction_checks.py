@@ -1,4 +1,4 @@
-"""The check of a transactional Produce on replicas without a broker: what is verified, and what the answer counts for."""
+"""The check of a transactional Produce on replicas without a broker: what is verified, and what the response counts for."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def end(path: DataPath, topic: str, epoch: int = EPOCH) -> None:
     assert path.hosted(topic).end_transaction(marker, 0).error == 0
 
 
-def test_an_answer_that_comes_after_the_transactions_end_is_worth_nothing(
+def test_a_response_that_comes_after_the_transactions_end_is_worth_nothing(
     path: DataPath, coordinator: Callable[..., None]
 ) -> None:
     topic = path.topic()
@@ -164,10 +164,10 @@ def test_batch_that_waits_for_its_verification_keeps_its_bytes(
 
     Small requests are copied out of it in any case.
     """
-    answers: list[Callable[[], None]] = []
+    responses: list[Callable[[], None]] = []
 
     def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None], ___: Any) -> None:
-        answers.append(lambda: answered(dict.fromkeys(asked.partitions, 0)))
+        responses.append(lambda: answered(dict.fromkeys(asked.partitions, 0)))
 
     monkeypatch.setattr(TransactionVerification, "verify", verify)
     topic, other_topic, value = path.topic(), path.topic(), b"v" * LARGE_BYTES
@@ -177,11 +177,11 @@ def test_batch_that_waits_for_its_verification_keeps_its_bytes(
         acks=1, timeout_ms=1000, transactional_id="t", topic_data=[TopicProduceData(topic, partition_data=data)]
     )
     number = path.client.send(request, 11)
-    wait_until(lambda: bool(answers), "the coordinator has the request")
+    wait_until(lambda: bool(responses), "the coordinator has the request")
     another = path.another_client()
     assert another.produce(other_topic, batch_of(b"w" * 2 * LARGE_BYTES)).error_code == 0
     another.close()
-    broker._running().loop.call_soon_threadsafe(answers[0])
-    (answer,) = path.client.receive(request, 11, number).responses[0].partition_responses
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    broker._running().loop.call_soon_threadsafe(responses[0])
+    (response,) = path.client.receive(request, 11, number).responses[0].partition_responses
+    assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 0)
     assert values_of(path.fetch(topic)) == [value]

@@ -97,10 +97,10 @@ class Producer:
         self._client = WireClient(path.broker.bootstrap_servers)
         self._number = self._client.send(self._request, PRODUCE_VERSION)
 
-    def answer(self) -> Any:
+    def respond(self) -> Any:
         with self._client:
-            answer = self._client.receive(self._request, PRODUCE_VERSION, self._number)
-        return answer.responses[0].partition_responses[0]
+            response = self._client.receive(self._request, PRODUCE_VERSION, self._number)
+        return response.responses[0].partition_responses[0]
 
 
 def set_codec(path: DataPath, topic: str, codec: str) -> None:
@@ -121,7 +121,7 @@ def test_decompressed_batch_delays_only_later_batches_of_its_partition(
     wait_until(lambda: opening.entered == 2)
     assert path.hosted(topic).log_end_offset == 0
     opening.open()
-    assert [(one.error_code, one.base_offset) for one in (first.answer(), second.answer())] == [(0, 0), (0, 1)]
+    assert [(one.error_code, one.base_offset) for one in (first.respond(), second.respond())] == [(0, 0), (0, 1)]
     assert values_of(path.fetch(topic)) == [LARGE, b"small"]
     assert path.produce(topic, batch_of(b"third")).base_offset == 2
 
@@ -134,7 +134,7 @@ def test_the_order_holds_when_the_topic_asks_for_nothing_any_more(path: DataPath
     second = Producer(path, topic, b"plain")
     wait_until(lambda: opening.entered == 2)
     opening.open()
-    assert (first.answer().base_offset, second.answer().base_offset) == (0, 1)
+    assert (first.respond().base_offset, second.respond().base_offset) == (0, 1)
     wait_until(lambda: path.hosted(topic).queue is None)
     assert path.produce(topic, batch_of(b"third")).base_offset == 2
     assert opening.entered == 2, "the third went straight to the log"
@@ -147,7 +147,7 @@ def test_a_small_compressed_batch_may_be_large_inside_and_is_not_opened_by_the_l
     producer = Producer(path, topic, bytes(100_000), compression=Compression.ZSTD)
     wait_until(lambda: opening.entered == 1)
     opening.open()
-    assert producer.answer().error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert producer.respond().error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert path.hosted(topic).log_end_offset == 0
 
 
@@ -158,7 +158,7 @@ def test_a_topic_that_is_deleted_while_its_batch_is_opened_gets_nothing(path: Da
     request = DeleteTopicsRequest(topics=[DeleteTopicState(topic)], timeout_ms=10_000)
     assert path.client.call(request, 6).responses[0].error_code == 0
     opening.open()
-    assert producer.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert producer.respond().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_without_acks_a_refusal_ends_the_connection_once_the_batch_is_opened(path: DataPath, opening: Gate) -> None:
@@ -167,7 +167,7 @@ def test_without_acks_a_refusal_ends_the_connection_once_the_batch_is_opened(pat
     wait_until(lambda: opening.entered == 1)
     opening.open()
     with pytest.raises(ConnectionClosed):
-        producer.answer()
+        producer.respond()
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -181,8 +181,8 @@ def test_flush_delays_only_requests_that_wait_for_it(path: DataPath, syncing: Ga
     assert path.hosted(topic).high_watermark == 0, "what the disk does not have is not seen"
     assert path.fetch(topic).records in (b"", None)
     syncing.open()
-    assert first.answer().error_code == 0
-    assert {producer.answer().error_code for producer in later} == {0}
+    assert first.respond().error_code == 0
+    assert {producer.respond().error_code for producer in later} == {0}
     assert syncing.entered == 2, "those who came during the first flush shared the second"
     hosted = path.hosted(topic)
     assert (hosted.high_watermark, hosted.log.recovery_point) == (6, 6)
@@ -196,7 +196,7 @@ def test_flush_messages_counts_the_records_that_the_disk_does_not_have(path: Dat
     wait_until(lambda: syncing.entered == 1)
     assert path.hosted(topic).high_watermark == 1
     syncing.open()
-    assert second.answer().base_offset == 1
+    assert second.respond().base_offset == 1
     assert path.hosted(topic).high_watermark == 2
 
 
@@ -240,7 +240,7 @@ def test_slow_disks_do_not_hold_up_the_check_of_batches(path: DataPath, syncing:
     assert pools_of(path).cpu.completed == checked + 1, "a thread checked the batch"
     assert disk.active == disk.size, "all flushes still wait for the disk"
     syncing.open()
-    assert {producer.answer().error_code for producer in flushing} == {0}
+    assert {producer.respond().error_code for producer in flushing} == {0}
 
 
 def test_checks_of_batches_do_not_hold_up_flushes(path: DataPath, opening: Gate) -> None:
@@ -253,7 +253,7 @@ def test_checks_of_batches_do_not_hold_up_flushes(path: DataPath, opening: Gate)
     assert pools_of(path).disk.completed > flushed, "a thread waited for the disk"
     assert (cpu.active, cpu.queued) == (cpu.size, 2)
     opening.open()
-    assert {producer.answer().error_code for producer in checked} == {0}
+    assert {producer.respond().error_code for producer in checked} == {0}
 
 
 def test_a_stopped_broker_leaves_no_thread_of_its_pools() -> None:
@@ -331,7 +331,7 @@ def test_large_batch_counts_as_received_until_it_is_written(path: DataPath, open
     wait_until(lambda: opening.entered == 1)
     wait_until(lambda: receiving.taken > len(HUGE))
     opening.open()
-    assert producer.answer().base_offset == 0
+    assert producer.respond().base_offset == 0
     assert receiving.taken == 0
 
 

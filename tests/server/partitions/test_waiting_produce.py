@@ -89,13 +89,13 @@ class Harness:
         )  # fmt: skip
 
     def park(self, results: list[AppendResult], **options: Any) -> list[PartitionProduceResponse]:
-        answers = [PartitionProduceResponse(index) for index in range(len(results))]
-        for answer, result in zip(answers, results):
-            fill(answer, result)
-        response = ProduceResponse([TopicProduceResponse("", TOPIC_ID, answers)])
-        waiting = list(zip(self.hosted, results, answers))
+        partitions = [PartitionProduceResponse(index) for index in range(len(results))]
+        for partition, result in zip(partitions, results):
+            fill(partition, result)
+        response = ProduceResponse([TopicProduceResponse("", TOPIC_ID, partitions)])
+        waiting = list(zip(self.hosted, results, partitions))
         ParkedProduce(self.path, self.call(**options), response, waiting)
-        return answers
+        return partitions
 
     def errors(self) -> list[int]:
         return [one.error_code for one in self.replies[-1].responses[0].partition_responses]
@@ -104,11 +104,11 @@ class Harness:
 def test_response_follows_the_last_partition_that_is_committed(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, 2, followers=(SECOND,))
-        answers = harness.park([hosted.append(produced(), NOW_MS) for hosted in harness.hosted])
+        responses = harness.park([hosted.append(produced(), NOW_MS) for hosted in harness.hosted])
         harness.hosted[0].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
         assert harness.replies == []
         harness.hosted[1].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
-        assert harness.errors() == [0, 0] and [one.base_offset for one in answers] == [0, 0]
+        assert harness.errors() == [0, 0] and [one.base_offset for one in responses] == [0, 0]
         await after_ms(2000)
         assert len(harness.replies) == 1
 
@@ -118,13 +118,13 @@ def test_response_follows_the_last_partition_that_is_committed(tmp_path: Path) -
 def test_response_at_its_deadline_has_the_offsets_beside_the_error(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, 2, followers=(SECOND,))
-        answers = harness.park([hosted.append(produced(), NOW_MS) for hosted in harness.hosted], timeout_ms=300)
+        responses = harness.park([hosted.append(produced(), NOW_MS) for hosted in harness.hosted], timeout_ms=300)
         harness.hosted[0].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
         await after_ms(299)
         assert harness.replies == []
         await after_ms(BUCKET_MS + 2)
         assert harness.errors() == [0, ErrorCode.REQUEST_TIMED_OUT]
-        assert [one.base_offset for one in answers] == [0, 0]
+        assert [one.base_offset for one in responses] == [0, 0]
         harness.hosted[1].follower_fetched(SECOND, 1, 0, 1, NOW_MS)
         assert harness.errors() == [0, ErrorCode.REQUEST_TIMED_OUT] and len(harness.replies) == 1
 
@@ -166,11 +166,11 @@ def test_failed_flush_leaves_no_offset_in_the_response(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, flush_messages=1)
         hosted = harness.hosted[0]
-        (answer,) = harness.park([hosted.append(produced(), NOW_MS)], acks=1)
+        (response,) = harness.park([hosted.append(produced(), NOW_MS)], acks=1)
         hosted.offline = True
         await harness.disk.end()
         assert harness.errors() in ([ErrorCode.KAFKA_STORAGE_ERROR], [0])
-        assert (answer.base_offset == -1) == (answer.error_code != 0)
+        assert (response.base_offset == -1) == (response.error_code != 0)
 
     simulated(story)
 
@@ -181,7 +181,7 @@ def test_timeout_begins_when_the_threads_have_opened_the_batches(acks: int, tmp_
         harness = Harness(tmp_path, 2, followers=(SECOND,))
         results = [hosted._enqueue(produced(2), NOW_MS, acks, 13, False) for hosted in harness.hosted]
         sizes = 2 * len(produced(2))
-        answers = harness.park(results, timeout_ms=300, acks=acks)
+        responses = harness.park(results, timeout_ms=300, acks=acks)
         await after_ms(5000)
         assert harness.replies == [] and harness.received == [sizes]
         for work, done in harness.disk.started:
@@ -189,7 +189,7 @@ def test_timeout_begins_when_the_threads_have_opened_the_batches(acks: int, tmp_
             done.set_result(work())
             await turns()
         assert harness.received == [sizes, -sizes]
-        assert [one.base_offset for one in answers] == [0, 0]
+        assert [one.base_offset for one in responses] == [0, 0]
         assert bool(harness.replies) == (acks == 1)
         await after_ms(299)
         assert len(harness.replies) == int(acks == 1)
@@ -205,12 +205,12 @@ def test_opened_batch_that_is_refused_is_noted_for_those_behind_it(tmp_path: Pat
         hosted = harness.hosted[0]
         data = produced(producer_id=7, producer_epoch=0, base_sequence=3)
         result = hosted._enqueue(data, NOW_MS, 1, 13, False)
-        (answer,) = harness.park([result], acks=1)
+        (response,) = harness.park([result], acks=1)
         hosted.follow_leader(SECOND, epoch=2)
         await harness.disk.end()
-        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and answer.base_offset == -1
+        assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and response.base_offset == -1
         assert bool(harness.connection.rejected_batches)
-        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (9, 4)
+        assert (response.current_leader.leader_id, response.current_leader.leader_epoch) == (9, 4)
 
     simulated(story)
 
@@ -218,22 +218,23 @@ def test_opened_batch_that_is_refused_is_noted_for_those_behind_it(tmp_path: Pat
 # ---- responses
 
 
-def test_result_of_an_append_fills_the_answer() -> None:
-    answer = PartitionProduceResponse(3)
-    fill(answer, AppendResult(87, 5, 6, 7, record_errors=((2, "no key"),), error_message="words"))
-    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset) == (87, 5, 6, 7)
-    assert answer.error_message == "words"
-    assert [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors] == [(2, "no key")]
+def test_result_of_an_append_fills_the_response() -> None:
+    response = PartitionProduceResponse(3)
+    fill(response, AppendResult(87, 5, 6, 7, record_errors=((2, "no key"),), error_message="words"))
+    assert (response.error_code, response.base_offset) == (87, 5)
+    assert (response.log_append_time_ms, response.log_start_offset) == (6, 7)
+    assert response.error_message == "words"
+    assert [(one.batch_index, one.batch_index_error_message) for one in response.record_errors] == [(2, "no key")]
 
 
 @pytest.mark.parametrize(("version", "has_leaders"), [(9, False), (10, True), (13, True)])
 def test_partitions_that_others_lead_have_their_leader(version: int, has_leaders: bool) -> None:
     async def story() -> None:
         harness = Harness(Path("/nowhere"), 0)
-        answers = [PartitionProduceResponse(index, error) for index, error in enumerate((6, 6, 0))]
-        response = ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), answers)])
+        responses = [PartitionProduceResponse(index, error) for index, error in enumerate((6, 6, 0))]
+        response = ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), responses)])
         add_leaders(harness.path.leaders, harness.call(version=version), response)
-        found = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in answers]
+        found = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in responses]
         assert found == ([(9, 4), (9, 4), (-1, -1)] if has_leaders else [(-1, -1)] * 3)
         assert [(one.node_id, one.host, one.port) for one in response.node_endpoints] == (
             [(9, "h", 1)] if has_leaders else []
@@ -246,8 +247,8 @@ def test_partitions_that_others_lead_have_their_leader(version: int, has_leaders
 def test_error_without_acks_closes_the_connection(error: int, closes: bool) -> None:
     async def story() -> None:
         harness = Harness(Path("/nowhere"), 0)
-        answers = [PartitionProduceResponse(0), PartitionProduceResponse(1, error)]
-        end_unanswered(harness.call(acks=0), ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), answers)]))
+        responses = [PartitionProduceResponse(0), PartitionProduceResponse(1, error)]
+        end_unanswered(harness.call(acks=0), ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), responses)]))
         assert harness.unanswered == 1 and bool(harness.closed) == closes
         if closes:
             assert (

@@ -42,8 +42,8 @@ class Harness:
 
     async def create(self, name: str = "t", **configs: str) -> None:
         said = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
-        answer = await self.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1, configs=said)]), 4)
-        assert answer.topics[0].error_code == 0
+        response = await self.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1, configs=said)]), 4)
+        assert response.topics[0].error_code == 0
         # The broker reports a replica's directory to the controller in a later turn.
         await self.until(lambda: self.where(name) == self.known_to_be_in(name))
 
@@ -154,8 +154,8 @@ async def test_a_topic_that_is_deleted_takes_its_move_with_it(harness: Harness) 
     harness.send(10)
     destination = harness.elsewhere()
     assert harness.move(destination) == 0
-    answer = await harness.ask(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=10_000), 6)
-    assert answer.responses[0].error_code == 0
+    response = await harness.ask(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=10_000), 6)
+    assert response.responses[0].error_code == 0
     await harness.until(lambda: harness.described() == {})
     assert futures_in(destination) == []
 

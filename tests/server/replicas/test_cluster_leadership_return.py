@@ -48,8 +48,8 @@ def test_a_producer_that_wrote_elsewhere_meanwhile_goes_on_where_it_was_refused(
             batch = batch_of(b"v", timestamp=now_ms, producer_id=7, producer_epoch=0, base_sequence=sequence)
             data = [TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(0, batch)])]
             request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=data)
-            answer = await client.ask(("127.0.0.1", 10_000 + node_id), request, PRODUCE_VERSION, "produce")
-            return answer.responses[0].partition_responses[0]
+            response = await client.ask(("127.0.0.1", 10_000 + node_id), request, PRODUCE_VERSION, "produce")
+            return response.responses[0].partition_responses[0]
 
         first, second, _ = NODES
         assert (await produce(first, 0)).error_code == 0

@@ -93,8 +93,8 @@ def replicas_are_equal(cluster: Cluster, topic: str) -> None:
 
 def coordinator(cluster: Cluster, key: str, key_type: int = 0) -> int:
     def found() -> int:
-        answer = cluster.ask_any(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
-        one = answer.coordinators[0]
+        response = cluster.ask_any(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
+        one = response.coordinators[0]
         return one.node_id if one.error_code == ErrorCode.NONE else 0
 
     return int(cluster.until(found, f"{key} has a coordinator"))

@@ -126,7 +126,7 @@ class Harness:
     def forgotten(self) -> list[int]:
         return [index for topic in self.last.forgotten_topics_data for index in topic.partitions]
 
-    async def answer(self, *data: PartitionData, session_id: int = 9, error: int = 0) -> None:
+    async def respond(self, *data: PartitionData, session_id: int = 9, error: int = 0) -> None:
         topics = [FetchableTopicResponse("", TOPIC_ID, list(data))] if data else []
         self.sent[-1].reply(FetchResponse(0, error, session_id, topics))
         await turns()
@@ -181,17 +181,17 @@ def test_session_has_what_changed_and_its_epochs_count(tmp_path: Path) -> None:
         harness = Harness(tmp_path, 3)
         await turns()
         for count in range(1, 4):
-            await harness.answer(data(1, joined(batch(offset=count - 1)), end=count))
+            await harness.respond(data(1, joined(batch(offset=count - 1)), end=count))
             assert harness.asked() == {1: count}
             assert (harness.last.session_id, harness.last.session_epoch) == (9, count)
-        await harness.answer()
+        await harness.respond()
         assert (harness.asked(), harness.last.session_epoch) == ({}, 4)
         harness.fetcher._session_epoch = _LAST_SESSION_EPOCH
-        await harness.answer()
+        await harness.respond()
         assert (harness.last.session_id, harness.last.session_epoch) == (9, 1)
-        await harness.answer(session_id=10)
+        await harness.respond(session_id=10)
         assert (harness.asked(), harness.last.session_id, harness.last.session_epoch) == ({}, 10, 1)
-        await harness.answer(session_id=0)
+        await harness.respond(session_id=0)
         assert (harness.asked(), harness.last.session_id, harness.last.session_epoch) == ({0: 0, 1: 3, 2: 0}, 0, 0)
 
     simulated(story)
@@ -201,19 +201,19 @@ def test_lost_session_begins_again_at_once_and_then_after_growing_pauses(tmp_pat
     async def story() -> None:
         harness = Harness(tmp_path, 1, replica_fetch_backoff_ms="120")
         await turns()
-        await harness.answer()
+        await harness.respond()
         pauses = []
         for _ in range(5):
             failed_at = harness.clock.now_ms()
             count = len(harness.sent)
-            await harness.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            await harness.respond(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             while len(harness.sent) == count:
                 await after_ms(1)
             assert (harness.asked(), harness.last.session_id, harness.last.session_epoch) == ({0: 0}, 0, 0)
             pauses.append(harness.sent[-1].at_ms - failed_at)
         assert [pause // 10 for pause in pauses] == [0, 10, 12, 12, 12]
-        await harness.answer()
-        await harness.answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        await harness.respond()
+        await harness.respond(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         assert harness.last.session_id == 0, "after a success it is the first failure again"
 
     simulated(story)
@@ -257,7 +257,7 @@ def test_one_request_is_in_flight_and_changes_meanwhile_are_in_the_next(tmp_path
         harness.hosted[0].log_start_moved()
         await after_ms(50)
         assert len(harness.sent) == 1
-        await harness.answer(data(1))
+        await harness.respond(data(1))
         assert harness.asked() == {7: 0}
 
     simulated(story)
@@ -268,10 +268,10 @@ def test_request_is_short_while_some_partitions_are_left_out(tmp_path: Path) -> 
         harness = Harness(tmp_path, 2, replica_fetch_wait_max_ms="450")
         await turns()
         assert harness.last.max_wait_ms == 450
-        await harness.answer(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), data(1))
+        await harness.respond(data(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), data(1))
         assert (harness.last.max_wait_ms, harness.forgotten(), harness.asked()) == (100, [0], {})
         await after_ms(FIRST_BACKOFF_MS + 2)
-        await harness.answer()
+        await harness.respond()
         assert (harness.last.max_wait_ms, harness.forgotten(), harness.asked()) == (450, [], {0: 0})
 
     simulated(story)
@@ -294,13 +294,13 @@ def test_partition_that_is_no_longer_followed_leaves_the_session(other: str, tmp
         else:
             hosted.follow_leader(LEADER, epoch=2)
         assert hosted.end_watchers
-        await harness.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
+        await harness.respond(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
         assert (harness.asked(), harness.forgotten(), len(harness.fetcher)) == ({1: 1}, [0], 1)
         assert hosted.log_end_offset == 0 and not hosted.end_watchers
         harness.hosted[1].is_removed = True
         harness.hosted[1].wake_all()
         count = len(harness.sent)
-        await harness.answer()
+        await harness.respond()
         await after_ms(5000)
         assert (len(harness.sent), len(harness.fetcher)) == (count, 0), "there is nothing left to fetch"
 
@@ -315,11 +315,11 @@ def test_newer_epoch_of_a_leader_takes_the_place_of_the_older(tmp_path: Path) ->
         hosted.follow_leader(LEADER, epoch=2)
         harness.follow(hosted)
         assert len(hosted.end_watchers) == 1, "the former one has left"
-        await harness.answer(data(0, joined(batch()), end=1))
+        await harness.respond(data(0, joined(batch()), end=1))
         assert hosted.log_end_offset == 0, "the response is of the former epoch"
         (asked,) = harness.last.topics[0].partitions
         assert asked.current_leader_epoch == 2
-        await harness.answer(data(0, joined(batch(epoch=2)), end=1))
+        await harness.respond(data(0, joined(batch(epoch=2)), end=1))
         assert hosted.log_end_offset == 1
 
     simulated(story)
@@ -330,7 +330,7 @@ def test_closed_fetcher_sends_and_writes_nothing(tmp_path: Path) -> None:
         harness = Harness(tmp_path)
         await turns()
         harness.fetcher.close()
-        await harness.answer(data(0, joined(batch()), end=1))
+        await harness.respond(data(0, joined(batch()), end=1))
         await after_ms(1000)
         assert len(harness.sent) == 1 and harness.hosted[0].log_end_offset == 0
         assert not harness.hosted[0].end_watchers
@@ -346,13 +346,13 @@ def test_changed_limit_of_bytes_is_sent_for_all_partitions(tmp_path: Path) -> No
     async def story() -> None:
         harness = Harness(tmp_path, 2, replica_fetch_max_bytes="1000")
         await turns()
-        await harness.answer()
+        await harness.respond()
         assert harness.asked() == {}
         harness.config.get = lambda key: 2000 if key == "replica.fetch.max.bytes" else 5  # type: ignore[method-assign]
-        await harness.answer()
+        await harness.respond()
         assert {one.partition_max_bytes for one in harness.last.topics[0].partitions} == {2000}
         assert harness.asked() == {0: 0, 1: 0}
-        await harness.answer()
+        await harness.respond()
         assert harness.asked() == {}
 
     simulated(story)
@@ -368,14 +368,14 @@ def test_throttled_replica_is_left_out_until_the_quota_has_room(tmp_path: Path) 
         await turns()
         assert (harness.asked(), harness.last.max_wait_ms) == ({1: 0}, 100)
         harness.quota.throttled = set()
-        await harness.answer(data(1, joined(batch()), end=1))
+        await harness.respond(data(1, joined(batch()), end=1))
         assert harness.asked() == {0: 0, 1: 1}
         assert harness.quota.recorded == [(1, len(batch()))]
         harness.quota.throttled = {1}
-        await harness.answer(data(0))
+        await harness.respond(data(0))
         assert (harness.asked(), harness.forgotten()) == ({}, [1])
         harness.quota.is_on = False
-        await harness.answer()
+        await harness.respond()
         assert harness.asked() == {1: 1}, "a quota that goes frees what it left out"
 
     simulated(story)
@@ -422,15 +422,15 @@ def test_failing_partition_is_left_out_for_a_pause_that_doubles(tmp_path: Path) 
         await turns()
         for pause_ms in (20, 40, 80, 100, 100):
             count = len(harness.sent)
-            await harness.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+            await harness.respond(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
             await after_ms(pause_ms - 3)
             assert len(harness.sent) == count
             await after_ms(5)
             assert len(harness.sent) == count + 1
             assert harness.asked() == {}, "the session still has it"
-        await harness.answer(data(0, joined(batch()), end=1))
+        await harness.respond(data(0, joined(batch()), end=1))
         count = len(harness.sent)
-        await harness.answer(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+        await harness.respond(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
         await after_ms(FIRST_BACKOFF_MS + 2)
         assert len(harness.sent) == count + 1, "a success ends the growth"
 
@@ -456,7 +456,7 @@ def test_failing_partition_does_not_delay_the_others(tmp_path: Path) -> None:
         await turns()
         bad = bytearray(joined(batch()))
         bad[-1] ^= 1
-        await harness.answer(data(0, bytes(bad), end=1), data(1, joined(batch()), end=1))
+        await harness.respond(data(0, bytes(bad), end=1), data(1, joined(batch()), end=1))
         assert [hosted.log_end_offset for hosted in harness.hosted] == [0, 1]
         assert (harness.asked(), harness.forgotten()) == ({1: 1}, [0])
         assert harness.damage.bad_fetches == 1
@@ -473,7 +473,7 @@ def test_bug_in_one_partition_does_not_stop_the_others(tmp_path: Path, caplog: p
             raise RuntimeError("a bug")
 
         harness.hosted[0].__class__ = type("Failing", (Hosted,), {"follow": lambda self, *_: follow(*_)})
-        await harness.answer(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
+        await harness.respond(data(0, joined(batch()), end=1), data(1, joined(batch()), end=1))
         assert harness.hosted[1].high_watermark == 1
         assert (harness.asked(), harness.forgotten()) == ({1: 1}, [0])
 
@@ -499,7 +499,7 @@ def test_error_of_old_metadata_is_logged_when_it_lasts(
         harness = Harness(tmp_path, replica_fetch_backoff_ms="20")
         await turns()
         for _ in range(failures):
-            await harness.answer(data(0, error=error))
+            await harness.respond(data(0, error=error))
             await after_ms(FIRST_BACKOFF_MS + 2)
 
     simulated(story)
@@ -524,7 +524,7 @@ def test_log_begins_behind_the_remote_part_only_where_the_leader_says_so_and_the
         started: list[FollowedPartition] = []
         harness = Harness(tmp_path, start_behind_remote=started.append if is_tiered else None)
         await turns()
-        await harness.answer(data(0, error=error))
+        await harness.respond(data(0, error=error))
         assert [one.hosted for one in started] == harness.hosted * (is_tiered and begins_behind)
 
     simulated(story)
@@ -536,8 +536,8 @@ def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: 
     async def story() -> None:
         harness = Harness(tmp_path)
         await turns()
-        await harness.answer(data(0, joined(batch(2)), end=2))
-        await harness.answer(data(0, error=ErrorCode.CORRUPT_MESSAGE))
+        await harness.respond(data(0, joined(batch(2)), end=2))
+        await harness.respond(data(0, error=ErrorCode.CORRUPT_MESSAGE))
         assert harness.damage.bad_fetches == 0
 
     simulated(story)
@@ -560,7 +560,7 @@ def test_disk_that_fails_under_fetched_records_takes_the_directory_offline(
         await turns()
         [hosted] = harness.hosted
         monkeypatch.setattr(Log, "append", fail)
-        await harness.answer(data(0, bytes(batch(2)), end=2, start=0))
+        await harness.respond(data(0, bytes(batch(2)), end=2, start=0))
         assert hosted.failures == [failure]
         assert hosted.offsets() == (0, 0, 0)
         assert len(harness.sent) == 1, "it is left out for a while, as after each error"
@@ -576,14 +576,14 @@ def test_records_are_written_as_they_are_and_committed_as_the_leader_says(tmp_pa
         await turns()
         hosted = harness.hosted[0]
         sent = joined(batch(2), batch(3, offset=2), batch(1, offset=9))
-        await harness.answer(data(0, sent + b"\0" * 5, end=5))
+        await harness.respond(data(0, sent + b"\0" * 5, end=5))
         assert hosted.log.read(0, 1 << 20).bytes() == sent
         assert hosted.offsets() == (0, 5, 10), "compaction leaves gaps"
-        await harness.answer(data(0, end=99, start=4))
+        await harness.respond(data(0, end=99, start=4))
         assert hosted.offsets() == (4, 10, 10)
-        await harness.answer(data(0, end=10, start=50))
+        await harness.respond(data(0, end=10, start=50))
         assert hosted.log.log_start_offset == 10, "not above what is committed"
-        await harness.answer(data(0, end=7))
+        await harness.respond(data(0, end=7))
         assert hosted.high_watermark == 10
 
     simulated(story)
@@ -601,7 +601,7 @@ def test_batches_before_a_bad_one_are_written(broken: str, tmp_path: Path) -> No
             second = batch(1, offset=1)
         else:
             second = second[:-1]
-        await harness.answer(data(0, good + bytes(second), end=3))
+        await harness.respond(data(0, good + bytes(second), end=3))
         hosted = harness.hosted[0]
         assert hosted.log.read(0, 1 << 20).bytes() == good
         assert harness.damage.bad_fetches == (0 if broken == "cut" else 1)
@@ -623,7 +623,7 @@ def test_batches_that_no_segment_holds_together_are_written_one_by_one(tmp_path:
         hosted.log.config = hosted.log.config.__class__(segment_bytes=len(one) + 10)
         await turns()
         sent = [batch(1, offset=number, value=b"x" * 200) for number in range(4)]
-        await harness.answer(data(0, joined(*sent), end=4))
+        await harness.respond(data(0, joined(*sent), end=4))
         assert hosted.offsets() == (0, 4, 4)
         assert [segment.size for segment in hosted.log.segments] == [len(one)] * 4
 
@@ -635,7 +635,7 @@ def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None
         harness = Harness(tmp_path, 2)
         harness.quota.is_on, harness.quota.throttled = True, {1}
         await turns()
-        await harness.answer(data(1, joined(batch()), end=1), data(5, joined(batch()), end=1))
+        await harness.respond(data(1, joined(batch()), end=1), data(5, joined(batch()), end=1))
         assert harness.hosted[1].log_end_offset == 0
 
     simulated(story)
@@ -661,11 +661,13 @@ def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_p
         harness = Harness(tmp_path)
         await turns()
         hosted = harness.hosted[0]
-        await harness.answer(data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=2))
+        await harness.respond(
+            data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=2)
+        )
         assert hosted.offsets() == (0, 2, 8)
         watching = Watching()
         hosted.watchers[watching] = None
-        await harness.answer(diverges(epoch, end_offset))
+        await harness.respond(diverges(epoch, end_offset))
         assert hosted.log_end_offset == end
         assert hosted.high_watermark == min(2, end)
         assert watching.changes == 1
@@ -709,9 +711,9 @@ def test_log_outside_of_its_leaders_is_truncated_or_starts_over(
         harness = Harness(tmp_path)
         await turns()
         hosted = harness.hosted[0]
-        await harness.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
+        await harness.respond(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
         count = len(harness.sent)
-        await harness.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+        await harness.respond(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
         first = harness.sent[count]
         assert isinstance(first.request, ListOffsetsRequest)
         assert (first.endpoint, first.purpose, first.request.replica_id) == (
@@ -741,8 +743,8 @@ def test_log_stays_as_it_is_when_the_leaders_end_is_unknown(response: str | None
         harness = Harness(tmp_path)
         await turns()
         hosted = harness.hosted[0]
-        await harness.answer(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
-        await harness.answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+        await harness.respond(data(0, joined(*(batch(1, offset=number) for number in range(6))), end=2))
+        await harness.respond(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
         (ask,) = [one for one in harness.sent if isinstance(one.request, ListOffsetsRequest)]
         if response == "new epoch":
             hosted.follow_leader(LEADER, epoch=2)

@@ -63,7 +63,7 @@ class Reading:
 
         return asyncio.ensure_future(read())
 
-    async def answer(
+    async def respond(
         self, records: bytes | None = None, *, error: int = 0, whole: int = 0, aborted: Any = None
     ) -> None:
         data = PartitionData(0, error, 10, aborted_transactions=aborted, records=records)  # type: ignore[arg-type]
@@ -83,9 +83,9 @@ def test_range_is_read_until_its_end(tmp_path: Path) -> None:
         assert (asked.partition, asked.current_leader_epoch, asked.fetch_offset) == (0, 4, 2)
         assert asked.partition_max_bytes == request.max_bytes == 1 << 20
         first, second, third = batch(2, offset=2), batch(1, offset=4), batch(2, offset=5)
-        await harness.answer(joined(first, second), aborted=[AbortedTransaction(7, 2)])
+        await harness.respond(joined(first, second), aborted=[AbortedTransaction(7, 2)])
         assert harness.sent[1][1].topics[0].partitions[0].fetch_offset == 5
-        await harness.answer(joined(third, batch(3, offset=7)), aborted=[AbortedTransaction(8, 5)])
+        await harness.respond(joined(third, batch(3, offset=7)), aborted=[AbortedTransaction(8, 5)])
         await task
         assert harness.found == [(joined(first, second), [2, 4]), (joined(third), [5])]
         assert harness.reader.aborted == {(7, 2), (8, 5)}
@@ -102,13 +102,13 @@ def test_replica_without_the_records_ends_the_read(failure: str, tmp_path: Path)
         if failure == "none":
             harness.sent[0][2](None)
         elif failure == "whole":
-            await harness.answer(joined(batch(3)), whole=ErrorCode.UNKNOWN_SERVER_ERROR)
+            await harness.respond(joined(batch(3)), whole=ErrorCode.UNKNOWN_SERVER_ERROR)
         elif failure == "partition":
-            await harness.answer(joined(batch(3)), error=ErrorCode.CORRUPT_MESSAGE)
+            await harness.respond(joined(batch(3)), error=ErrorCode.CORRUPT_MESSAGE)
         elif failure == "no topic":
             harness.sent[0][2](FetchResponse(0, 0, 0, []))
         else:
-            await harness.answer(b"")
+            await harness.respond(b"")
         with pytest.raises(NotThere, match="there"):
             await task
         assert harness.found == []
@@ -135,7 +135,7 @@ def test_batches_tile_the_range_or_have_gaps_where_the_log_is_compacted(
             harness.reader.may_have_gaps = True
         task = harness.begin(0, 3)
         await turns()
-        await harness.answer(bytes(records))
+        await harness.respond(bytes(records))
         if is_valid:
             await task
             assert len(harness.found) == 1
@@ -154,7 +154,7 @@ def test_records_of_the_next_segment_end_the_read_of_a_compacted_log(may_have_ga
             harness.reader.may_have_gaps = True
         task = harness.begin(0, 3)
         await turns()
-        await harness.answer(joined(batch(1, offset=5)))
+        await harness.respond(joined(batch(1, offset=5)))
         if may_have_gaps:
             await task
         else:

@@ -53,13 +53,13 @@ class Harness:
     def indexes(self, number: int) -> list[int]:
         return [one.partition_index for topic in self.asked[number][0].topics for one in topic.partitions]
 
-    def answer(self, number: int, *later: int) -> None:
+    def respond(self, number: int, *later: int) -> None:
         """Accepts all changes of a request except `later`, which get an error."""
-        answers = [
+        responses = [
             PartitionDataResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR if index in later else 0, 1, 0, [1, 2], 0, 1)
             for index in self.indexes(number)
         ]
-        self.asked[number][1](AlterPartitionResponse(topics=[TopicDataResponse(TOPIC_ID, answers)]))
+        self.asked[number][1](AlterPartitionResponse(topics=[TopicDataResponse(TOPIC_ID, responses)]))
 
 
 async def test_no_request_has_more_than_its_part_and_the_rest_follows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ async def test_no_request_has_more_than_its_part_and_the_rest_follows(monkeypatc
         harness.propose(index)
     for number in range(3):
         await eventually(lambda number=number: len(harness.asked) == number + 1)
-        harness.answer(number)
+        harness.respond(number)
     assert [harness.indexes(number) for number in range(3)] == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert harness.accepted == list(range(8))
 
@@ -80,10 +80,10 @@ async def test_failed_isr_change_does_not_delay_others(monkeypatch: pytest.Monke
     for index in range(5):
         harness.propose(index)
     await eventually(lambda: len(harness.asked) == 1)
-    harness.answer(0, 0, 1)
+    harness.respond(0, 0, 1)
     await eventually(lambda: len(harness.asked) == 2)
     assert harness.indexes(1) == [3, 4, 0]
-    harness.answer(1)
+    harness.respond(1)
     await eventually(lambda: len(harness.asked) == 3)
-    harness.answer(2)
+    harness.respond(2)
     assert sorted(harness.accepted) == list(range(5))

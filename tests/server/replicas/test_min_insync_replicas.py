@@ -42,8 +42,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     ready.set()
 
 
-def only(answer: ProduceResponse) -> PartitionProduceResponse:
-    return answer.responses[0].partition_responses[0]
+def only(response: ProduceResponse) -> PartitionProduceResponse:
+    return response.responses[0].partition_responses[0]
 
 
 def min_insync(replicas: Replicas, count: int) -> None:

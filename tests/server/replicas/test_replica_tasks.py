@@ -62,7 +62,7 @@ class Changing:
     def shrink(self, index: int = 0) -> None:
         self.hosted[index].shrink_isr(self.clock.now_ms())
 
-    async def answer(self, *errors: int, isr: tuple[int, ...] = (OWN,), error: int = 0, epoch: int = 1) -> None:
+    async def respond(self, *errors: int, isr: tuple[int, ...] = (OWN,), error: int = 0, epoch: int = 1) -> None:
         request, reply, _ = self.asked[-1]
         indexes = [one.partition_index for topic in request.topics for one in topic.partitions]
         data = [PartitionDataResponse(index, code, OWN, epoch, list(isr), 0, 9) for index, code in zip(indexes, errors)]
@@ -85,12 +85,12 @@ def test_proposal_has_the_epochs_of_the_partition_and_of_each_member(tmp_path: P
         assert (topic.topic_id, one.partition_index, one.leader_epoch, one.partition_epoch) == (TOPIC_ID, 0, 1, 0)
         assert one.new_isr == [OWN, SECOND]
         assert [(state.broker_id, state.broker_epoch) for state in one.new_isr_with_epochs] == [(OWN, 77), (SECOND, 55)]
-        await harness.answer(0, isr=(OWN, SECOND))
+        await harness.respond(0, isr=(OWN, SECOND))
         assert (hosted.role.isr, hosted.role.partition_epoch, hosted.role.proposal) == ((OWN, SECOND), 9, None)
         assert (harness.changes.shrinks, harness.changes.expands) == (1, 0)
         hosted.follower_fetched(THIRD, 1, 0, 66, harness.clock.now_ms())
         await turns()
-        await harness.answer(0, isr=(OWN, SECOND, THIRD))
+        await harness.respond(0, isr=(OWN, SECOND, THIRD))
         assert (harness.changes.shrinks, harness.changes.expands) == (1, 1)
         await after_ms(1000)
         assert len(harness.asked) == 2
@@ -117,7 +117,7 @@ def test_rejected_proposal_is_withdrawn_kept_or_repeated(
         harness = Changing(tmp_path)
         harness.shrink()
         await turns()
-        await harness.answer(error)
+        await harness.respond(error)
         role = harness.hosted[0].role
         assert (role.proposal is None) == is_withdrawn and len(role.isr) == 3
         await after_ms(RETRY_MS - 3)
@@ -140,7 +140,7 @@ def test_request_that_fails_as_a_whole_is_repeated(failure: str, tmp_path: Path)
             if failure == "none":
                 harness.asked[-1][1](None)
             else:
-                await harness.answer(0, error=ErrorCode.STALE_BROKER_EPOCH)
+                await harness.respond(0, error=ErrorCode.STALE_BROKER_EPOCH)
             await after_ms(RETRY_MS - 3)
             assert len(harness.asked) == count
             await after_ms(6)
@@ -179,7 +179,7 @@ def test_response_that_comes_after_newer_metadata_counts_and_changes_nothing(tmp
         harness.shrink(1)
         hosted = harness.hosted[0]
         hosted.lead(SECOND, THIRD, isr=(OWN, SECOND), partition_epoch=12)
-        await harness.answer(0)
+        await harness.respond(0)
         assert (hosted.role.isr, hosted.role.partition_epoch) == ((OWN, SECOND), 12)
         assert harness.changes.shrinks == 1
         assert [one.partition_index for one in harness.asked[-1][0].topics[0].partitions] == [1], "the next one follows"

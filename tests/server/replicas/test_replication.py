@@ -195,7 +195,7 @@ async def test_a_process_that_the_metadata_does_not_know_is_not_taken_into_the_i
         assert replicas.asked == []
 
 
-async def test_a_proposal_that_gets_no_answer_is_made_again(tmp_path: Path) -> None:
+async def test_a_proposal_that_gets_no_response_is_made_again(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.decides = False
         replicas.create(1, 2, isr=(1,))
@@ -229,8 +229,8 @@ async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: i
     asked = FetchPartition(0, leader_epoch, partition_max_bytes=1 << 20)
     name = {"topic": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(**name, partitions=[asked])])
-    answer: FetchResponse = await replicas.ask(number, request, version)
-    return answer
+    response: FetchResponse = await replicas.ask(number, request, version)
+    return response
 
 
 def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, str, int, str | None]]]:
@@ -241,12 +241,12 @@ def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tu
     return [(number, now.leader_epoch)], [(number, endpoint.host, endpoint.port, f"rack-{number}")]
 
 
-def reported(answer: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]:
+def reported(response: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]:
     """Returns the error of the one partition, and its leader according to the response."""
-    (topic,) = answer.responses
-    (one,) = topic.partition_responses if isinstance(answer, ProduceResponse) else topic.partitions
+    (topic,) = response.responses
+    (one,) = topic.partition_responses if isinstance(response, ProduceResponse) else topic.partitions
     leader = one.current_leader
-    nodes = [(node.node_id, node.host, node.port, node.rack) for node in answer.node_endpoints]
+    nodes = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
     return one.error_code, ([(leader.leader_id, leader.leader_epoch)], nodes)
 
 
@@ -294,15 +294,15 @@ async def test_produce_waiting_during_a_leader_change_returns_the_next_leader(ch
 async def test_leaderless_partition_returns_no_node_endpoint(changed: Replicas) -> None:
     changed.change(leader=-1)
     now = changed.partition(1)
-    for answer in (await changed.send(1, 13), await fetched(changed, 3, 17)):
-        assert reported(answer) == (NOT_LEADER, ([(-1, now.leader_epoch)], []))
+    for response in (await changed.send(1, 13), await fetched(changed, 3, 17)):
+        assert reported(response) == (NOT_LEADER, ([(-1, now.leader_epoch)], []))
 
 
 async def ends(replicas: Replicas, version: int, timestamp: int = -1) -> tuple[int, int, int]:
     """Returns broker 1's response to a consumer's ListOffsets: (error, offset, leader epoch)."""
     asked = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, timestamp)])
-    answer = await replicas.ask(1, ListOffsetsRequest(replica_id=-1, topics=[asked]), version)
-    one = answer.topics[0].partitions[0]
+    response = await replicas.ask(1, ListOffsetsRequest(replica_id=-1, topics=[asked]), version)
+    one = response.topics[0].partitions[0]
     return one.error_code, one.offset, one.leader_epoch
 
 
@@ -337,14 +337,14 @@ async def test_delete_records_waits_for_all_replicas(tmp_path: Path) -> None:
             replicas.produce(1, value)
         await replicas.equal(1, 2)
         asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])
-        answer = await replicas.ask(1, DeleteRecordsRequest([asked], 30_000), 2)
-        (result,) = answer.topics[0].partitions
+        response = await replicas.ask(1, DeleteRecordsRequest([asked], 30_000), 2)
+        (result,) = response.topics[0].partitions
         assert (result.error_code, result.low_watermark) == (0, 2)
         assert replicas.hosted(2).log_start_offset == 2
         replicas.server(2).replicas.replication().close()
         asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 3)])
-        answer = await replicas.ask(1, DeleteRecordsRequest([asked], 200), 2)
-        (result,) = answer.topics[0].partitions
+        response = await replicas.ask(1, DeleteRecordsRequest([asked], 200), 2)
+        (result,) = response.topics[0].partitions
         assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 2)
 
 

@@ -102,11 +102,11 @@ def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> N
 async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
     async with Broker(data_dir=tmp_path) as broker:
-        server, answers = broker.server, []
+        server, responses = broker.server, []
         request = CreateTopicsRequest([CreatableTopic("many", 95, 1), CreatableTopic("few", 1, 1)], 60_000)
-        server.controller.driver.submit(request, 7, answers.append)
+        server.controller.driver.submit(request, 7, responses.append)
         seen: set[int] = set()
-        while not answers:
+        while not responses:
             seen.add(len(server.partitions.hosted))
             is_known = server.metadata.image.topic("many") is not None
             assert not is_known or len(server.partitions.hosted) == 96
@@ -121,18 +121,21 @@ async def test_decisions_during_image_publication_complete_after_it(
 ) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 3)
     async with Broker(data_dir=tmp_path) as broker:
-        submit, answers = broker.server.controller.driver.submit, []
-        submit(CreateTopicsRequest([CreatableTopic("many", 50, 1)], 60_000), 7, answers.append)
+        submit, responses = broker.server.controller.driver.submit, []
+        submit(CreateTopicsRequest([CreatableTopic("many", 50, 1)], 60_000), 7, responses.append)
         known = 0
         while known <= 3:
             await asyncio.sleep(0)  # checks in every turn of the loop: a slower check may come when all exist
             known = len(broker.server.partitions.hosted)
         assert broker.server.metadata.image.topic("many") is None
         for number in range(5):
-            submit(CreateTopicsRequest([CreatableTopic(f"few-{number}", 2, 1)], 60_000), 7, answers.append)
+            submit(CreateTopicsRequest([CreatableTopic(f"few-{number}", 2, 1)], 60_000), 7, responses.append)
             await asyncio.sleep(0.001)
-        await eventually(lambda: len(answers) == 6)
-        assert [answer.topics[0].name for answer in answers] == ["many", *(f"few-{number}" for number in range(5))]
+        await eventually(lambda: len(responses) == 6)
+        assert [response.topics[0].name for response in responses] == [
+            "many",
+            *(f"few-{number}" for number in range(5)),
+        ]
         assert len(broker.server.partitions.hosted) == 60
 
 

@@ -47,8 +47,8 @@ def leader_of(cluster: Cluster) -> str:
 
 def is_upgraded(cluster: Cluster) -> bool:
     update = FeatureUpdateKey(feature="share.version", max_version_level=2)
-    answer = cluster.ask_any(UpdateFeaturesRequest(feature_updates=[update]), 2)
-    return answer is not None and answer.error_code == 0
+    response = cluster.ask_any(UpdateFeaturesRequest(feature_updates=[update]), 2)
+    return response is not None and response.error_code == 0
 
 
 def prepare(cluster: Cluster) -> bytes:
@@ -62,8 +62,8 @@ def prepare(cluster: Cluster) -> bytes:
     for number in range(RECORDS):
         producer.produce(TOPIC, b"%d" % number, partition=0)
     assert producer.flush(DEADLINE_S) == 0
-    answer = cluster.ask_any(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12)
-    topic_id: bytes = answer.topics[0].topic_id
+    response = cluster.ask_any(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12)
+    topic_id: bytes = response.topics[0].topic_id
     return topic_id
 
 
@@ -98,8 +98,8 @@ def test_next_leader_sends_dead_letter_records_of_a_killed_leader(cluster: Clust
     heir = member_of(cluster, topic_id)
 
     def are_there() -> bool:
-        answer = heir.fetch(epoch=0)
-        parts = [part for topic in answer.responses for part in topic.partitions]
+        response = heir.fetch(epoch=0)
+        parts = [part for topic in response.responses for part in topic.partitions]
         assert not any(part.acquired_records for part in parts), "what is archiving is for nobody"
         return set(dead_lettered(cluster)) == set(range(RECORDS))
 

@@ -45,8 +45,8 @@ def produce(cluster: Cluster) -> None:
 
 
 def topic_id(cluster: Cluster) -> bytes:
-    answer = cluster.ask_any(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12)
-    found: bytes = answer.topics[0].topic_id
+    response = cluster.ask_any(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12)
+    found: bytes = response.topics[0].topic_id
     return found
 
 
@@ -64,8 +64,8 @@ def lags(cluster: Cluster) -> list[int]:
     """Returns the group's lag in each partition, whichever broker leads it."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)
     with WireClient(coordinator(cluster)) as client:
-        answer = client.call(DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
-    return [part.lag for topic in answer.groups[0].topics for part in topic.partitions]
+        response = client.call(DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
+    return [part.lag for topic in response.groups[0].topics for part in topic.partitions]
 
 
 def test_acknowledgements_survive_leader_failure(cluster: Cluster) -> None:
@@ -84,8 +84,8 @@ def test_acknowledgements_survive_leader_failure(cluster: Cluster) -> None:
         member = Member(leader_of(cluster, index), GROUP, TOPIC, [(shared, index)], coordinator(cluster))
 
         def taken(member: Member = member) -> list[int]:
-            answer = member.fetch(epoch=0)
-            parts = [part for topic in answer.responses for part in topic.partitions]
+            response = member.fetch(epoch=0)
+            parts = [part for topic in response.responses for part in topic.partitions]
             return [o for p in parts for a in p.acquired_records for o in range(a.first_offset, a.last_offset + 1)]
 
         assert cluster.until(taken, "what is left") == list(range(5, RECORDS))

@@ -35,7 +35,7 @@ class Harness:
     def report(self, delivery: Delivery, error: int | None, _: str | None) -> None:
         self.reports.append((delivery.dead_letter.first, error))
 
-    def answer(self, error: int = 0) -> list[list[bytes | None]]:
+    def respond(self, error: int = 0) -> list[list[bytes | None]]:
         """Responds to the oldest request. Returns the values in each of its batches."""
         request, reply = self.asked.pop(0)
         topics = [
@@ -78,12 +78,12 @@ async def test_records_added_together_or_during_a_write_share_a_batch(harness: H
         outbox.add(dead_letter(offset))
     await asyncio.sleep(0)
     assert len(harness.asked) == 1, "one request at a time"
-    assert harness.answer() == [[b"1" * 10, b"2" * 10], [b"3" * 10]]
+    assert harness.respond() == [[b"1" * 10, b"2" * 10], [b"3" * 10]]
     assert harness.reports == [(1, 0), (2, 0), (3, 0)]
-    assert harness.answer() == [[b"4" * 10, b"5" * 10]]
+    assert harness.respond() == [[b"4" * 10, b"5" * 10]]
     outbox.add(dead_letter(6))
     await asyncio.sleep(0)
-    assert harness.answer() == [[b"6" * 10]]
+    assert harness.respond() == [[b"6" * 10]]
 
 
 async def test_a_batch_is_no_larger_than_its_topic_allows(harness: Harness, outbox: Outbox) -> None:
@@ -93,7 +93,7 @@ async def test_a_batch_is_no_larger_than_its_topic_allows(harness: Harness, outb
     await asyncio.sleep(0)
     sizes = []
     while harness.asked:
-        sizes.append([len(batch) for batch in harness.answer()])
+        sizes.append([len(batch) for batch in harness.respond()])
     assert sizes == [[2, 1], [2], [1]]
     assert [offset for offset, _ in harness.reports] == [1, 2, 7, 3, 4, 5]
 
@@ -107,14 +107,14 @@ async def test_a_request_has_its_limit_whatever_the_number_of_partitions(
     await asyncio.sleep(0)
     counts = []
     while harness.asked:
-        counts.append(len(harness.answer()))
+        counts.append(len(harness.respond()))
     assert counts == [3, 3]
 
 
 async def test_each_dead_letter_record_gets_its_error_or_timeout(harness: Harness, outbox: Outbox) -> None:
     outbox.add(dead_letter(1))
     await asyncio.sleep(0)
-    harness.answer(error=6)
+    harness.respond(error=6)
     outbox.add(dead_letter(2))
     await asyncio.sleep(0)
     _, reply = harness.asked.pop()

@@ -195,8 +195,8 @@ def scraped(broker: odradek.Broker, group: str) -> dict[str, float]:
     server = broker.server.observability.metrics_server
     assert server is not None
     host, port = server.address
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
     start, end = "kafka_server_sharegroupmetrics_deadletterqueue", f'_total{{group="{group}"}}'
     found = (line.rpartition(" ") for line in lines if line.startswith(start) and end in line)
     return {name.removeprefix(start).removesuffix(end): float(value) for name, _, value in found}
@@ -251,5 +251,5 @@ def test_below_the_level_of_the_feature_there_are_no_queues() -> None:
         with member(bootstrap, "old", topic_id) as one:
             assert taken(one) == [(0, 4, 1)]
             assert one.acknowledge((0, 4, REJECT)).error_code == 0
-            assert lag(bootstrap, "old") == 0, "they are archived with the answer"
+            assert lag(bootstrap, "old") == 0, "they are archived with the response"
         assert dead_letter_records(bootstrap, queue) == []

@@ -44,8 +44,8 @@ class Onlooker:
         for first, last, _ in taken:
             kind = self.rng.choice((ACCEPT, REJECT, REJECT)) if rejects else ACCEPT
             self.said.update(range(first, last + 1) if kind == REJECT else ())
-            answer = member.acknowledge((first, last, kind))
-            if answer.error_code == 0:
+            response = member.acknowledge((first, last, kind))
+            if response.error_code == 0:
                 (self.rejected if kind == REJECT else self.accepted).update(range(first, last + 1))
         return len(taken)
 

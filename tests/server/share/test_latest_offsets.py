@@ -20,7 +20,7 @@ from odradek.server.share.share_groups import End, Ends, LatestOffsets
 HERE, THERE, LEADERLESS = ("t", 0), ("t", 1), ("t", 2)
 
 
-def ends(answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
+def ends(response: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
     """Returns the ends of three partitions: one led here, one by another broker with this response, one without a
     leader.
     """
@@ -28,7 +28,7 @@ def ends(answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> 
     def send(endpoint: str, request: ListOffsetsRequest, reply: Callable[[Any], None], **_: object) -> None:
         assert endpoint == "b2"
         assert [(t.name, [p.partition_index for p in t.partitions]) for t in request.topics] == [("t", [1])]
-        reply(answer(request))
+        reply(response(request))
 
     partitions: Any = {HERE: SimpleNamespace(is_leader=True, high_watermark=11)}
     leaders: Any = SimpleNamespace(other_leader=lambda *partition: "b2" if partition == THERE else None)
@@ -46,7 +46,7 @@ def says(error: ErrorCode, offset: int) -> ListOffsetsResponse:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         (says(ErrorCode.NONE, 22), End(ErrorCode.NONE, 22)),
         (says(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), End(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
@@ -54,9 +54,9 @@ def says(error: ErrorCode, offset: int) -> ListOffsetsResponse:
     ],
 )
 def test_each_leader_is_queried_and_a_missing_answer_is_an_error(
-    answer: ListOffsetsResponse | None, expected: End
+    response: ListOffsetsResponse | None, expected: End
 ) -> None:
-    assert ends(lambda _: answer) == {
+    assert ends(lambda _: response) == {
         HERE: End(ErrorCode.NONE, 11),
         THERE: expected,
         LEADERLESS: End(ErrorCode.LEADER_NOT_AVAILABLE),

@@ -62,9 +62,9 @@ def one(bootstrap: str, topic_id: bytes, local_start: int) -> Iterator[Member]:
         yield made
 
 
-def parts_of(answer: Any) -> dict[int, Any]:
-    assert answer.error_code == 0, answer
-    return {part.partition_index: part for topic in answer.responses for part in topic.partitions}
+def parts_of(response: Any) -> dict[int, Any]:
+    assert response.error_code == 0, response
+    return {part.partition_index: part for topic in response.responses for part in topic.partitions}
 
 
 def acquired(part: Any) -> list[tuple[int, int]]:

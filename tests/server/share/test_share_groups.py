@@ -95,8 +95,8 @@ def test_locks_end_and_may_be_renewed(bootstrap: str, name: str) -> None:
     produce(bootstrap, name, 2, batch=1)
     with member(bootstrap, name, topic_id) as a, member(bootstrap, name, topic_id) as b:
         assert a.take(max_records=2) == [(0, 1, 1)]
-        answer = a.acknowledge((1, 1, RENEW), renews=True)
-        assert answer.error_code == 0
+        response = a.acknowledge((1, 1, RENEW), renews=True)
+        assert response.error_code == 0
         assert a.acknowledge((1, 1, RENEW)).error_code == ErrorCode.INVALID_REQUEST
         # Records that were acquired together are delivered again together, as far as they are available by then.
         first, _, count = eventually(lambda: b.take(max_records=1), what="a lock ends")[0]
@@ -153,8 +153,8 @@ def test_tools_see_and_move_a_group(bootstrap: str, name: str) -> None:
         assert deleted(client, name) == ErrorCode.NON_EMPTY_GROUP
         assert one.beat(epoch=-1).member_epoch == -1
         one.fetch(epoch=-1)
-        answer = moved(client, name, 3)
-        assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+        response = moved(client, name, 3)
+        assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, 0)
         assert described(bootstrap, name) == (3, 7)
         with member(bootstrap, name, topic_id) as other:
             assert other.take() == [(3, 9, 1)]

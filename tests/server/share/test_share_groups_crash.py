@@ -53,8 +53,8 @@ class Onlooker:
             kind = ACCEPT if only_accepts else self.rng.choice((ACCEPT, ACCEPT, RELEASE, REJECT))
             if kind != RELEASE:
                 self.given_up.update(offsets)
-            answer = member.acknowledge((first, last, kind))
-            if answer.error_code == 0 and kind != RELEASE:
+            response = member.acknowledge((first, last, kind))
+            if response.error_code == 0 and kind != RELEASE:
                 self.confirmed.update(offsets)
         return count
 

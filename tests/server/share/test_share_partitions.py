@@ -29,7 +29,7 @@ class SlowPersister:
     def ask(self, request: Any, reply: Callable[[Any], None]) -> None:
         self.asked.append((request, reply))
 
-    def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
+    def respond(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Responds to the oldest request."""
         _, reply = self.asked.pop(0)
         partition = read.PartitionResult(partition=0, error_code=error, start_offset=7)
@@ -62,8 +62,8 @@ def test_response_to_dropped_share_partition_leaves_successor_alone(persister: S
     partitions = share_partitions(persister)
     partitions.open(KEY, led_in_epoch(1))
     successor = partitions.open(KEY, led_in_epoch(2))
-    persister.answer(ErrorCode.FENCED_LEADER_EPOCH)
-    persister.answer()
+    persister.respond(ErrorCode.FENCED_LEADER_EPOCH)
+    persister.respond()
     assert partitions.get(KEY) is successor
     assert successor.state_machine is not None and successor.state_machine.start_offset == 7
 
@@ -72,8 +72,8 @@ def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPer
     partitions = share_partitions(persister)
     hosted = led_in_epoch(1)
     first = partitions.open(KEY, hosted)
-    persister.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    persister.respond(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert first.validation_error is not None and partitions.get(KEY) is None
     second = partitions.open(KEY, hosted)
-    persister.answer()
+    persister.respond()
     assert partitions.get(KEY) is second and second.state_machine is not None

@@ -36,7 +36,7 @@ class TierOracle:
     def __init__(self) -> None:
         jars = os.pathsep.join((classpath(ORACLE), str(home(TIERS) / "*")))
         command = [java(), *_JVM_FLAGS, "-cp", jars, str(_SOURCE)]
-        # Apache's classes log a warning for each question without an answer.
+        # Apache's classes log a warning for each question without a response.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `close`)
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
         assert process.stdin is not None and process.stdout is not None

@@ -25,7 +25,7 @@ from odradek.replication.quorum.log import (
 )
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
-from odradek.replication.quorum.wire import answer_of, partition_of
+from odradek.replication.quorum.wire import partition_of, response_of
 
 from tests.replication.quorum.quorum_simulator import voter
 from tests.replication.quorum.toy_log import ToyLog
@@ -169,7 +169,7 @@ class Transcript:
                 self.wire.append((id, effect.node, PeerRequest(token, effect.request)))
             elif isinstance(effect, Reply):
                 asker, node, correlation = effect.token  # type: ignore[misc]
-                self.out.append(f"  {id} -> {asker} {self.shown(effect.response, about(effect.response, answer_of))}")
+                self.out.append(f"  {id} -> {asker} {self.shown(effect.response, about(effect.response, response_of))}")
                 self.wire.append((id, asker, PeerResponse(node, correlation, effect.response)))
 
     def shown(self, message: Any, part: Any) -> str:
