@@ -72,8 +72,8 @@ def kill(cluster: MixedCluster, leader: int) -> None:
     await_other_leader(cluster, leader)
 
 
-def held_upload(cluster: MixedCluster, folder: Path, where: str) -> bytes:
-    """Has the store hold an upload of the partition's leader at a place. Returns the id of its segment."""
+def held_upload(cluster: MixedCluster, folder: Path, where: str) -> RemoteLogSegmentMetadata:
+    """Has the store hold an upload of the partition's leader at a place. Returns its segment."""
     tiered.make_topic(bootstrap(cluster), replication=3, min_insync_replicas="2")
     tiered.produce(bootstrap(cluster), tiered.values_of(COUNT), enable_idempotence=True)
     tiered.await_remote(folder, 2)
@@ -81,7 +81,7 @@ def held_upload(cluster: MixedCluster, folder: Path, where: str) -> bytes:
     tiered.produce(bootstrap(cluster), tiered.values_of(COUNT, COUNT), enable_idempotence=True)
     held = folder / stores.HELD
     eventually(held.exists, what=f"the store holds an upload at {where}", deadline_s=DEADLINE_S)
-    return held.read_bytes()
+    return segments(cluster)[held.read_bytes()]
 
 
 def segments(cluster: MixedCluster) -> dict[bytes, RemoteLogSegmentMetadata]:
@@ -96,16 +96,15 @@ def segments(cluster: MixedCluster) -> dict[bytes, RemoteLogSegmentMetadata]:
     }
 
 
-def await_takeover(cluster: MixedCluster, held: bytes, *, collected: bool = True) -> None:
+def await_takeover(cluster: MixedCluster, held: RemoteLogSegmentMetadata, *, collected: bool = True) -> None:
     """Waits until the new leader has copied the segment of the held upload itself, and has deleted the held one."""
-    begun = segments(cluster)[held]
 
     def is_taken_over() -> bool:
         found = segments(cluster)
-        return (held not in found or not collected) and any(
-            one.start_offset <= begun.start_offset and one.end_offset >= begun.end_offset
+        return (held.segment_id not in found or not collected) and any(
+            one.start_offset <= held.start_offset and one.end_offset >= held.end_offset
             for one in found.values()
-            if one.state is COPY_SEGMENT_FINISHED and one.segment_id != held
+            if one.state is COPY_SEGMENT_FINISHED and one.segment_id != held.segment_id
         )
 
     eventually(is_taken_over, what="the new leader has copied the segment", deadline_s=DEADLINE_S)
@@ -116,7 +115,7 @@ def go_on(folder: Path) -> None:
     eventually((folder / stores.UPLOAD_ENDED).exists, what="the held upload ends", deadline_s=DEADLINE_S)
 
 
-def check_whole(cluster: MixedCluster, folder: Path, held: bytes) -> None:
+def check_whole(cluster: MixedCluster, folder: Path, held: RemoteLogSegmentMetadata) -> None:
     """Every record is read through the store, which has what the metadata names and nothing else."""
     leader = partition_state(cluster)[0]
     more = tiered.values_of(COUNT, 2 * COUNT)
@@ -137,7 +136,7 @@ def check_whole(cluster: MixedCluster, folder: Path, held: bytes) -> None:
         eventually(is_whole, what="the store has what the metadata names", deadline_s=DEADLINE_S)
     except AssertionError as error:
         raise AssertionError(f"{error}: {found}") from None
-    one = segments(cluster).get(held)
+    one = segments(cluster).get(held.segment_id)
     assert one is None or one.state is not COPY_SEGMENT_FINISHED, "the upload of the former leader is used"
     finished = [one for one in segments(cluster).values() if one.state is COPY_SEGMENT_FINISHED]
     assert len(tiered.remote_segments(folder)) == len(finished), "an object of another segment is left"
