@@ -75,7 +75,7 @@ class NotCopyable(Exception):
 
 
 class CopyDiscarded(Exception):
-    """Another leader deleted the segment while it was copied. Its objects are deleted."""
+    """Another broker leads now, or has deleted the segment while it was copied. Its objects are deleted."""
 
 
 def due_segments(
@@ -115,11 +115,15 @@ def plan_copies(
     now_ms: int,
     new_id: Callable[[], bytes],
     lag: CopyLag = AT_ONCE,
+    copying: Collection[bytes] = (),
 ) -> list[CopyPlan]:
     """Returns the copies that the leader of a ready partition makes now, oldest first. Calls for the log's thread.
 
     `last_stable_offset` is at most the high watermark. `new_id` returns a random id. Plans end before the first segment that
     cannot be copied; if that is the first one, raises NotCopyable.
+
+    `copying` has the ids of uploads of this broker that have not ended. One of a former leadership deletes its objects at
+    its end, so it is not resumed.
     """
     epochs = log.epochs.entries()
     copied = highest_remote_offset(cache, epochs, log.log_end_offset)
@@ -127,7 +131,8 @@ def plan_copies(
     plans: list[CopyPlan] = []
     for segment, next_offset in due_segments(log, from_offset, last_stable_offset, now_ms, lag):
         try:
-            plans.append(_plan(log, segment, next_offset, epochs, cache, partition, broker_id, now_ms, new_id))
+            plan = _plan(log, segment, next_offset, epochs, cache, partition, broker_id, now_ms, new_id, copying)
+            plans.append(plan)
         except NotCopyable:
             if not plans:
                 raise
@@ -145,6 +150,7 @@ def _plan(
     broker_id: int,
     now_ms: int,
     new_id: Callable[[], bytes],
+    copying: Collection[bytes],
 ) -> CopyPlan:
     parts = _parts(log, segment, next_offset, epochs)
     own = epochs_in_range(epochs, segment.base_offset, next_offset)
@@ -156,7 +162,7 @@ def _plan(
     )  # fmt: skip
     for begun in cache.segments_of(own[0][0]):
         expected = metadata._replace(segment_id=begun.segment_id, event_timestamp_ms=begun.event_timestamp_ms)
-        if begun == expected:
+        if begun == expected and begun.segment_id not in copying:
             return CopyPlan(begun, parts, is_resumed=True)
     return CopyPlan(metadata, parts)
 
@@ -206,11 +212,16 @@ def copy_segment(
     publish: Publish,
     clock: Clock,
     most_custom_metadata_bytes: int = MOST_CUSTOM_METADATA_BYTES,
+    leads: Callable[[], bool] = lambda: True,
 ) -> RemoteLogSegmentMetadata:
     """Copies a segment, and returns its metadata, COPY_SEGMENT_FINISHED. `clock` returns milliseconds.
 
     Raises RemoteStorageError: a retriable one leaves the objects for the next attempt, another one has them deleted. Raises
     CopyDiscarded. An exception of `publish` passes through; the copy is then resumed, or collected.
+
+    A broker that does not lead any more deletes its objects and writes no event. The new leader copies the segment itself.
+    It may have deleted this copy already, and then nothing names the objects; else it collects the event. The objects of
+    a resumed copy stay: COPY_SEGMENT_FINISHED of the first attempt may be under way, and the new leader then relies on them.
     """
     segment = plan.segment
     if not plan.is_resumed:
@@ -222,9 +233,15 @@ def copy_segment(
             segment = segment._replace(custom_metadata=custom_metadata)
             raise RemoteStorageError(f"{segment}: {size} bytes of custom metadata", retriable=False)
     except RemoteStorageError as error:
-        if not error.retriable:
-            delete_segment(segment, store, publish, clock, segment.broker_id)
+        if leads():
+            if not error.retriable:
+                delete_segment(segment, store, publish, clock, segment.broker_id)
+        elif not plan.is_resumed:
+            store.delete_log_segment_data(segment)
         raise
+    if not plan.is_resumed and not leads():
+        store.delete_log_segment_data(segment)
+        raise CopyDiscarded(f"{segment} is not used: another broker leads")
     finished = _update(segment, COPY_SEGMENT_FINISHED, clock, segment.broker_id, custom_metadata)
     if publish(finished) is not Applied.APPLIED:
         store.delete_log_segment_data(segment)

@@ -77,7 +77,6 @@ class RemoteLog:
         self.epoch = -1
         self.has_start = False
         self._task: asyncio.Task[None] | None = None
-        self._copying: set[bytes] = set()
         self.failures = 0
         self.not_before_s = 0.0
         #: Bytes and segments that wait for their copy, at the last pass.
@@ -102,6 +101,11 @@ class RemoteLog:
         if not leads:
             self.copy_lag_bytes = self.copy_lag_segments = 0
             self.delete_lag_bytes = self.delete_lag_segments = 0
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads, in whichever epoch."""
+        return self.leads and self.hosted.is_leader and not self.hosted.offline
 
     @property
     def still_leads(self) -> bool:
@@ -254,7 +258,7 @@ class RemoteLog:
         self.copy_lag_segments, self.copy_lag_bytes = len(waiting), sum(one.size for one in waiting)
         return plan_copies(
             local, cache, self.partition, broker_id=work.node_id, last_stable_offset=self.hosted.last_stable_offset,
-            now_ms=work.clock.now_ms(), new_id=_new_id, lag=values.lag,
+            now_ms=work.clock.now_ms(), new_id=_new_id, lag=values.lag, copying=work.copying,
         )  # fmt: skip
 
     async def _copy(self, plan: CopyPlan) -> bool:
@@ -268,17 +272,17 @@ class RemoteLog:
         work.copy_quota.record(plan.segment.size_bytes, work.clock.now_ms())
         remote = work.counters.topic(self.hosted.topic)
         remote.copy_requests += 1
-        self._copying.add(plan.segment.segment_id)
+        work.copying.add(plan.segment.segment_id)
         try:
             most = work.config.get("remote.log.metadata.custom.metadata.max.bytes")
             copied = await work.copiers.run(
-                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, most
-            )
+                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, most, lambda: self.is_leader
+            )  # fmt: skip
         except BaseException:
             remote.copy_errors += 1
             raise
         finally:
-            self._copying.discard(plan.segment.segment_id)
+            work.copying.discard(plan.segment.segment_id)
         remote.copy_bytes += copied.size_bytes
         self.copy_lag_segments = max(0, self.copy_lag_segments - 1)
         self.copy_lag_bytes = max(0, self.copy_lag_bytes - copied.size_bytes)
@@ -295,13 +299,13 @@ class RemoteLog:
         highest = highest_remote_offset(cache, epochs, local.log_end_offset).offset
         plan = plan_retention(
             cache, epochs, values.total, log_start_offset=local.log_start_offset, log_end_offset=local.log_end_offset,
-            only_local_bytes=only_local_bytes(local, highest), now_ms=now_ms, copying=self._copying,
+            only_local_bytes=only_local_bytes(local, highest), now_ms=now_ms, copying=work.copying,
         )  # fmt: skip
         self.size_computation_ms = (loop.time() - began_s) * 1000
         start = min(plan.log_start_offset, self.hosted.role.high_watermark)
         if start > local.log_start_offset:
             self.hosted.advance_log_start_offset(start)
-        interrupted = plan_collection(cache, [], self._copying, now_ms, COPY_GRACE_MS)
+        interrupted = plan_collection(cache, [], work.copying, now_ms, COPY_GRACE_MS)
         condemned = [*plan.deletions, *interrupted]
         self.delete_lag_segments, self.delete_lag_bytes = len(condemned), sum(one.size_bytes for one in condemned)
         await delete_segments(work, self.partition, condemned, lambda: self.still_leads, self._deleted)

@@ -153,6 +153,8 @@ class RemoteWork:
             RemoteQuota(*(config.get(key) for key in keys)) for keys in (_COPY_QUOTA, _FETCH_QUOTA)
         )
         self.counters = RemoteCounters()
+        #: The ids of segments whose upload has not ended. It may outlive the partition's `RemoteLog`.
+        self.copying: set[bytes] = set()
         self.is_stopping = False
         self._config_changes = 0
         config.subscribe(self._reconfigured)

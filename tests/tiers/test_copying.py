@@ -24,6 +24,7 @@ from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.lineage import highest_remote_offset
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
+    COPY_SEGMENT_STARTED,
     DELETE_SEGMENT_STARTED,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -187,6 +188,39 @@ def test_copy_that_another_leader_has_deleted_leaves_no_object(tiered: TieredLog
     with pytest.raises(CopyDiscarded):
         copy_segment(plan, Deposed({"dir": str(root)}), tiered.publish, lambda: NOW_MS)
     assert list(tiered.store.objects()) == [] and tiered.cache.segments() == []
+
+
+@pytest.mark.parametrize("log, error", [("", CopyDiscarded), ("gone", RemoteStorageError)])
+def test_upload_that_ends_after_the_change_of_leaders_leaves_no_object(
+    tiered: TieredLog, log: str, error: type[Exception]
+) -> None:
+    plan = tiered.plans()[0]
+    if log:
+        plan = plan._replace(parts=plan.parts._replace(log=plan.parts.log.with_name(log)))
+    with pytest.raises(error):
+        copy_segment(plan, tiered.store, tiered.publish, lambda: NOW_MS, leads=lambda: False)
+    assert list(tiered.store.objects()) == []
+    assert [one.state for one in tiered.cache.segments()] == [COPY_SEGMENT_STARTED]
+
+
+def test_resumed_copy_is_kept_after_the_change_of_leaders(tiered: TieredLog) -> None:
+    tiered.publish(tiered.plans()[0].segment)
+    plan = tiered.plans()[0]
+    assert plan.is_resumed
+    gone = plan._replace(parts=plan.parts._replace(log=plan.parts.log.with_name("gone")))
+    with pytest.raises(RemoteStorageError):
+        copy_segment(gone, tiered.store, tiered.publish, lambda: NOW_MS, leads=lambda: False)
+    assert {one.segment_id for one in tiered.store.objects()} == {plan.segment.segment_id}
+    copied = copy_segment(plan, tiered.store, tiered.publish, lambda: NOW_MS, leads=lambda: False)
+    assert tiered.cache.segments() == [copied] and copied.state is COPY_SEGMENT_FINISHED
+
+
+def test_upload_that_has_not_ended_is_not_resumed(tiered: TieredLog) -> None:
+    plan = tiered.plans()[0]
+    tiered.publish(plan.segment)
+    assert tiered.plans()[0].is_resumed
+    again = tiered.plans(copying={plan.segment.segment_id})[0]
+    assert not again.is_resumed and again.segment.segment_id != plan.segment.segment_id
 
 
 def test_copy_of_another_broker_is_collected_when_it_is_old(tiered: TieredLog) -> None:

@@ -1,6 +1,6 @@
 """The stores: a folder, shared with Apache's LocalTieredStorage; a folder, S3 and Azure by obstore; a user's own class.
 
-Those in Azure run by hand: `python -m compat_tests.tiers.azure`.
+Those in Azure and in S3Proxy run by hand: `python -m compat_tests.tiers.azure`, `python -m compat_tests.tiers.s3proxy`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from odradek.tiers.store import (
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually
 from compat_tests.tiers.azure import CONFIG as AZURE
+from compat_tests.tiers.s3proxy import CONFIG as S3PROXY
 from tests.tiers.harness.tier_oracle import Rejected, TierOracle
 from tests.tiers.harness.tiered_log import PARTITION, TieredLog
 
@@ -97,13 +98,18 @@ def s3(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[di
         process.wait(60)
 
 
-#: Stores in another process; the second one by hand.
-CLOUDS = [pytest.param("S3", marks=pytest.mark.slow), *(["Azure"] if AZURE in os.environ else [])]
+#: Servers that run by hand, and the environment variables that have their configurations.
+BY_HAND = {"Azure": AZURE, "S3Proxy": S3PROXY}
+#: Stores in another process.
+CLOUDS = [
+    pytest.param("S3", marks=pytest.mark.slow),
+    *(name for name, variable in BY_HAND.items() if variable in os.environ),
+]
 
 
 def of_cloud(request: pytest.FixtureRequest, name: str) -> dict[str, str]:
     """Returns the configuration of a store in a folder of the test's own."""
-    config: dict[str, str] = json.loads(os.environ[AZURE]) if name == "Azure" else request.getfixturevalue("s3")
+    config: dict[str, str] = json.loads(os.environ[BY_HAND[name]]) if name in BY_HAND else request.getfixturevalue("s3")
     return config | {"url": f"{config['url']}/{request.getfixturevalue('tmp_path').name}"}
 
 
@@ -249,6 +255,19 @@ def test_wrong_bucket_is_named(cloud: dict[str, str], plans: list[CopyPlan]) -> 
     store = make_store("objects", cloud | {"url": url})
     with pytest.raises(RemoteStorageError, match=url):
         store.copy_log_segment_data(plans[0].segment, plans[0].parts)
+
+
+def test_object_that_is_there_is_written_again_only_if_its_size_is_wrong(
+    cloud: dict[str, str], plans: list[CopyPlan]
+) -> None:
+    plan = plans[0]
+    epochs = plan.parts.leader_epochs
+    store = make_store("objects", cloud)
+    copied(store, plan)
+    same_size, longer = bytes(len(epochs)), epochs + b"9 9\n"
+    for content, expected in ((same_size, epochs), (longer, longer)):
+        copied(store, plan._replace(parts=plan.parts._replace(leader_epochs=content)))
+        assert store.fetch_index(plan.segment, PartType.LEADER_EPOCHS, 1 << 20) == expected
 
 
 def test_large_log_is_uploaded_in_parts(cloud: dict[str, str], tmp_path: Path, plans: list[CopyPlan]) -> None:
