@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 APACHE, ODRADEK = "Apache Kafka", "Odradek"
 #: The highest stable metadata.version of each release of Apache Kafka.
 RELEASES = {21: "3.9", 25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 33: "4.4"}
+#: The source of a key that is set nowhere.
+_DEFAULT = "DEFAULT_CONFIG"
 #: The loggers that a node of Odradek describes begin with this.
 _OWN_LOGGERS = "odradek."
 #: Topics in one DescribeConfigs request: a response has every key of each.
@@ -115,8 +117,9 @@ def _describe(admin: AdminClient, node: Node) -> None:
 
     loggers = config_values(admin, "broker_logger", str(node.id))
     node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in loggers) else APACHE
-    set_ones = config_values(admin, "broker", str(node.id), which="modified")
-    node.configs = {name: one["value"] for name, one in sorted(set_ones.items())}
+    # kafka-python's "modified" has no key of server.properties.
+    found = config_values(admin, "broker", str(node.id), which="all")
+    node.configs = {name: one["value"] for name, one in sorted(found.items()) if one["config_source"] != _DEFAULT}
     request = ApiVersionsRequest(client_software_name="odradek-cli", client_software_version="1")
     response = ask(admin, request, node.id)
     node.supported = {one.name: (one.min_version, one.max_version) for one in response.supported_features or ()}
@@ -174,16 +177,26 @@ def to_odradek(found: Survey) -> Iterator[Finding]:
     for name, level in sorted(found.levels.items()):
         yield _level(name, level, FEATURES[name].built if name in FEATURES else 0, ODRADEK)
     yield _quorum(found)
-    for topic in found.tiered:
-        yield Finding(
-            STOPS,
-            f"topic {topic}",
-            "it has segments in remote storage (remote.storage.enable), whose class in Java Odradek does not load",
-            "name a store of Odradek, set remote.storage.enable=false with remote.log.delete.on.disable=true, or delete it",
-        )
+    yield from _of_tiered(found)
     for node in found.brokers:
         if node.program == APACHE:
             yield from _of_configs(f"broker {node.id}", node.configs)
+
+
+def _of_tiered(found: Survey) -> Iterator[Finding]:
+    """Tiered topics stop the way where a broker of Apache Kafka has a store that Odradek does not have."""
+    stores = {str(node.configs.get(_TIERED_STORE)) for node in found.brokers if node.program == APACHE}
+    foreign = sorted(stores.difference(STORES))
+    for topic in found.tiered:
+        if not foreign:
+            yield Finding(WORKS, f"topic {topic}", "its segments in remote storage stay: Odradek has the same store")
+            continue
+        yield Finding(
+            STOPS,
+            f"topic {topic}",
+            f"it has segments in remote storage (remote.storage.enable); Odradek does not load {', '.join(foreign)}",
+            "name a store of Odradek, set remote.storage.enable=false with remote.log.delete.on.disable=true, or delete it",
+        )
 
 
 def to_apache(found: Survey) -> Iterator[Finding]:

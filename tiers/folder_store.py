@@ -50,13 +50,20 @@ class FolderStore:
             raise InvalidStore("a store in a folder needs the key dir")
         self._root = Path(directory).absolute() / _ROOT
         self._uploads = self._root.with_name(_UPLOADS)
+        self._is_created = False
+
+    def create(self) -> None:
+        """Makes the folder, for a broker that starts. A reader with a wrong path creates nothing there."""
         self._root.mkdir(parents=True, exist_ok=True)
+        self._is_created = True
 
     def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
         written: dict[PartType, tuple[int, int]] = {}
         folder = self._path(segment, PartType.LOG).parent
         with _failures(f"copying {segment} to {self._root}"):
             if not folder.exists():
+                if not self._is_created:  # not again: the folder may be a disk that is not mounted any more
+                    self.create()
                 folder.mkdir(exist_ok=True)
                 sync_directory(str(self._root))
             for part, source in parts.sources():
@@ -117,6 +124,8 @@ class FolderStore:
 
     def objects(self) -> Iterator[StoredObject]:
         with _failures(f"listing {self._root}"):
+            if not self._root.is_dir():
+                raise RemoteStorageError(f"the folder {self._root} is not there")
             for path in self._root.glob("*/*"):
                 found = parse_object_name(path.relative_to(self._root).as_posix(), path.stat().st_size)
                 if found is not None:
@@ -134,12 +143,17 @@ class FolderStore:
 
 @contextmanager
 def _failures(doing: str, path: Path | None = None) -> Iterator[None]:
-    """Raises RemoteResourceNotFound where `path` is missing, and RemoteStorageError for another OSError."""
+    """Raises RemoteResourceNotFound where `path` is missing from the store's folder, RemoteStorageError for another OSError.
+
+    Where the folder itself is missing, the objects are not: its disk may not be mounted.
+    """
     try:
         yield
     except FileNotFoundError as error:
         if path is None:
             raise RemoteStorageError(f"{doing}: {error}") from error
+        if not (root := path.parents[1]).is_dir():
+            raise RemoteStorageError(f"{doing}: the folder {root} is not there") from None
         raise RemoteResourceNotFound(str(path)) from None
     except OSError as error:
         raise RemoteStorageError(f"{doing}: {error}") from error

@@ -278,11 +278,12 @@ _STORES = {
 }
 
 
-def make_store(class_name: str, config: Mapping[str, str]) -> RemoteStore:
+def make_store(class_name: str, config: Mapping[str, str], *, creates: bool = False) -> RemoteStore:
     """Makes the store of `remote.log.storage.manager.class.name`; `config` has the keys below its prefix, without it.
 
     The name is that of Apache's LocalTieredStorage, `folder`, `objects`, or `python:module:Name` of a class that takes the
-    configuration as its argument. Raises InvalidStore.
+    configuration as its argument. With `creates`, for a broker that starts, a store with a method `create` makes its folder;
+    without it, a reader with a wrong path creates nothing. Raises InvalidStore.
     """
     target = class_name[len(PYTHON_PREFIX) :] if class_name.startswith(PYTHON_PREFIX) else _STORES.get(class_name)
     module, _, name = (target or "").partition(":")
@@ -290,6 +291,8 @@ def make_store(class_name: str, config: Mapping[str, str]) -> RemoteStore:
         raise InvalidStore(f"{class_name!r} is not a store: use folder, objects or {PYTHON_PREFIX}module:Name")
     try:
         made: RemoteStore = getattr(import_module(module), name)(config)
+        if creates and (create := getattr(made, "create", None)) is not None:
+            create()
     except InvalidStore:
         raise
     except Exception as error:

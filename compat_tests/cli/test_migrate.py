@@ -63,6 +63,16 @@ def test_plan_names_programs_levels_keys_and_the_order(cluster: MixedCluster) ->
     assert any(str(cluster.nodes[1].data_dir) in one and "a log directory of node 1" in one for one in words)
 
 
+def test_plan_without_files_has_the_properties_of_running_brokers(cluster: MixedCluster) -> None:
+    findings = migrate(cluster, "plan")["findings"]
+    subjects = {
+        one["subject"]
+        for one in findings  # type: ignore[attr-defined]
+        if one["verdict"] == "differs" and "remote.log.manager.thread.pool.size" in one["words"]
+    }
+    assert subjects == {"broker 1", "broker 2"}
+
+
 def test_plan_back_has_the_other_order_and_stops_at_levels_above_the_release(
     cluster: MixedCluster, tmp_path: Path
 ) -> None:

@@ -1,6 +1,8 @@
-"""The state of a tiered partition in a cluster, and changes of its replicas."""
+"""A cluster of nodes of both programs with one store, the state of a tiered partition in it, and changes of its replicas."""
 
 from __future__ import annotations
+
+import os
 
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -9,10 +11,26 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 )
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-from compat_tests.cluster.mixed import MixedCluster
+from compat_tests.cluster.mixed import EitherNode, MixedCluster
+from compat_tests.java.fetch import TIERS, home
 from compat_tests.recipes import eventually
 
 from . import tiered
+
+
+class TieredNode(EitherNode):
+    """With LocalTieredStorage on its class path where it runs Apache Kafka."""
+
+    def command(self) -> list[str]:
+        command = super().command()
+        if self.is_apache:
+            at = command.index("-cp") + 1
+            command[at] = os.pathsep.join((command[at], str(home(TIERS) / "*")))
+        return command
+
+
+class TieredCluster(MixedCluster):
+    node_class = TieredNode
 
 
 def bootstrap(cluster: MixedCluster) -> str:

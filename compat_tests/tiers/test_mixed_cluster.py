@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,32 +9,23 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from odradek.columns import scan
 
-from compat_tests.cluster.mixed import EitherNode, MixedCluster
-from compat_tests.java.fetch import TIERS, home
 from compat_tests.recipes import eventually
 from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
-from .cluster import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+from .cluster import (
+    TieredCluster,
+    await_isr,
+    await_local_start,
+    await_other_leader,
+    bootstrap,
+    partition_state,
+    reassign,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
 
 COUNT = 6000
-
-
-class TieredNode(EitherNode):
-    """With LocalTieredStorage on its class path where it runs Apache Kafka."""
-
-    def command(self) -> list[str]:
-        command = super().command()
-        if self.is_apache:
-            at = command.index("-cp") + 1
-            command[at] = os.pathsep.join((command[at], str(home(TIERS) / "*")))
-        return command
-
-
-class TieredCluster(MixedCluster):
-    node_class = TieredNode
 
 
 @pytest.fixture

@@ -138,3 +138,13 @@ def test_configuration_without_a_store_is_named(broker: OdradekProcess, tmp_path
     file.write_text("node.id=1\n")
     done = odradek_command("tier", "check", "--config", str(file), "-b", broker.bootstrap)
     assert done.status == 2 and f"{file} has no remote.log.storage.manager.class.name" in done.err
+
+
+def test_check_with_a_wrong_folder_names_it_and_creates_nothing(
+    broker: OdradekProcess, config: Path, store: Path, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong"
+    config.write_text(config.read_text().replace(str(store), str(wrong)))
+    done = odradek_command("tier", "check", "--config", str(config), "-b", broker.bootstrap)
+    assert done.status != 0 and f"the folder {wrong}/kafka-tiered-storage is not there" in done.err
+    assert not wrong.exists()

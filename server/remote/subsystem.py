@@ -305,6 +305,6 @@ def make_remote_store(config: BrokerConfig) -> RemoteStore:
     texts = config.values.texts
     own = {name[len(prefix) :]: value for name, value in texts.items() if name.startswith(prefix)}
     try:
-        return make_store(config.get("remote.log.storage.manager.class.name") or "", own)
+        return make_store(config.get("remote.log.storage.manager.class.name") or "", own, creates=True)
     except InvalidStore as error:
         raise InvalidConfig(f"remote.log.storage.manager.class.name: {error}") from error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.cli.client.errors import CommandError
-from odradek.cli.migrate import APACHE, ODRADEK, STOPS, WORKS, of_file
+from odradek.cli.migrate import APACHE, ODRADEK, STOPS, STORES, WORKS, Node, Survey, of_file, to_odradek
 
 from compat_tests.cli.commands import odradek_command
 
@@ -42,3 +43,25 @@ def test_directory_that_is_not_formatted_is_an_error(tmp_path: Path) -> None:
     file.write_text(f"log.dirs={tmp_path / 'data'}\n")
     with pytest.raises(CommandError, match="is not a formatted log directory"):
         list(of_file(file, ODRADEK))
+
+
+def tiered_survey(*stores: str | None) -> Survey:
+    """A broker of Apache Kafka for each store, a broker of Odradek, and a tiered topic."""
+    nodes = {
+        node_id: Node(node_id, True, program=APACHE, configs={"remote.log.storage.manager.class.name": store})
+        for node_id, store in enumerate(stores, 1)
+    }
+    nodes[9] = Node(9, True, program=ODRADEK, configs={"remote.log.storage.manager.class.name": "folder"})
+    quorum: Any = None
+    return Survey("cluster", nodes, {}, quorum, [], ["orders"])
+
+
+@pytest.mark.parametrize(
+    ("stores", "verdict"),
+    [(STORES, WORKS), ((), WORKS), (("com.example.Store",), STOPS), ((*STORES, "com.example.Store"), STOPS)],
+)
+def test_tiered_topic_stops_the_way_only_with_a_store_that_odradek_does_not_have(
+    stores: tuple[str, ...], verdict: str
+) -> None:
+    (found,) = (one for one in to_odradek(tiered_survey(*stores)) if one.subject == "topic orders")
+    assert found.verdict == verdict and ("com.example.Store" in found.words) == (verdict == STOPS)

@@ -337,6 +337,23 @@ def test_store_that_fails_is_named_with_segment_and_offset(small: TieredWorld, t
     assert rows_of(found) == small.by_kafka_python("failing", LEVELS[0])
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_wrong_folder_of_the_store_is_named_and_nothing_is_created_in_it(
+    small: TieredWorld, tmp_path: Path, exists: bool
+) -> None:
+    topic, wrong = f"misplaced-{exists}", tmp_path / "wrong"
+    small.create_tiered(topic)
+    small.fill(topic, 300, 2)
+    small.await_tiered(topic)
+    if exists:
+        wrong.mkdir()
+    client = {"bootstrap.servers": small.broker.bootstrap_servers, **small.store, "rsm.config.dir": str(wrong)}
+    for on_unreadable in ("raise", "skip"):
+        with pytest.raises(RemoteStoreUnavailable, match=rf"the folder {wrong}/kafka-tiered-storage is not there"):
+            scan(topic, client=client, on_unreadable=on_unreadable).to_table()
+    assert list(tmp_path.rglob("*")) == [wrong] * exists
+
+
 def test_settings_that_name_no_store_are_refused(small: TieredWorld) -> None:
     small.create_tiered("unnamed")
     small.fill("unnamed", 300, 2)

@@ -329,5 +329,6 @@ def test_missing_transaction_index_of_old_metadata_is_empty(tiered: TieredLog) -
 
 def test_read_of_a_segment_that_is_gone_is_an_error(tiered: TieredLog, tmp_path: Path) -> None:
     store = FolderStore({"dir": str(tmp_path)})
+    store.create()
     with pytest.raises(RemoteStorageError, match="is not in the store"):
         read_segment(store, IndexCache(store, _MIB), segment_of(tiered, 0), 0, 100)

@@ -125,7 +125,7 @@ Make = Callable[[], RemoteStore]
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Makes stores over the same place."""
     if request.param == "folder":
-        return lambda: make_store("folder", {"dir": str(tmp_path)})
+        return lambda: make_store("folder", {"dir": str(tmp_path)}, creates=True)
     if request.param == "objects in a folder":
         return lambda: make_store("objects", {"url": (tmp_path / "objects").as_uri()})
     config = of_cloud(request, request.param)
@@ -282,6 +282,31 @@ def test_large_log_is_uploaded_in_parts(cloud: dict[str, str], tmp_path: Path, p
     assert remote_range(store, segment, (12 << 20) - 4, 8) == b"cdef0123"
     store.delete_log_segment_data(segment)
     assert list(store.objects()) == []
+
+
+def test_reading_a_missing_folder_fails_and_creates_nothing(tmp_path: Path, plans: list[CopyPlan]) -> None:
+    place, segment = tmp_path / "missing", plans[0].segment
+    store = make_store("folder", {"dir": str(place)})
+    for read in (
+        lambda: store.fetch_log_segment(segment, 0, 10),
+        lambda: store.fetch_index(segment, PartType.OFFSET_INDEX, 10),
+        lambda: list(store.objects()),
+    ):
+        with pytest.raises(RemoteStorageError, match=f"the folder {place}/kafka-tiered-storage is not there") as raised:
+            read()
+        assert raised.value.retriable
+    store.delete_log_segment_data(segment)
+    assert not place.exists()
+
+
+def test_store_of_a_broker_creates_its_folder_at_the_start_only(tmp_path: Path, plans: list[CopyPlan]) -> None:
+    root = tmp_path / "kafka-tiered-storage"
+    store = make_store("folder", {"dir": str(tmp_path)}, creates=True)
+    assert list(store.objects()) == [] and root.is_dir()
+    root.rmdir()
+    with pytest.raises(RemoteStorageError, match=f"copying .* to {root}"):
+        store.copy_log_segment_data(plans[0].segment, plans[0].parts)
+    assert not root.exists()
 
 
 # ---- Apache's store in the same folder
