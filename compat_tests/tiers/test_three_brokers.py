@@ -77,7 +77,11 @@ def test_leader_that_has_lost_its_folder_deletes_nothing_from_the_store(cluster:
     node = cluster.nodes[next(node_id for node_id in cluster.nodes if node_id != leader)]
     checkpoint = node.log_dirs[0] / "replication-offset-checkpoint"
     written = f"{tiered.TOPIC} 0 {COUNT}\n"
-    eventually(lambda: written in checkpoint.read_text(), what="the high watermark is written", deadline_s=30)
+    eventually(
+        lambda: checkpoint.exists() and written in checkpoint.read_text(),
+        what="the high watermark is written",
+        deadline_s=60,
+    )
     before = tiered.remote_segments(folder)
     node.kill()
     shutil.rmtree(node.log_dirs[0] / f"{tiered.TOPIC}-0")
