@@ -147,7 +147,8 @@ def test_deleted_records_leave_the_store_and_are_out_of_range(broker: OdradekPro
     with pytest.raises(AssertionError, match=r"_AUTO_OFFSET_RESET|OUT_OF_RANGE|out of range"):
         tiered.consume(broker.bootstrap, 1, offset=0, deadline_s=10)
     checkpoint = broker.data_dir / "log-start-offset-checkpoint"
-    eventually(lambda: f"{tiered.TOPIC} 0 {cut}\n" in checkpoint.read_text(), what="it is written", deadline_s=30)
+    written = f"{tiered.TOPIC} 0 {cut}\n"
+    eventually(lambda: checkpoint.exists() and written in checkpoint.read_text(), what="it is written", deadline_s=60)
     broker.kill()
     broker.start()
     assert offset_of(broker, -2) == cut
