@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,13 @@ def values_of(count: int, first: int = 0, size: int = 1000) -> list[bytes]:
 
 def numbered(values: Iterator[bytes] | list[bytes], first: int = 0) -> list[tuple[int, bytes]]:
     return list(enumerate(values, first))
+
+
+def differences(found: list[tuple[int, bytes]], values: list[bytes], shown: int = 5) -> list[str]:
+    """Returns how the first records that differ from these values, from offset 0 on, differ; by offset and number."""
+    pairs = zip_longest(found, numbered(values), fillvalue=(None, b"nothing"))
+    wrong = (f"({a}, {x[:9]!r}) instead of ({b}, {y[:9]!r})" for (a, x), (b, y) in pairs if (a, x) != (b, y))
+    return list(islice(wrong, shown))
 
 
 def await_remote(folder: Path, count: int, *, topic: str = TOPIC, partition: int = 0) -> None:
