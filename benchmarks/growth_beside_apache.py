@@ -416,9 +416,14 @@ def table(measured: dict[str, list[Point]]) -> str:
     lines = ["| row | broker | size: value | bends at |", "|---|---|---|---|"]
     for row, unit in dict.fromkeys(key for one in found.values() for key in one):
         for broker, curve in ((broker, one[row, unit]) for broker, one in found.items() if (row, unit) in one):
-            values = ", ".join(f"{point.size:,}: {point.value:,.4g}" for point in curve)
+            values = ", ".join(f"{point.size:,}: {shown(point.value)}" for point in curve)
             lines.append(f"| {row}, {unit} | {broker} | {values} | {bend(curve) or '-'} |")
     return "\n".join(lines)
+
+
+def shown(value: float) -> str:
+    """Returns a value with three digits at least, and no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def draw(measured: dict[str, list[Point]], path: Path) -> None:
