@@ -21,14 +21,22 @@ from odradek.tiers.store import PartType
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import stores, tiered
-from .cluster import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+from .cluster import (
+    await_isr,
+    await_local_start,
+    await_other_leader,
+    bootstrap,
+    partition_state,
+    reassign,
+    tiered_cluster,
+)
 
 COUNT = 3000
 DEADLINE_S = 60
 _PREFERRED = 0
+_SHORT_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 FIRST_PART, LOG = PartType.LEADER_EPOCHS.name, PartType.LOG.name
 
 
@@ -39,11 +47,7 @@ def store_class() -> dict[str, str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, folder: Path, store_class: dict[str, str]) -> Iterator[MixedCluster]:
-    made = MixedCluster(tmp_path, [COMBINED] * 3)
-    for node in made.nodes.values():
-        node.properties |= tiered.properties(folder, replication=3) | store_class
-        node.properties |= {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-    with made:
+    with tiered_cluster(tmp_path, folder, store_class | _SHORT_SESSION) as made:
         yield made
 
 

@@ -15,10 +15,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from compat_tests.cli.commands import odradek_command
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
-from .cluster import TieredCluster, await_local_start, bootstrap
+from .cluster import TieredCluster, await_local_start, bootstrap, tiered_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.oracle]
 
@@ -38,11 +37,10 @@ _PRODUCER = {"acks": "all", "linger.ms": 5, "batch.size": 20_000, "enable.idempo
 def cluster(java_tools: None, tmp_path: Path, folder: Path, request: pytest.FixtureRequest) -> Iterator[TieredCluster]:
     """Nodes of Apache Kafka."""
     count = request.param
-    made = TieredCluster(tmp_path, [COMBINED] * count, **(SINGLE_NODE if count == 1 else _THREE_NODES))
-    for node_id, node in made.nodes.items():
-        node.properties |= tiered.properties(folder, replication=count)
+    overrides = SINGLE_NODE if count == 1 else _THREE_NODES
+    made = tiered_cluster(tmp_path, folder, count=count, apache=range(1, count + 1), **overrides)
+    for node in made.nodes.values():
         node.stop_deadline_s = _STOP_S
-        made.node(node_id).is_apache = True
     with made:
         yield made
 
