@@ -79,10 +79,10 @@ def kill(cluster: MixedCluster, leader: int) -> None:
 def held_upload(cluster: MixedCluster, folder: Path, where: str) -> RemoteLogSegmentMetadata:
     """Has the store hold an upload of the partition's leader at a place. Returns its segment."""
     tiered.make_topic(bootstrap(cluster), replication=3, min_insync_replicas="2")
-    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT), enable_idempotence=True)
+    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT))
     tiered.await_remote(folder, 2)
     (folder / stores.HOLD_UPLOAD).write_text(where)
-    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT, COUNT), enable_idempotence=True)
+    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT, COUNT))
     held = folder / stores.HELD
     eventually(held.exists, what=f"the store holds an upload at {where}", deadline_s=DEADLINE_S)
     return segments(cluster)[held.read_bytes()]
@@ -123,7 +123,7 @@ def check_whole(cluster: MixedCluster, folder: Path, held: RemoteLogSegmentMetad
     """Every record is read through the store, which has what the metadata names and nothing else."""
     leader = partition_state(cluster)[0]
     more = tiered.values_of(COUNT, 2 * COUNT)
-    tiered.produce(bootstrap(cluster), more, enable_idempotence=True)
+    tiered.produce(bootstrap(cluster), more)
     await_local_start(cluster, leader, 2 * COUNT)
     values = tiered.numbered(tiered.values_of(3 * COUNT))
     assert tiered.consume(bootstrap(cluster), 3 * COUNT) == values

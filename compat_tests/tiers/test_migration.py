@@ -28,9 +28,7 @@ _THREE_NODES = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.
 _STOP_S = 120
 _READ_S = 120
 _LIVE_PAUSE_S = 0.01
-#: No second batch is in flight while the first one is rejected, see docs/development/faults.md.
-_PRODUCER = {"acks": "all", "linger.ms": 5, "batch.size": 20_000, "enable.idempotence": True,
-             "max.in.flight.requests.per.connection": 1, "reconnect.backoff.max.ms": 500}  # fmt: skip
+_PRODUCER = tiered.ORDERED | {"linger.ms": 5, "batch.size": 20_000, "reconnect.backoff.max.ms": 500}
 
 
 @pytest.fixture(params=[1, 3])
