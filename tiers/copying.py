@@ -211,10 +211,11 @@ def copy_segment(
     store: RemoteStore,
     publish: Publish,
     clock: Clock,
+    leads: Callable[[], bool],
     most_custom_metadata_bytes: int = MOST_CUSTOM_METADATA_BYTES,
-    leads: Callable[[], bool] = lambda: True,
 ) -> RemoteLogSegmentMetadata:
-    """Copies a segment, and returns its metadata, COPY_SEGMENT_FINISHED. `clock` returns milliseconds.
+    """Copies a segment, and returns its metadata, COPY_SEGMENT_FINISHED. `clock` returns milliseconds, `leads` whether this
+    broker is the leader.
 
     Raises RemoteStorageError: a retriable one leaves the objects for the next attempt, another one has them deleted. Raises
     CopyDiscarded. An exception of `publish` passes through; the copy is then resumed, or collected.

@@ -276,7 +276,7 @@ class RemoteLog:
         try:
             most = work.config.get("remote.log.metadata.custom.metadata.max.bytes")
             copied = await work.copiers.run(
-                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, most, lambda: self.is_leader
+                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, lambda: self.is_leader, most
             )  # fmt: skip
         except BaseException:
             remote.copy_errors += 1

@@ -225,7 +225,7 @@ def test_apache_serves_what_odradek_has_copied(apache: ApacheKafka, folder: Path
     )  # fmt: skip
     assert len(plans) >= 5
     for plan in plans:
-        copy_segment(plan, store, publish, lambda: 0)
+        copy_segment(plan, store, publish, lambda: 0, lambda: True)
 
     altered(apache, partition.topic, {"remote.log.copy.disable": "false", "local.retention.ms": "1"})
     first = f"{plans[-1].segment.start_offset:020}.log"

@@ -100,7 +100,10 @@ class TieredLog:
         return plan_copies(self.log, self.cache, PARTITION, **wanted)  # type: ignore[arg-type]
 
     def copy_all(self) -> list[RemoteLogSegmentMetadata]:
-        return [copy_segment(plan, self.store, self.publish, lambda: NOW_MS) for plan in self.plans()]
+        return [self.copy(plan) for plan in self.plans()]
+
+    def copy(self, plan: CopyPlan, *, leads: bool = True, now_ms: int = NOW_MS) -> RemoteLogSegmentMetadata:
+        return copy_segment(plan, self.store, self.publish, lambda: now_ms, lambda: leads)
 
     def _new_id(self) -> bytes:
         return self._ids.randbytes(16)
