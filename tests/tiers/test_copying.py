@@ -83,9 +83,9 @@ def test_copy_has_the_bytes_epochs_and_times_of_its_segment(tiered: TieredLog) -
 
 def test_segment_that_ends_above_the_last_stable_offset_is_not_copied(tiered: TieredLog) -> None:
     bases = [segment.base_offset for segment in tiered.log.segments]
-    assert [plan.segment.start_offset for plan in tiered.plans(last_stable_offset=bases[2])] == bases[:2]
-    assert [plan.segment.start_offset for plan in tiered.plans(last_stable_offset=bases[2] - 1)] == bases[:1]
-    assert tiered.plans(last_stable_offset=0) == []
+    assert [plan.segment.start_offset for plan in tiered.plans(up_to=bases[2])] == bases[:2]
+    assert [plan.segment.start_offset for plan in tiered.plans(up_to=bases[2] - 1)] == bases[:1]
+    assert tiered.plans(up_to=0) == []
 
 
 def test_copies_begin_with_the_segment_of_the_log_start(tiered: TieredLog) -> None:
