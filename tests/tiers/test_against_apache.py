@@ -218,6 +218,7 @@ def test_apache_serves_what_odradek_has_copied(apache: ApacheKafka, folder: Path
     shutil.copytree(data, tmp_path / data.name)
     log = Log.open(tmp_path / data.name, partition.topic, 0, LogConfig(), now_ms=0)
     cache, store = RemoteLogMetadataCache(), FolderStore({"dir": str(folder)})
+    store.create()
     publish = publisher(apache, cache)
     source = LeaderLog(partition, log, cache, broker_id=1)
     plans = plan_copies(source, log.log_end_offset, now_ms=0, new_id=lambda: os.urandom(16))

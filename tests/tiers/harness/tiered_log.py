@@ -43,6 +43,7 @@ class TieredLog:
 
     def __init__(self, path: Path, store: RemoteStore, events: list[bytes] | None = None) -> None:
         self.store = store
+        store.create()
         self.events = [] if events is None else events
         self.log = Log.open(path, PARTITION.topic, PARTITION.partition, CONFIG, now_ms=NOW_MS)
         self.cache = RemoteLogMetadataCache()
