@@ -62,6 +62,18 @@ class CopyLag(NamedTuple):
 AT_ONCE = CopyLag()
 
 
+class LeaderLog(NamedTuple):
+    """A tiered partition at its leader: the log that is copied, and what is known of its copies."""
+
+    partition: TopicIdPartition
+    log: Log
+    cache: RemoteLogMetadataCache
+    broker_id: int
+    #: The ids of uploads of this broker that have not ended. One of a former leadership deletes its objects at its end, and
+    #: is not resumed therefore.
+    copying: Collection[bytes] = ()
+
+
 class CopyPlan(NamedTuple):
     """A closed segment that is due, and the metadata of its copy. `is_resumed`: its first event is written already."""
 
@@ -106,33 +118,21 @@ def _has_waited(segment: Segment, now_ms: int, bytes_after: int, lag: CopyLag) -
 
 
 def plan_copies(
-    log: Log,
-    cache: RemoteLogMetadataCache,
-    partition: TopicIdPartition,
-    *,
-    broker_id: int,
-    last_stable_offset: int,
-    now_ms: int,
-    new_id: Callable[[], bytes],
-    lag: CopyLag = AT_ONCE,
-    copying: Collection[bytes] = (),
+    source: LeaderLog, last_stable_offset: int, now_ms: int, new_id: Callable[[], bytes], lag: CopyLag = AT_ONCE
 ) -> list[CopyPlan]:
     """Returns the copies that the leader of a ready partition makes now, oldest first. Calls for the log's thread.
 
     `last_stable_offset` is at most the high watermark. `new_id` returns a random id. Plans end before the first segment that
     cannot be copied; if that is the first one, raises NotCopyable.
-
-    `copying` has the ids of uploads of this broker that have not ended. One of a former leadership deletes its objects at
-    its end, so it is not resumed.
     """
+    log = source.log
     epochs = log.epochs.entries()
-    copied = highest_remote_offset(cache, epochs, log.log_end_offset)
+    copied = highest_remote_offset(source.cache, epochs, log.log_end_offset)
     from_offset = max(copied.offset + 1, log.log_start_offset)
     plans: list[CopyPlan] = []
     for segment, next_offset in due_segments(log, from_offset, last_stable_offset, now_ms, lag):
         try:
-            plan = _plan(log, segment, next_offset, epochs, cache, partition, broker_id, now_ms, new_id, copying)
-            plans.append(plan)
+            plans.append(_plan(source, epochs, segment, next_offset, now_ms, new_id))
         except NotCopyable:
             if not plans:
                 raise
@@ -141,28 +141,19 @@ def plan_copies(
 
 
 def _plan(
-    log: Log,
-    segment: Segment,
-    next_offset: int,
-    epochs: Epochs,
-    cache: RemoteLogMetadataCache,
-    partition: TopicIdPartition,
-    broker_id: int,
-    now_ms: int,
-    new_id: Callable[[], bytes],
-    copying: Collection[bytes],
+    source: LeaderLog, epochs: Epochs, segment: Segment, next_offset: int, now_ms: int, new_id: Callable[[], bytes]
 ) -> CopyPlan:
-    parts = _parts(log, segment, next_offset, epochs)
+    parts = _parts(source.log, segment, next_offset, epochs)
     own = epochs_in_range(epochs, segment.base_offset, next_offset)
     if not own:
         raise NotCopyable(f"{segment!r} has no leader epoch")
     metadata = RemoteLogSegmentMetadata(
-        partition, new_id(), segment.base_offset, next_offset - 1, segment.largest_timestamp(), broker_id, now_ms,
-        segment.size, own, txn_index_empty=parts.transaction_index is None,
+        source.partition, new_id(), segment.base_offset, next_offset - 1, segment.largest_timestamp(), source.broker_id,
+        now_ms, segment.size, own, txn_index_empty=parts.transaction_index is None,
     )  # fmt: skip
-    for begun in cache.segments_of(own[0][0]):
+    for begun in source.cache.segments_of(own[0][0]):
         expected = metadata._replace(segment_id=begun.segment_id, event_timestamp_ms=begun.event_timestamp_ms)
-        if begun == expected and begun.segment_id not in copying:
+        if begun == expected and begun.segment_id not in source.copying:
             return CopyPlan(begun, parts, is_resumed=True)
     return CopyPlan(metadata, parts)
 
@@ -211,10 +202,11 @@ def copy_segment(
     store: RemoteStore,
     publish: Publish,
     clock: Clock,
+    leads: Callable[[], bool],
     most_custom_metadata_bytes: int = MOST_CUSTOM_METADATA_BYTES,
-    leads: Callable[[], bool] = lambda: True,
 ) -> RemoteLogSegmentMetadata:
-    """Copies a segment, and returns its metadata, COPY_SEGMENT_FINISHED. `clock` returns milliseconds.
+    """Copies a segment, and returns its metadata, COPY_SEGMENT_FINISHED. `clock` returns milliseconds, `leads` whether this
+    broker is the leader.
 
     Raises RemoteStorageError: a retriable one leaves the objects for the next attempt, another one has them deleted. Raises
     CopyDiscarded. An exception of `publish` passes through; the copy is then resumed, or collected.

@@ -50,21 +50,19 @@ class FolderStore:
             raise InvalidStore("a store in a folder needs the key dir")
         self._root = Path(directory).absolute() / _ROOT
         self._uploads = self._root.with_name(_UPLOADS)
-        self._is_created = False
 
     def create(self) -> None:
-        """Makes the folder, for a broker that starts. A reader with a wrong path creates nothing there."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        self._is_created = True
+        with _failures(f"making {self._root}"):
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._uploads.mkdir(exist_ok=True)
+            sync_directory(str(self._root.parent))
 
     def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
         written: dict[PartType, tuple[int, int]] = {}
         folder = self._path(segment, PartType.LOG).parent
         with _failures(f"copying {segment} to {self._root}"):
             if not folder.exists():
-                if not self._is_created:  # not again: the folder may be a disk that is not mounted any more
-                    self.create()
-                folder.mkdir(exist_ok=True)
+                folder.mkdir(exist_ok=True)  # without its parents: they may be a disk that is not mounted any more
                 sync_directory(str(self._root))
             for part, source in parts.sources():
                 written[part] = self._write(segment, part, source)
@@ -76,7 +74,6 @@ class FolderStore:
         size, path = part_size(segment, part, source), self._path(segment, part)
         if path.exists() and path.stat().st_size == size:  # an earlier attempt ended behind it
             return size, checksum_of(source, size)
-        self._uploads.mkdir(exist_ok=True)  # not before: a reader may have the folder read-only
         temporary, position, crc = self._temporary(segment, part), 0, 0
         fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -115,6 +112,7 @@ class FolderStore:
     def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
         folder = self._path(segment, PartType.LOG).parent
         with _failures(f"deleting {segment} from {self._root}"):
+            self._check_root()
             for part in PartType:
                 for path in (self._path(segment, part), self._temporary(segment, part)):
                     with suppress(FileNotFoundError):
@@ -124,8 +122,7 @@ class FolderStore:
 
     def objects(self) -> Iterator[StoredObject]:
         with _failures(f"listing {self._root}"):
-            if not self._root.is_dir():
-                raise RemoteStorageError(f"the folder {self._root} is not there")
+            self._check_root()
             for path in self._root.glob("*/*"):
                 found = parse_object_name(path.relative_to(self._root).as_posix(), path.stat().st_size)
                 if found is not None:
@@ -133,6 +130,10 @@ class FolderStore:
 
     def close(self) -> None:
         pass
+
+    def _check_root(self) -> None:
+        if not self._root.is_dir():
+            raise RemoteStorageError(f"the folder {self._root} is not there")
 
     def _path(self, segment: RemoteLogSegmentMetadata, part: PartType) -> Path:
         return self._root / object_name(segment, part)

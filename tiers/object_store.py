@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import obstore
 from obstore import exceptions
@@ -74,7 +76,25 @@ class ObjectStore:
         if not url or self._chunk_bytes < _LEAST_CHUNK_BYTES:
             raise InvalidStore(f"a store of objects needs a url, and chunks of {_LEAST_CHUNK_BYTES} bytes at least")
         self._url = url
-        self._store = _connect(url, _below(config, "store."), _below(config, "client."))
+        #: The folder of a store in one; obstore's store is None until that is there.
+        self._folder = _folder_of(url)
+        is_there = self._folder is None or self._folder.is_dir()
+        self._connected = _connect(url, _below(config, "store."), _below(config, "client.")) if is_there else None
+
+    def create(self) -> None:
+        """Makes the folder of a store in one. A bucket must be there."""
+        if self._folder is not None:
+            with self._failures("making", ""):
+                self._folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _store(self) -> Any:
+        """obstore's store. Raises RemoteStorageError without its folder, which obstore would make with the first object."""
+        if self._folder is not None and not self._folder.is_dir():
+            raise RemoteStorageError(f"the folder {self._folder} is not there")
+        if self._connected is None:
+            self._connected = _connect(self._url, {}, {})
+        return self._connected
 
     def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
         written: dict[PartType, tuple[int, int]] = {}
@@ -174,15 +194,23 @@ def _below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {key[len(prefix) :]: value for key, value in config.items() if key.startswith(prefix)}
 
 
+def _folder_of(url: str) -> Path | None:
+    """Returns the folder of a `file:` URL. Raises InvalidStore."""
+    if not url.startswith("file:"):
+        return None
+    parts = urlsplit(url)
+    if parts.netloc or not parts.path.startswith("/"):
+        raise InvalidStore(f"{url}: the URL of a folder is file:///folder")
+    return Path(url2pathname(parts.path))
+
+
 def _connect(url: str, config: dict[str, str], client: dict[str, str]) -> Any:
     """Returns obstore's store. Raises InvalidStore."""
-    options: dict[str, Any] = {}
     if url.startswith(("s3://", "s3a://")):
         config = {"checksum_algorithm": "SHA256"} | config
-    if url.startswith("file:"):
-        options["mkdir"] = True
-    else:
-        options |= {"config": config, "client_options": _CLIENT | client, "retry_config": _RETRY}
+    options: dict[str, Any] = {}
+    if not url.startswith("file:"):
+        options = {"config": config, "client_options": _CLIENT | client, "retry_config": _RETRY}
     try:
         return from_url(url, **options)
     except (exceptions.BaseError, ValueError, OSError) as error:

@@ -100,6 +100,12 @@ class StoredObject(NamedTuple):
 class RemoteStore(Protocol):
     """The interface of a store. Methods raise RemoteStorageError; several threads call them."""
 
+    def create(self) -> None:
+        """Makes what copies are written to, such as a folder. A broker calls it once, before all other methods; no other
+        method makes it again, and a reader with a wrong path makes nothing.
+        """
+        ...
+
     def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
         """Writes all parts, and returns when they are durable. Parts of an earlier attempt with the same id may be there.
 
@@ -282,8 +288,7 @@ def make_store(class_name: str, config: Mapping[str, str], *, creates: bool = Fa
     """Makes the store of `remote.log.storage.manager.class.name`; `config` has the keys below its prefix, without it.
 
     The name is that of Apache's LocalTieredStorage, `folder`, `objects`, or `python:module:Name` of a class that takes the
-    configuration as its argument. With `creates`, for a broker that starts, a store with a method `create` makes its folder;
-    without it, a reader with a wrong path creates nothing. Raises InvalidStore.
+    configuration as its argument. `creates`: for a broker that starts. Raises InvalidStore.
     """
     target = class_name[len(PYTHON_PREFIX) :] if class_name.startswith(PYTHON_PREFIX) else _STORES.get(class_name)
     module, _, name = (target or "").partition(":")
@@ -291,18 +296,18 @@ def make_store(class_name: str, config: Mapping[str, str], *, creates: bool = Fa
         raise InvalidStore(f"{class_name!r} is not a store: use folder, objects or {PYTHON_PREFIX}module:Name")
     try:
         made: RemoteStore = getattr(import_module(module), name)(config)
-        if creates and (create := getattr(made, "create", None)) is not None:
-            create()
+        missing = [one for one in _METHODS if not callable(getattr(made, one, None))]
+        if missing:
+            raise InvalidStore(f"{class_name} has no method {', '.join(missing)}")
+        if creates:
+            made.create()
     except InvalidStore:
         raise
     except Exception as error:
         raise InvalidStore(f"{class_name}: {type(error).__name__}: {error}") from error
-    missing = [one for one in _METHODS if not callable(getattr(made, one, None))]
-    if missing:
-        raise InvalidStore(f"{class_name} has no method {', '.join(missing)}")
     return made
 
 
 _METHODS = (
-    "copy_log_segment_data", "fetch_log_segment", "fetch_index", "delete_log_segment_data", "objects", "close",
+    "create", "copy_log_segment_data", "fetch_log_segment", "fetch_index", "delete_log_segment_data", "objects", "close",
 )  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -14,6 +16,7 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.java.fetch import TIERS, home
 from compat_tests.recipes import eventually
+from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
 
@@ -31,6 +34,26 @@ class TieredNode(EitherNode):
 
 class TieredCluster(MixedCluster):
     node_class = TieredNode
+
+
+def tiered_cluster(
+    directory: Path,
+    store: Path,
+    properties: Mapping[str, str] | None = None,
+    *,
+    count: int = 3,
+    apache: Collection[int] = (),
+    **overrides: str,
+) -> TieredCluster:
+    """Makes a cluster whose nodes have their store in one folder. A `with` statement starts it.
+
+    `properties`: those of all nodes that replace the ones of `tiered.properties`. `apache`: nodes that run Apache Kafka.
+    """
+    made = TieredCluster(directory, [COMBINED] * count, **overrides)
+    for node_id, node in made.nodes.items():
+        node.properties |= {**tiered.properties(store, replication=count), **(properties or {})}
+        made.node(node_id).is_apache = node_id in apache
+    return made
 
 
 def bootstrap(cluster: MixedCluster) -> str:

@@ -22,9 +22,9 @@ from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.faults.running import round_parser, run_rounds
 from compat_tests.recipes import eventually
 from tests.hostile import full_disk
-from tests.server.harness.cluster_process import COMBINED
 
 from . import faulty_store, tiered
+from .cluster import tiered_cluster
 from .fault_clients import Feeder, Place, Reader, everything
 
 PARTITIONS = 2
@@ -89,9 +89,8 @@ class Round:
                 folder.mkdir()
                 if has_disks():
                     disks.enter_context(full_disk.small_disk(folder / "data", DISK_BYTES))
-            self._cluster = MixedCluster(self._directory, [COMBINED] * len(NODES))
+            self._cluster = tiered_cluster(self._directory, self._folder, _PROPERTIES)
             for node in self._cluster.nodes.values():
-                node.properties |= tiered.properties(self._folder, replication=3) | _PROPERTIES
                 node.start_deadline_s = START_S
                 node.stop_deadline_s = START_S
             with self._cluster:

@@ -10,10 +10,18 @@ import pytest
 from compat_tests.broker_process import free_port
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED, scraped
+from tests.server.harness.cluster_process import scraped
 
 from . import tiered
-from .cluster import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+from .cluster import (
+    await_isr,
+    await_local_start,
+    await_other_leader,
+    bootstrap,
+    partition_state,
+    reassign,
+    tiered_cluster,
+)
 
 COUNT = 6000
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -24,11 +32,9 @@ FETCHED = f'kafka_server_brokertopicmetrics_remotefetchbytes_total{{topic="{tier
 @pytest.fixture
 def cluster(tmp_path: Path, folder: Path, request: pytest.FixtureRequest) -> Iterator[MixedCluster]:
     """Three brokers, each in a rack of its own."""
-    made = MixedCluster(tmp_path, [COMBINED] * 3)
+    made = tiered_cluster(tmp_path, folder, {"replica.selector.class": SELECTOR} | getattr(request, "param", {}))
     for node_id, node in made.nodes.items():
-        node.properties |= tiered.properties(folder, replication=3) | getattr(request, "param", {})
-        node.properties |= {"broker.rack": f"rack-{node_id}", "replica.selector.class": SELECTOR}
-        node.properties[METRICS_PORT] = str(free_port())
+        node.properties |= {"broker.rack": f"rack-{node_id}", METRICS_PORT: str(free_port())}
     with made:
         yield made
 

@@ -13,10 +13,9 @@ from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import stores, tiered
-from .cluster import bootstrap, partition_state
+from .cluster import bootstrap, partition_state, tiered_cluster
 
 COUNT = 6000
 
@@ -101,10 +100,7 @@ def store_class() -> dict[str, str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, folder: Path, store_class: dict[str, str]) -> Iterator[MixedCluster]:
-    made = MixedCluster(tmp_path, [COMBINED] * 3)
-    for node in made.nodes.values():
-        node.properties |= tiered.properties(folder, replication=3) | store_class
-    with made:
+    with tiered_cluster(tmp_path, folder, store_class) as made:
         yield made
 
 

@@ -21,14 +21,22 @@ from odradek.tiers.store import PartType
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import stores, tiered
-from .cluster import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+from .cluster import (
+    await_isr,
+    await_local_start,
+    await_other_leader,
+    bootstrap,
+    partition_state,
+    reassign,
+    tiered_cluster,
+)
 
 COUNT = 3000
 DEADLINE_S = 60
 _PREFERRED = 0
+_SHORT_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 FIRST_PART, LOG = PartType.LEADER_EPOCHS.name, PartType.LOG.name
 
 
@@ -39,11 +47,7 @@ def store_class() -> dict[str, str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, folder: Path, store_class: dict[str, str]) -> Iterator[MixedCluster]:
-    made = MixedCluster(tmp_path, [COMBINED] * 3)
-    for node in made.nodes.values():
-        node.properties |= tiered.properties(folder, replication=3) | store_class
-        node.properties |= {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-    with made:
+    with tiered_cluster(tmp_path, folder, store_class | _SHORT_SESSION) as made:
         yield made
 
 
@@ -75,10 +79,10 @@ def kill(cluster: MixedCluster, leader: int) -> None:
 def held_upload(cluster: MixedCluster, folder: Path, where: str) -> RemoteLogSegmentMetadata:
     """Has the store hold an upload of the partition's leader at a place. Returns its segment."""
     tiered.make_topic(bootstrap(cluster), replication=3, min_insync_replicas="2")
-    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT), enable_idempotence=True)
+    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT))
     tiered.await_remote(folder, 2)
     (folder / stores.HOLD_UPLOAD).write_text(where)
-    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT, COUNT), enable_idempotence=True)
+    tiered.produce(bootstrap(cluster), tiered.values_of(COUNT, COUNT))
     held = folder / stores.HELD
     eventually(held.exists, what=f"the store holds an upload at {where}", deadline_s=DEADLINE_S)
     return segments(cluster)[held.read_bytes()]
@@ -119,7 +123,7 @@ def check_whole(cluster: MixedCluster, folder: Path, held: RemoteLogSegmentMetad
     """Every record is read through the store, which has what the metadata names and nothing else."""
     leader = partition_state(cluster)[0]
     more = tiered.values_of(COUNT, 2 * COUNT)
-    tiered.produce(bootstrap(cluster), more, enable_idempotence=True)
+    tiered.produce(bootstrap(cluster), more)
     await_local_start(cluster, leader, 2 * COUNT)
     values = tiered.numbered(tiered.values_of(3 * COUNT))
     assert tiered.consume(bootstrap(cluster), 3 * COUNT) == values

@@ -15,10 +15,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from compat_tests.cli.commands import odradek_command
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
-from .cluster import TieredCluster, await_local_start, bootstrap
+from .cluster import TieredCluster, await_local_start, bootstrap, tiered_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.oracle]
 
@@ -29,20 +28,17 @@ _THREE_NODES = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.
 _STOP_S = 120
 _READ_S = 120
 _LIVE_PAUSE_S = 0.01
-#: No second batch is in flight while the first one is rejected, see docs/development/faults.md.
-_PRODUCER = {"acks": "all", "linger.ms": 5, "batch.size": 20_000, "enable.idempotence": True,
-             "max.in.flight.requests.per.connection": 1, "reconnect.backoff.max.ms": 500}  # fmt: skip
+_PRODUCER = tiered.ORDERED | {"linger.ms": 5, "batch.size": 20_000, "reconnect.backoff.max.ms": 500}
 
 
 @pytest.fixture(params=[1, 3])
 def cluster(java_tools: None, tmp_path: Path, folder: Path, request: pytest.FixtureRequest) -> Iterator[TieredCluster]:
     """Nodes of Apache Kafka."""
     count = request.param
-    made = TieredCluster(tmp_path, [COMBINED] * count, **(SINGLE_NODE if count == 1 else _THREE_NODES))
-    for node_id, node in made.nodes.items():
-        node.properties |= tiered.properties(folder, replication=count)
+    overrides = SINGLE_NODE if count == 1 else _THREE_NODES
+    made = tiered_cluster(tmp_path, folder, count=count, apache=range(1, count + 1), **overrides)
+    for node in made.nodes.values():
         node.stop_deadline_s = _STOP_S
-        made.node(node_id).is_apache = True
     with made:
         yield made
 

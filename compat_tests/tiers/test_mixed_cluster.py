@@ -10,7 +10,6 @@ from confluent_kafka.admin import AdminClient
 from odradek.columns import scan
 
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
 from .cluster import (
@@ -21,6 +20,7 @@ from .cluster import (
     bootstrap,
     partition_state,
     reassign,
+    tiered_cluster,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
@@ -36,13 +36,8 @@ def metadata_partitions() -> int:
 @pytest.fixture
 def cluster(java_tools: None, tmp_path: Path, folder: Path, metadata_partitions: int) -> Iterator[TieredCluster]:
     """Node 1 runs Odradek, nodes 2 and 3 Apache Kafka."""
-    made = TieredCluster(tmp_path, [COMBINED] * 3)
-    for node in made.nodes.values():
-        node.properties |= tiered.properties(folder, replication=3)
-        node.properties["rlmm.config.remote.log.metadata.topic.num.partitions"] = str(metadata_partitions)
-    for node_id in (2, 3):
-        made.node(node_id).is_apache = True
-    with made:
+    count = {"rlmm.config.remote.log.metadata.topic.num.partitions": str(metadata_partitions)}
+    with tiered_cluster(tmp_path, folder, count, apache=(2, 3)) as made:
         yield made
 
 

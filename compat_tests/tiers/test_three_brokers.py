@@ -10,20 +10,24 @@ import pytest
 
 from compat_tests.cluster.mixed import MixedCluster
 from compat_tests.recipes import eventually
-from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
-from .cluster import await_isr, await_local_start, await_other_leader, bootstrap, partition_state, reassign
+from .cluster import (
+    await_isr,
+    await_local_start,
+    await_other_leader,
+    bootstrap,
+    partition_state,
+    reassign,
+    tiered_cluster,
+)
 
 COUNT = 6000
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, folder: Path) -> Iterator[MixedCluster]:
-    made = MixedCluster(tmp_path, [COMBINED] * 3)
-    for node in made.nodes.values():
-        node.properties |= tiered.properties(folder, replication=3)
-    with made:
+    with tiered_cluster(tmp_path, folder) as made:
         yield made
 
 

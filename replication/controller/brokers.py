@@ -165,7 +165,7 @@ def _incarnation_ends(
 def _leads_on(state: ControllerState, before: BrokerImage, request: BrokerRegistrationRequest) -> bool:
     return (
         state.registers_alone
-        and not before.fenced
+        and (not before.fenced or before.in_controlled_shutdown)
         and len(state.image.cluster.brokers) == 1
         and set(before.directories) == set(request.log_dirs)
     )
@@ -252,6 +252,15 @@ def _unfenced(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
 
 def _leaderless(partition: PartitionImage) -> bool:
     return partition.leader == NO_LEADER
+
+
+def only_broker_stops(broker: BrokerImage) -> BrokerRegistrationChangeRecord:
+    """The only broker has shut down in order. It keeps its leaderships: no other one could lead. Since it is fenced, Apache
+    Kafka's controller gives it no session, and its next process may register at once.
+    """
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE, in_controlled_shutdown=_SHUTS_DOWN
+    )
 
 
 def _shutdown_begins(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:

@@ -256,8 +256,8 @@ class QuorumDriver:
         raft.begin()
 
     async def stop(self) -> None:
-        """Stops the controller and closes the log. A single voter fences its broker first, unless there is no other broker
-        that could lead meanwhile; a leader of several steps down.
+        """Stops the controller and closes the log. A single voter fences its broker first. The only broker keeps its
+        leaderships, since no other one could lead meanwhile. A leader of several steps down.
         """
         try:
             if self.is_active and self.is_alone and self._images.end_offset >= 0:  # the start came so far
@@ -274,7 +274,7 @@ class QuorumDriver:
         # The remaining records matter only to the next node that opens the log. This node's partitions close anyway.
         self._images.suspend()
         try:
-            if self._config.is_broker and len(self.controller.image.cluster.brokers) > 1:
+            if self._config.is_broker:
                 for result in leaving(self._registration, self.broker_epoch, self.controller):
                     self._active.append(result.records, result.atomic)
         except LogDirectoryFailure as failure:

@@ -35,11 +35,13 @@ from ...protocol.internal.control_records import (
     LeaderChangeVoter,
     VotersVoter,
 )
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from ...protocol.messages.broker_registration import BrokerRegistrationResponse
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
+from ...replication.controller.brokers import only_broker_stops
 from ...replication.controller.controller import Controller
 from ...replication.controller.policies import Policies
 from ...replication.controller.result import ControllerResult
@@ -606,9 +608,16 @@ class LoneVoter:
 
 
 def leaving(registration: Registration, broker_epoch: int, controller: Controller) -> Iterator[ControllerResult]:
-    """Yields the decisions of a stopping single broker; each must be appended before the next. The first begins the
-    shutdown. The last finds that the broker leads nothing and ends it.
+    """Yields the decisions of a stopping single voter that is a broker; each must be appended before the next. The first
+    begins the shutdown. The last finds that the broker leads nothing and ends it.
+
+    The only broker keeps its leaderships for its next start. It is fenced all the same: Apache Kafka on the same directories
+    would else reject its registration until the session of this process has ended.
     """
+    brokers = controller.image.cluster.brokers
+    if len(brokers) == 1 and (broker := brokers.get(registration.node_id)) is not None:
+        yield ControllerResult([only_broker_stops(broker)], BrokerHeartbeatResponse(should_shut_down=True))
+        return
     leaves = True
     while leaves:
         request = registration.heartbeat(broker_epoch, controller.next_offset - 1, want_shut_down=True)

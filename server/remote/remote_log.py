@@ -17,6 +17,7 @@ from ...tiers.copying import (
     CopyDiscarded,
     CopyLag,
     CopyPlan,
+    LeaderLog,
     NotCopyable,
     copy_segment,
     plan_collection,
@@ -256,10 +257,8 @@ class RemoteLog:
         highest = highest_remote_offset(cache, local.epochs.entries(), local.log_end_offset).offset
         waiting = [one for one in local.segments[:-1] if one.base_offset > highest]
         self.copy_lag_segments, self.copy_lag_bytes = len(waiting), sum(one.size for one in waiting)
-        return plan_copies(
-            local, cache, self.partition, broker_id=work.node_id, last_stable_offset=self.hosted.last_stable_offset,
-            now_ms=work.clock.now_ms(), new_id=_new_id, lag=values.lag, copying=work.copying,
-        )  # fmt: skip
+        source = LeaderLog(self.partition, local, cache, work.node_id, work.copying)
+        return plan_copies(source, self.hosted.last_stable_offset, work.clock.now_ms(), _new_id, values.lag)
 
     async def _copy(self, plan: CopyPlan) -> bool:
         """Copies one segment. Returns whether this broker still leads."""
@@ -276,7 +275,7 @@ class RemoteLog:
         try:
             most = work.config.get("remote.log.metadata.custom.metadata.max.bytes")
             copied = await work.copiers.run(
-                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, most, lambda: self.is_leader
+                copy_segment, plan, work.store, work.publish_from_thread, work.clock.now_ms, lambda: self.is_leader, most
             )  # fmt: skip
         except BaseException:
             remote.copy_errors += 1

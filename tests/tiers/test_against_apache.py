@@ -15,7 +15,7 @@ from odradek.protocol.records.record import decode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import copy_segment, plan_copies
+from odradek.tiers.copying import LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.indexes import IndexCache
@@ -218,14 +218,13 @@ def test_apache_serves_what_odradek_has_copied(apache: ApacheKafka, folder: Path
     shutil.copytree(data, tmp_path / data.name)
     log = Log.open(tmp_path / data.name, partition.topic, 0, LogConfig(), now_ms=0)
     cache, store = RemoteLogMetadataCache(), FolderStore({"dir": str(folder)})
+    store.create()
     publish = publisher(apache, cache)
-    plans = plan_copies(
-        log, cache, partition, broker_id=1, last_stable_offset=log.log_end_offset, now_ms=0,
-        new_id=lambda: os.urandom(16),
-    )  # fmt: skip
+    source = LeaderLog(partition, log, cache, broker_id=1)
+    plans = plan_copies(source, log.log_end_offset, now_ms=0, new_id=lambda: os.urandom(16))
     assert len(plans) >= 5
     for plan in plans:
-        copy_segment(plan, store, publish, lambda: 0)
+        copy_segment(plan, store, publish, lambda: 0, lambda: True)
 
     altered(apache, partition.topic, {"remote.log.copy.disable": "false", "local.retention.ms": "1"})
     first = f"{plans[-1].segment.start_offset:020}.log"

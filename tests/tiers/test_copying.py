@@ -83,9 +83,9 @@ def test_copy_has_the_bytes_epochs_and_times_of_its_segment(tiered: TieredLog) -
 
 def test_segment_that_ends_above_the_last_stable_offset_is_not_copied(tiered: TieredLog) -> None:
     bases = [segment.base_offset for segment in tiered.log.segments]
-    assert [plan.segment.start_offset for plan in tiered.plans(last_stable_offset=bases[2])] == bases[:2]
-    assert [plan.segment.start_offset for plan in tiered.plans(last_stable_offset=bases[2] - 1)] == bases[:1]
-    assert tiered.plans(last_stable_offset=0) == []
+    assert [plan.segment.start_offset for plan in tiered.plans(up_to=bases[2])] == bases[:2]
+    assert [plan.segment.start_offset for plan in tiered.plans(up_to=bases[2] - 1)] == bases[:1]
+    assert tiered.plans(up_to=0) == []
 
 
 def test_copies_begin_with_the_segment_of_the_log_start(tiered: TieredLog) -> None:
@@ -151,12 +151,12 @@ def test_failed_copy_is_resumed_under_the_same_id(tiered: TieredLog) -> None:
     plan = tiered.plans()[0]
     missing = plan._replace(parts=plan.parts._replace(log=plan.parts.log.with_name("gone")))
     with pytest.raises(RemoteStorageError) as raised:
-        copy_segment(missing, tiered.store, tiered.publish, lambda: NOW_MS)
+        tiered.copy(missing)
     assert raised.value.retriable
     again = tiered.plans()[0]
     assert again.is_resumed and again.segment == plan.segment
     assert plan_collection(tiered.cache, tiered.plans(), (), LONG_AFTER_MS, GRACE_MS) == []
-    copy_segment(again, tiered.store, tiered.publish, lambda: NOW_MS)
+    tiered.copy(again)
     assert [one.state for one in tiered.cache.segments()] == [COPY_SEGMENT_FINISHED]
 
 
@@ -164,13 +164,13 @@ def test_copy_that_cannot_succeed_is_deleted(tiered: TieredLog) -> None:
     plan = tiered.plans()[0]
     longer = plan._replace(segment=plan.segment._replace(size_bytes=plan.segment.size_bytes + 1))
     with pytest.raises(RemoteStorageError):
-        copy_segment(longer, tiered.store, tiered.publish, lambda: NOW_MS)
+        tiered.copy(longer)
     assert list(tiered.store.objects()) == [] and tiered.cache.segments() == []
 
 
 def test_custom_metadata_over_the_limit_is_deleted(tiered: TieredLog) -> None:
     with pytest.raises(RemoteStorageError, match="49 bytes of custom metadata"):
-        copy_segment(tiered.plans()[0], tiered.store, tiered.publish, lambda: NOW_MS, 48)
+        copy_segment(tiered.plans()[0], tiered.store, tiered.publish, lambda: NOW_MS, lambda: True, 48)
     assert list(tiered.store.objects()) == [] and tiered.cache.segments() == []
 
 
@@ -186,7 +186,7 @@ def test_copy_that_another_leader_has_deleted_leaves_no_object(tiered: TieredLog
 
     root = Path(plan.parts.log).parents[1] / "tier"
     with pytest.raises(CopyDiscarded):
-        copy_segment(plan, Deposed({"dir": str(root)}), tiered.publish, lambda: NOW_MS)
+        copy_segment(plan, Deposed({"dir": str(root)}), tiered.publish, lambda: NOW_MS, lambda: True)
     assert list(tiered.store.objects()) == [] and tiered.cache.segments() == []
 
 
@@ -198,7 +198,7 @@ def test_upload_that_ends_after_the_change_of_leaders_leaves_no_object(
     if log:
         plan = plan._replace(parts=plan.parts._replace(log=plan.parts.log.with_name(log)))
     with pytest.raises(error):
-        copy_segment(plan, tiered.store, tiered.publish, lambda: NOW_MS, leads=lambda: False)
+        tiered.copy(plan, leads=False)
     assert list(tiered.store.objects()) == []
     assert [one.state for one in tiered.cache.segments()] == [COPY_SEGMENT_STARTED]
 
@@ -209,9 +209,9 @@ def test_resumed_copy_is_kept_after_the_change_of_leaders(tiered: TieredLog) -> 
     assert plan.is_resumed
     gone = plan._replace(parts=plan.parts._replace(log=plan.parts.log.with_name("gone")))
     with pytest.raises(RemoteStorageError):
-        copy_segment(gone, tiered.store, tiered.publish, lambda: NOW_MS, leads=lambda: False)
+        tiered.copy(gone, leads=False)
     assert {one.segment_id for one in tiered.store.objects()} == {plan.segment.segment_id}
-    copied = copy_segment(plan, tiered.store, tiered.publish, lambda: NOW_MS, leads=lambda: False)
+    copied = tiered.copy(plan, leads=False)
     assert tiered.cache.segments() == [copied] and copied.state is COPY_SEGMENT_FINISHED
 
 
@@ -304,8 +304,8 @@ class CrashingSystem:
 
 def copy_two_and_delete_the_first(tiered: TieredLog) -> None:
     first, second = tiered.plans()[:2]
-    copied = copy_segment(first, tiered.store, tiered.publish, lambda: NOW_MS)
-    copy_segment(second, tiered.store, tiered.publish, lambda: NOW_MS)
+    copied = tiered.copy(first)
+    tiered.copy(second)
     delete_segment(copied, tiered.store, tiered.publish, lambda: NOW_MS, 1)
 
 
@@ -315,7 +315,7 @@ def collect_and_copy(tiered: TieredLog, now_ms: int) -> None:
     for segment in plan_collection(tiered.cache, plans, (), now_ms, GRACE_MS):
         delete_segment(segment, tiered.store, tiered.publish, lambda: now_ms, 1)
     for plan in plans:
-        copy_segment(plan, tiered.store, tiered.publish, lambda: now_ms)
+        tiered.copy(plan, now_ms=now_ms)
 
 
 def check_whole(tiered: TieredLog, folder: Path) -> None:

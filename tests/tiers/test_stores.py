@@ -121,13 +121,21 @@ def cloud(request: pytest.FixtureRequest) -> dict[str, str]:
 Make = Callable[[], RemoteStore]
 
 
+def folder_store(folder: Path) -> RemoteStore:
+    return make_store("folder", {"dir": str(folder)}, creates=True)
+
+
+def objects_in(folder: Path) -> RemoteStore:
+    return make_store("objects", {"url": folder.as_uri()}, creates=True)
+
+
 @pytest.fixture(params=["folder", "objects in a folder", *CLOUDS])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Makes stores over the same place."""
     if request.param == "folder":
-        return lambda: make_store("folder", {"dir": str(tmp_path)}, creates=True)
+        return lambda: folder_store(tmp_path)
     if request.param == "objects in a folder":
-        return lambda: make_store("objects", {"url": (tmp_path / "objects").as_uri()})
+        return lambda: objects_in(tmp_path / "some objects")
     config = of_cloud(request, request.param)
     return lambda: make_store("objects", config)
 
@@ -214,7 +222,7 @@ class Lying:
 @pytest.mark.parametrize("wrong", ["changed", "cut", "longer", "huge"])
 def test_index_that_is_not_the_uploaded_one_is_damaged(tmp_path: Path, plans: list[CopyPlan], wrong: str) -> None:
     plan = plans[0]
-    segment = copied(FolderStore({"dir": str(tmp_path)}), plan)
+    segment = copied(folder_store(tmp_path), plan)
     right = contents(plan)[PartType.OFFSET_INDEX]
     content = {
         "changed": bytes((right[0] ^ 1,)) + right[1:], "cut": right[:-8], "longer": right + right[:8],
@@ -234,7 +242,7 @@ def test_range_of_another_size_is_damaged(plans: list[CopyPlan], size: int) -> N
 
 
 def test_log_file_that_is_too_short_is_not_copied(tmp_path: Path, plans: list[CopyPlan]) -> None:
-    store = FolderStore({"dir": str(tmp_path)})
+    store = folder_store(tmp_path)
     segment = plans[0].segment._replace(size_bytes=plans[0].segment.size_bytes + 1)
     with pytest.raises(RemoteStorageError, match="bytes, not") as raised:
         store.copy_log_segment_data(segment, plans[0].parts)
@@ -284,29 +292,47 @@ def test_large_log_is_uploaded_in_parts(cloud: dict[str, str], tmp_path: Path, p
     assert list(store.objects()) == []
 
 
-def test_reading_a_missing_folder_fails_and_creates_nothing(tmp_path: Path, plans: list[CopyPlan]) -> None:
+#: Stores in a folder: class, key of the place, and the folder below it that has the objects.
+IN_FOLDERS = [("folder", "dir", "kafka-tiered-storage"), ("objects", "url", "")]
+
+
+def in_folder(name: str, key: str, place: Path, *, creates: bool = False) -> RemoteStore:
+    return make_store(name, {key: place.as_uri() if key == "url" else str(place)}, creates=creates)
+
+
+@pytest.mark.parametrize(("name", "key", "below"), IN_FOLDERS)
+def test_call_of_a_store_whose_folder_is_missing_fails_and_creates_nothing(
+    tmp_path: Path, plans: list[CopyPlan], name: str, key: str, below: str
+) -> None:
     place, segment = tmp_path / "missing", plans[0].segment
-    store = make_store("folder", {"dir": str(place)})
+    store = in_folder(name, key, place)
     for read in (
         lambda: store.fetch_log_segment(segment, 0, 10),
         lambda: store.fetch_index(segment, PartType.OFFSET_INDEX, 10),
+        lambda: store.delete_log_segment_data(segment),
         lambda: list(store.objects()),
     ):
-        with pytest.raises(RemoteStorageError, match=f"the folder {place}/kafka-tiered-storage is not there") as raised:
+        with pytest.raises(RemoteStorageError, match=f"the folder {place / below} is not there") as raised:
             read()
         assert raised.value.retriable
-    store.delete_log_segment_data(segment)
+    with pytest.raises(RemoteStorageError, match=str(place)):
+        store.copy_log_segment_data(segment, plans[0].parts)
     assert not place.exists()
+    in_folder(name, key, place, creates=True)
+    assert list(store.objects()) == [], "a reader finds a folder that was made later"
 
 
-def test_store_of_a_broker_creates_its_folder_at_the_start_only(tmp_path: Path, plans: list[CopyPlan]) -> None:
-    root = tmp_path / "kafka-tiered-storage"
-    store = make_store("folder", {"dir": str(tmp_path)}, creates=True)
-    assert list(store.objects()) == [] and root.is_dir()
-    root.rmdir()
-    with pytest.raises(RemoteStorageError, match=f"copying .* to {root}"):
+@pytest.mark.parametrize(("name", "key", "below"), IN_FOLDERS)
+def test_store_of_a_broker_creates_its_folder_at_the_start_only(
+    tmp_path: Path, plans: list[CopyPlan], name: str, key: str, below: str
+) -> None:
+    place = tmp_path / "some" / "place"
+    store = in_folder(name, key, place, creates=True)
+    assert list(store.objects()) == [] and (place / below).is_dir()
+    (place / below).rmdir()
+    with pytest.raises(RemoteStorageError, match=str(place / below)):
         store.copy_log_segment_data(plans[0].segment, plans[0].parts)
-    assert not root.exists()
+    assert not (place / below).exists()
 
 
 # ---- Apache's store in the same folder
@@ -315,7 +341,7 @@ def test_store_of_a_broker_creates_its_folder_at_the_start_only(tmp_path: Path, 
 def test_apache_reads_what_the_folder_store_has_written(
     tier_oracle: TierOracle, tmp_path: Path, plans: list[CopyPlan]
 ) -> None:
-    store = FolderStore({"dir": str(tmp_path)})
+    store = folder_store(tmp_path)
     segments = [copied(store, plan) for plan in plans]
     tier_oracle.open_store(tmp_path)
     (ids,) = tier_oracle.segments().values()
@@ -334,7 +360,7 @@ def test_folder_store_reads_what_apache_has_written(
     tier_oracle: TierOracle, tmp_path: Path, plans: list[CopyPlan]
 ) -> None:
     tier_oracle.open_store(tmp_path)
-    store = FolderStore({"dir": str(tmp_path)})
+    store = folder_store(tmp_path)
     for plan in plans:
         tier_oracle.copy(plan.segment, plan.parts)
         expected = contents(plan)
@@ -347,8 +373,7 @@ def test_folder_store_reads_what_apache_has_written(
 
 
 def test_obstore_in_a_folder_has_the_same_layout(tmp_path: Path, plans: list[CopyPlan]) -> None:
-    folder = FolderStore({"dir": str(tmp_path)})
-    objects = make_store("objects", {"url": (tmp_path / "kafka-tiered-storage").as_uri()})
+    folder, objects = folder_store(tmp_path), objects_in(tmp_path / "kafka-tiered-storage")
     segment = copied(objects, plans[0])
     assert segment == copied(folder, plans[0])
     assert set(objects.objects()) == set(folder.objects())
@@ -408,12 +433,13 @@ def test_class_of_a_user_is_made_with_its_configuration(monkeypatch: pytest.Monk
         ("python:", {}, "is not a store"),
         ("python:no_such_module:A", {}, "ModuleNotFoundError"),
         ("python:json:NoSuchClass", {}, "AttributeError"),
-        ("python:builtins:dict", {}, "has no method copy_log_segment_data"),
+        ("python:builtins:dict", {}, "has no method create, copy_log_segment_data"),
         ("folder", {}, "needs the key dir"),
         ("objects", {}, "needs a url"),
         ("objects", {"url": "s3://x", "chunk.size.bytes": "1"}, "chunks of 5242880 bytes at least"),
         ("objects", {"url": "s3://x", "chunk.size.bytes": "many"}, "chunk.size.bytes"),
         ("objects", {"url": "ftp://x/y"}, "ftp://x/y"),
+        ("objects", {"url": "file://x/y"}, "file://x/y: the URL of a folder is file:///folder"),
         ("objects", {"url": "s3://x", "store.no_such_key": "1"}, "no_such_key"),
     ],
 )

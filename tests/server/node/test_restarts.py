@@ -10,8 +10,10 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.metadata.image import PartitionImage
+from odradek.protocol.internal.cluster_metadata import BrokerRegistrationChangeRecord
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.server.controller.metadata_log import QuorumVoters, decode_batches
 from odradek.server.partitions import creation
 from odradek.storage.files.directory_lock import USE_FILE
 from odradek.storage.log import loading
@@ -59,6 +61,23 @@ def test_single_node_keeps_its_leaderships_over_a_clean_restart(tmp_path: Path) 
         assert partitions_again == partitions
         assert end_again - end <= MOST_RECORDS
         check_served(broker, topic)
+
+
+def test_only_broker_is_fenced_after_a_clean_stop(tmp_path: Path) -> None:
+    """Apache Kafka's controller then takes its next registration at once, see `compat_tests/cluster/test_single_node.py`."""
+    ends: list[int] = []
+    for _ in range(3):
+        with odradek.Broker(data_dir=tmp_path) as broker:
+            image = broker.server.metadata.image.cluster
+            (registered,) = image.brokers.values()
+            assert not registered.fenced and not registered.in_controlled_shutdown
+            ends.append(broker.server.controller.driver.quorum_log.end_offset)
+        log = (tmp_path / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+        *_, last = (record for batch in decode_batches(log, QuorumVoters()) for record in batch.records)
+        assert last == BrokerRegistrationChangeRecord(
+            broker_id=registered.id, broker_epoch=registered.epoch, fenced=1, in_controlled_shutdown=1
+        )
+    assert ends[2] - ends[1] <= MOST_RECORDS
 
 
 def epochs(client: WireClient) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from odradek.protocol.records.batch import iter_headers
@@ -12,7 +12,7 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import CopyPlan, copy_segment, plan_copies
+from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
@@ -43,6 +43,7 @@ class TieredLog:
 
     def __init__(self, path: Path, store: RemoteStore, events: list[bytes] | None = None) -> None:
         self.store = store
+        store.create()
         self.events = [] if events is None else events
         self.log = Log.open(path, PARTITION.topic, PARTITION.partition, CONFIG, now_ms=NOW_MS)
         self.cache = RemoteLogMetadataCache()
@@ -94,13 +95,20 @@ class TieredLog:
 
     # ---- copies
 
-    def plans(self, **options: object) -> list[CopyPlan]:
-        stable = self.log.last_stable_offset(self.log.log_end_offset)
-        wanted = {"broker_id": BROKER, "last_stable_offset": stable, "now_ms": NOW_MS, "new_id": self._new_id} | options
-        return plan_copies(self.log, self.cache, PARTITION, **wanted)  # type: ignore[arg-type]
+    def plans(
+        self, *, broker_id: int | None = None, up_to: int | None = None, copying: Collection[bytes] = (),
+        now_ms: int = NOW_MS,
+    ) -> list[CopyPlan]:  # fmt: skip
+        """`up_to`: the last stable offset, by default that of a log whose records are all committed."""
+        source = LeaderLog(PARTITION, self.log, self.cache, BROKER if broker_id is None else broker_id, copying)
+        stable = self.log.last_stable_offset(self.log.log_end_offset) if up_to is None else up_to
+        return plan_copies(source, stable, now_ms, self._new_id)
 
     def copy_all(self) -> list[RemoteLogSegmentMetadata]:
-        return [copy_segment(plan, self.store, self.publish, lambda: NOW_MS) for plan in self.plans()]
+        return [self.copy(plan) for plan in self.plans()]
+
+    def copy(self, plan: CopyPlan, *, leads: bool = True, now_ms: int = NOW_MS) -> RemoteLogSegmentMetadata:
+        return copy_segment(plan, self.store, self.publish, lambda: now_ms, lambda: leads)
 
     def _new_id(self) -> bytes:
         return self._ids.randbytes(16)
