@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...coordinator.share_partition.acquiring import Acquired, AcquireRequest, acquire
-from ...coordinator.share_partition.partition import SharePartition
+from ...coordinator.share_partition.partition import Acquired, AcquireRequest, SharePartition, acquire
 from ...coordinator.share_state.state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
