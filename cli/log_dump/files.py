@@ -26,7 +26,7 @@ from ...protocol.records.record import decode_batch
 from ...protocol.uuids import UUID_BYTES, uuid_to_text
 from ...storage.files.open_files import PartitionDirectory, base_offset_of
 from ...storage.segments.aborted import CorruptSnapshot, decode_snapshot, read_aborted
-from ...storage.segments.recovery import batches_of
+from ...storage.segments.batches import batches_of
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject, JsonValue

@@ -19,7 +19,7 @@ from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers, r
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
-from ...storage.segments.batch_walk import Pread
+from ...storage.segments.batches import Pread
 from ...storage.segments.segment import LogSlice
 from ..fetch.fetch import is_remote
 from ..fetch.remote_fetch import RemoteSlice

@@ -44,9 +44,9 @@ from ..files.open_files import (
     unlink_if_exists,
 )
 from ..segments.aborted import AbortedTransaction, CorruptSnapshot, append_aborted, decode_snapshot, remove_aborted
+from ..segments.batches import WholeBatches, batches_of, recover_segment
 from ..segments.damage import FILE_NAME as DAMAGE_FILE
 from ..segments.damage import Damage, DamagedRange
-from ..segments.recovery import WholeBatches, batches_of, recover_segment
 from ..segments.segment import Segment, sealed_end
 from .config import UNPROVEN, Claim, LogConfig, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE

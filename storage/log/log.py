@@ -31,7 +31,7 @@ from ..files.open_files import (
     write_atomically,
 )
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
-from ..segments.batch_walk import Pread
+from ..segments.batches import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after, segment_with
