@@ -1,4 +1,4 @@
-"""The batches of a segment's file: walking over their headers, and the whole ones of a damaged file with the holes between."""
+"""The batches of a segment's file: walking over their headers, and whole ones of a damaged file, with the holes between."""
 
 from __future__ import annotations
 
