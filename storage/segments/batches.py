@@ -133,7 +133,7 @@ def _behind_hole(holes: Sequence[tuple[int, int]], position: int) -> int:
 #
 # Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is
 # right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (`next_whole_batch`).
-# Bad bytes without one are the tail; the caller decides whether it is torn or damaged (log/config.py).
+# Bad bytes without one are the tail; the caller decides whether it is torn or damaged (log/loading.py).
 
 
 # Finding the next whole batch behind bytes that are none.
