@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.sliced_work import Turns
-    from .slow_calls import SlowRequests
+    from ..runtime.slow_requests import SlowRequests
 
 
 # ---- limits of connections
