@@ -14,7 +14,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `iceberg_maintenance.py` | merging of small files, expiry of snapshots, orphans |
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `replay.py` | a table back into a topic, with its progress in the transactions |
-| `archive_command.py`, `replay_command.py` | the commands |
+| `command.py` | the commands |
 | `errors.py` | errors |
 
 Exactly once rests on one rule: the offsets that a table covers are in the same commit as its rows, and a process begins from

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from odradek.columns import kernel
 from odradek.storage.files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory
-from odradek.storage.segments.recovery import rebuild_indexes
+from odradek.storage.segments.batches import rebuild_indexes
 
 #: Leader epoch 0 from offset 0 on. Without it a broker reads the whole log at its start.
 _EPOCHS = "0\n1\n0 0\n"

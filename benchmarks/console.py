@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from odradek.cli.client.connection import Connection
-from odradek.cli.topics.changes import create_topics
+from odradek.cli.topics import create_topics
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 

@@ -21,7 +21,7 @@ from .client.errors import NOT_FOUND, CommandError
 from .client.options import Output, client_command, new_app
 from .output import Table
 from .progress import Progress
-from .transactions.hanging import open_transactions
+from .transactions import open_transactions
 
 if TYPE_CHECKING:
     from .client.admin import AdminClient, Broker, Topic

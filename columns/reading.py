@@ -22,8 +22,8 @@ from ..protocol.records.control import ControlType
 from ..protocol.uuids import uuid_to_text
 from ..storage.files.checkpoints import CLEANER_OFFSETS, inspect_offsets
 from ..storage.files.open_files import PartitionDirectory
+from ..storage.segments.batches import next_whole_batch
 from ..storage.segments.damage import Damage, DamagedRange
-from ..storage.segments.recovery import next_whole_batch
 from ..tiers.segment_metadata import SegmentRange
 from . import kernel
 from .batches import Aborted, BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows

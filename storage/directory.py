@@ -55,7 +55,8 @@ from .files.open_files import (
     unlink_if_exists,
     write_atomically,
 )
-from .log.config import PROVEN, UNPROVEN, Claim, LogConfig
+from .log.config import LogConfig
+from .log.loading import PROVEN, UNPROVEN, Claim
 from .log.log import Log
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"

@@ -30,10 +30,10 @@ from ..protocol.messages.alter_partition_reassignments import (
 from ..protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ..server.access.provisioning import INTERNAL, NODE_NAME
 from .broker_run import EmbeddedRun, temporary_path
-from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
 from .faults.faults import Fault
 from .loop_thread import reached
+from .run_holder import Completion
 from .secured_run import SecuredRun, hosts_of
 
 if TYPE_CHECKING:

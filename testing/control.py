@@ -21,12 +21,11 @@ from .loopback_http import BadBody, JsonHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
-    from .completion import Completion
     from .faults.faults import Fault, Faults
     from .inspection.groups import GroupView
     from .inspection.request_log import RequestLog
     from .inspection.topics import SeenRecord, TopicView
-    from .run_holder import EmbeddedClock
+    from .run_holder import Completion, EmbeddedClock
 
 
 T = TypeVar("T")

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from ..server.access.provisioning import plain_settings
 from ..storage.files.open_files import make_folder
 from .broker_run import EmbeddedRun, temporary_path
-from .completion import Completion
 from .faults.faults import Faults
 from .inspection.groups import GroupView
 from .inspection.request_log import RequestLog
 from .inspection.topics import TopicView
 from .loop_thread import LoopThread
-from .run_holder import EmbeddedClock, RunHolder, running_loop
+from .run_holder import Completion, EmbeddedClock, RunHolder, running_loop
 from .secured_run import SecuredRun, security_of
 
 if TYPE_CHECKING:

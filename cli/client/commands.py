@@ -23,16 +23,16 @@ class ClientCommand(NamedTuple):
 
 
 COMMANDS: dict[tuple[str, ...], ClientCommand] = {
-    ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
+    ("topic",): ClientCommand("topics", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
     ("query",): ClientCommand(".columns.query_command", "query topics with SQL"),
-    ("archive",): ClientCommand(".archive.archive_command", "keep topics as Iceberg tables or Parquet files"),
-    ("replay",): ClientCommand(".archive.replay_command", "write a table back into a topic"),
+    ("archive",): ClientCommand(".archive.command", "keep topics as Iceberg tables or Parquet files"),
+    ("replay",): ClientCommand(".archive.command:replay_app", "write a table back into a topic"),
     ("record",): ClientCommand("records.record_command", "copy records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
     ("group",): ClientCommand("groups.command", "show members, offsets and lag of groups; set offsets; delete groups"),
     ("config",): ClientCommand("configs", "show and change configs of topics, brokers, groups and client metrics"),
-    ("txn",): ClientCommand("transactions.command", "list, describe and abort transactions, also hanging ones"),
+    ("txn",): ClientCommand("transactions", "list, describe and abort transactions, also hanging ones"),
     ("cluster", "describe"): ClientCommand("clusters:describe_app", "show brokers and replicas of any cluster"),
     ("cluster", "quorum"): ClientCommand("clusters:quorum_app", "show the metadata quorum of any cluster"),
     ("cluster", "features"): ClientCommand("clusters:features_app", "show features and their levels"),

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, CoordinatorMoves, Misused
 from .librdkafka import check_names, librdkafka_settings
-from .properties import pairs, read_client_properties
-from .security import Security, security_of
+from .properties import Security, pairs, read_client_properties, security_of
 
 if TYPE_CHECKING:
     import logging

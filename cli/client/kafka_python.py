@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .errors import DENIED, CommandError, Misused
-from .security import Security
+from .properties import Security
 
 if TYPE_CHECKING:
     import ssl

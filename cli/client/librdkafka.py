@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from ..options import did_you_mean, shown
 from .errors import Misused
-from .properties import is_of_store
-from .security import NAMES, Security
+from .properties import NAMES, Security, is_of_store
 
 _NO_PROPERTY = "odradek.no.property"
 

@@ -1,9 +1,10 @@
-"""Client properties as Kafka's tools take them: files, names of secrets, and JAAS lines."""
+"""Client properties as Kafka's tools take them: files, names of secrets, JAAS lines, and security options in one form."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,3 +97,125 @@ def jaas_options(line: str) -> dict[str, str]:
     for name, double, single, bare in _JAAS_OPTION.findall(words):
         found[name] = re.sub(r"\\(.)", r"\1", double or single) or bare
     return found
+
+
+# Security options in one form, from the names of Kafka's Java clients and from librdkafka's.
+#
+# Certificates are PEM, in a file or in the property itself. Java's own key stores are neither read by librdkafka nor by
+# Python's ssl module, so an error gives the command that converts one.
+
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+
+
+@dataclass(slots=True, repr=False)
+class Security:
+    """Paths and PEM texts are "" when not given. No repr: it holds secrets."""
+
+    protocol: str = "PLAINTEXT"
+    mechanism: str = ""
+    username: str = ""
+    password: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
+    certificate_file: str = ""
+    certificate_pem: str = ""
+    key_file: str = ""
+    key_pem: str = ""
+    key_password: str = ""
+    verifies_host: bool = True
+    token_endpoint: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    scope: str = ""
+    kerberos_service: str = ""
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
+
+
+#: Names that `security_of` reads; the others are the client's.
+_NAMES_TEXT = """
+    security.protocol sasl.mechanism sasl.mechanisms sasl.jaas.config sasl.username sasl.password
+    sasl.login.callback.handler.class sasl.client.callback.handler.class sasl.kerberos.service.name
+    sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.method sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.scope ssl.truststore.location
+    ssl.truststore.type ssl.truststore.password ssl.truststore.certificates ssl.keystore.location
+    ssl.keystore.type ssl.keystore.password ssl.keystore.certificate.chain ssl.keystore.key ssl.key.password
+    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem
+    ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
+"""
+NAMES = frozenset(_NAMES_TEXT.split())
+
+
+def security_of(properties: Mapping[str, str]) -> Security:
+    """Raises Misused for a protocol, mechanism or key store that no client here can use."""
+    found = Security(protocol=properties.get("security.protocol", "PLAINTEXT").upper())
+    if found.protocol not in PROTOCOLS:
+        raise Misused(f"security.protocol={found.protocol} is not one of {', '.join(PROTOCOLS)}")
+    if found.has_sasl:
+        _read_sasl(properties, found)
+    if found.has_tls:
+        _read_tls(properties, found)
+    return found
+
+
+def _read_sasl(properties: Mapping[str, str], found: Security) -> None:
+    found.mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI").upper()
+    if found.mechanism not in MECHANISMS:
+        raise Misused(f"sasl.mechanism={found.mechanism} is not one of {', '.join(MECHANISMS)}")
+    jaas = properties.get("sasl.jaas.config")
+    options = jaas_options(jaas) if jaas else {}
+    found.username = properties.get("sasl.username") or options.get("username", "")
+    found.password = properties.get("sasl.password") or options.get("password", "")
+    found.kerberos_service = properties.get("sasl.kerberos.service.name") or options.get("serviceName", "kafka")
+    credentials = "sasl.oauthbearer.client.credentials.client"
+    found.token_endpoint = properties.get("sasl.oauthbearer.token.endpoint.url", "")
+    found.client_id = _first(properties, f"{credentials}.id", "sasl.oauthbearer.client.id") or options.get(
+        "clientId", ""
+    )
+    found.client_secret = _first(properties, f"{credentials}.secret", "sasl.oauthbearer.client.secret")
+    found.client_secret = found.client_secret or options.get("clientSecret", "")
+    found.scope = properties.get("sasl.oauthbearer.scope") or options.get("scope", "")
+    needs_password = found.mechanism == "PLAIN" or found.mechanism.startswith("SCRAM")
+    if needs_password and not found.username:
+        raise Misused(f"sasl.mechanism={found.mechanism} needs sasl.jaas.config, or sasl.username and sasl.password")
+    if found.mechanism == "OAUTHBEARER" and not (found.token_endpoint and found.client_id):
+        raise Misused("sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url and a client id and secret")
+
+
+def _first(properties: Mapping[str, str], *names: str) -> str:
+    return next((properties[name] for name in names if properties.get(name)), "")
+
+
+def _read_tls(properties: Mapping[str, str], found: Security) -> None:
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    found.verifies_host = algorithm not in ("", "none")
+    found.ca_file = properties.get("ssl.ca.location") or _store(properties, "ssl.truststore", "-nokeys")
+    found.ca_pem = _first(properties, "ssl.ca.pem", "ssl.truststore.certificates")
+    store = _store(properties, "ssl.keystore", "-nodes")
+    found.certificate_file = properties.get("ssl.certificate.location") or store
+    found.key_file = properties.get("ssl.key.location") or store
+    found.certificate_pem = _first(properties, "ssl.certificate.pem", "ssl.keystore.certificate.chain")
+    found.key_pem = _first(properties, "ssl.key.pem", "ssl.keystore.key")
+    found.key_password = properties.get("ssl.key.password", "")
+
+
+def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
+    """The file of a PEM store; "" when none is named."""
+    location = properties.get(f"{prefix}.location", "")
+    kind = properties.get(f"{prefix}.type", "").upper()
+    if not location or kind == "PEM" or location.endswith((".pem", ".crt", ".cer")):
+        return location
+    pem = f"{location.rpartition('.')[0] or location}.pem"
+    raise Misused(
+        f"{prefix}.location={location} is not a PEM file: convert it (JKS first with `keytool -importkeystore "
+        f"-deststoretype PKCS12`) by `openssl pkcs12 -in {location} {option} -out {pem}`, and set {prefix}.type=PEM"
+    )

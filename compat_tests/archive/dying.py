@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.archive import (
-    archive_command,
     archiver,
+    command,
     iceberg,
     iceberg_maintenance,
     parquet,
@@ -108,8 +108,8 @@ def run(arguments: list[str]) -> int:
     place, number, *words = arguments
     odradek_store.FILES_TO_MERGE = 4
     options, maintenance = archiver.ArchiveOptions, iceberg_maintenance.Maintenance
-    archive_command.ArchiveOptions = functools.partial(options, commits_between_maintenance=3)
-    archive_command.Maintenance = functools.partial(maintenance, least_snapshots=2, most_expired_kept=0)
+    command.ArchiveOptions = functools.partial(options, commits_between_maintenance=3)
+    command.Maintenance = functools.partial(maintenance, least_snapshots=2, most_expired_kept=0)
     if place != "none":
         _left = int(number)
         (PARQUET if "--parquet" in words else SPARK if "--spark" in words else ICEBERG)[place]()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 from odradek.cli.client.connection import Connection
-from odradek.cli.transactions.hanging import open_transactions
+from odradek.cli.transactions import open_transactions
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 

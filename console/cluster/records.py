@@ -4,19 +4,128 @@ viewer may not see. Expressions run in RE2, which takes linear time.
 
 from __future__ import annotations
 
+import json
+import struct
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...cli.client.connection import Connection
-from ...cli.client.errors import Misused
+from ...cli.client.errors import CommandError, Misused
+from ...cli.records.decoding import Coding, Form, decoder, decoder_by_schema
 from ...cli.records.filters import filters_of
+from ...cli.records.schema_registry import SchemaRegistry, framed
 from ..access.masking import Masks
-from ..views.formats import json_text
-from .decoding import AUTO, RecordDecoder, header_text
+from ..views.formats import drawn_text, json_text
 
 if TYPE_CHECKING:
     from ...cli.records.consumed import ConsumedRecord, Content
+    from ...cli.records.writing import Decode
+
+# Keys and values as texts and structures. Without a format given, the schema's id before a value decides, then its bytes.
+#
+# The decoders are the command line's.
+
+
+AUTO = "auto"
+FORMS = (AUTO, *(form.value for form in Form))
+#: A viewer waits no longer for a schema. A schema that could not be read is not read again before a time.
+_REGISTRY_TIMEOUT_S, _RETRY_S = 2.0, 30.0
+#: Failures that are kept: a topic of bytes that only look like values with schemas has many different ids.
+_MOST_FAILURES = 1000
+_DAMAGED = (ValueError, KeyError, IndexError, EOFError, struct.error, TypeError)
+
+
+class Decoded(NamedTuple):
+    """`form`: what the bytes were taken for, such as `json` or `avro, schema 7`."""
+
+    value: Content
+    form: str
+
+
+class RecordDecoder:
+    """Decoders are kept: some hold schemas."""
+
+    def __init__(self, connection: Connection, registry_url: str | None) -> None:
+        self._connection = connection
+        self._registry_url = registry_url
+        self._by_schema: Callable[[bytes], tuple[str, Content]] | None = None
+        if registry_url is not None:
+            user = connection.properties.get("schema.registry.basic.auth.user.info")
+            self._by_schema = decoder_by_schema(SchemaRegistry(registry_url, user, _REGISTRY_TIMEOUT_S))
+        self._chosen: dict[str, Decode | None] = {}
+        #: Schema id, or -1 for the registry -> why it cannot be read, and until when this holds.
+        self._failures: dict[int, tuple[str, float]] = {}
+
+    def decode(self, data: bytes, form: str, topic: str) -> Decoded:
+        """Raises Misused for a format that does not exist or needs a registry."""
+        if form == AUTO:
+            return self._guessed(data)
+        try:
+            decode = self._decoder(form)
+            return Decoded(_text(data) if decode is None else decode(data, topic), form)
+        except Misused:
+            raise
+        except CommandError as error:
+            return Decoded(f"({error})", form)
+
+    def _decoder(self, form: str) -> Decode | None:
+        if form not in FORMS:
+            raise Misused(f"unknown format {form!r}; formats: {', '.join(FORMS)}")
+        if form not in self._chosen:
+            if form in ("avro", "protobuf") and self._registry_url is None:
+                raise Misused(f"{form} needs the schema registry: start the console with --schema-registry URL")
+            self._chosen[form] = decoder(Coding(Form(form), self._registry_url), self._connection)
+        return self._chosen[form]
+
+    def _guessed(self, data: bytes) -> Decoded:
+        note = ""
+        if self._by_schema is not None and len(data) > 5 and data[0] == 0:
+            found, note = self._with_schema(data, self._by_schema)
+            if found is not None:
+                return found
+        if data[:1] in (b"{", b"["):
+            try:
+                return Decoded(json.loads(data.decode()), "json")
+            except (ValueError, RecursionError):
+                pass
+        text = drawn_text(data)
+        return Decoded(data.hex(" ", -2), f"hex{note}") if text is None else Decoded(text, "text")
+
+    def _with_schema(self, data: bytes, decode: Callable[[bytes], tuple[str, Content]]) -> tuple[Decoded | None, str]:
+        """The value, or why there is none."""
+        schema_id, _ = framed(data)
+        now = time.monotonic()
+        for known in (-1, schema_id):
+            reason, until = self._failures.get(known, ("", 0.0))
+            if now < until:
+                return None, reason
+        try:
+            kind, value = decode(data)
+            return Decoded(value, f"{kind.lower()}, schema {schema_id}"), ""
+        except _DAMAGED as error:
+            return None, f", not of schema {schema_id}: {error or type(error).__name__}"[:200]
+        except ImportError:
+            reason, key = f", schema {schema_id} needs pip install 'odradek[decoding]'", schema_id
+        except CommandError as error:
+            reason = f", schema {schema_id}: {error}"[:200]
+            key = schema_id if "HTTP status" in reason or isinstance(error, Misused) else -1
+        if len(self._failures) >= _MOST_FAILURES:
+            self._failures.clear()
+        self._failures[key] = (reason, time.monotonic() + _RETRY_S)
+        return None, reason
+
+
+def _text(data: bytes) -> str:
+    found = drawn_text(data)
+    return data.hex(" ", -2) if found is None else found
+
+
+def header_text(data: bytes | None) -> str:
+    if data is None:
+        return ""
+    return _text(data) if isinstance(data, bytes) else str(data)
 
 
 NEWEST, OLDEST = "newest", "oldest"

@@ -1,4 +1,4 @@
-"""Messages of a topic: search, live tail, a form that writes records, and the page of one record.
+"""Messages of a topic: search, its records as a file, live tail, a form that writes records, and the page of one record.
 
 A record is shown whole, on a page with those around it in its partition, or in place below its row of a list.
 """
@@ -6,21 +6,26 @@ A record is shown whole, on a page with those around it in its partition, or in 
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ...cli.client.errors import NOT_FOUND, CommandError, Misused
+from ...cli.records.writing import writer_of
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.decoding import AUTO
-from ..cluster.records import NEWEST, OLDEST, Query, Record
-from ..cluster.search import MOST_SECONDS, SLICE_SECONDS, Found, edges_text
+from ..cluster.records import AUTO, FORMS, NEWEST, OLDEST, ORDERS, Query, Record
+from ..cluster.search import MOST_SECONDS, MOST_SHOWN, SLICE_SECONDS, Found, edges_of, edges_text, position_of
 from ..cluster.sending import Outgoing, send
 from ..views.documents import field_of, hex_dump, paths_of, tree
 from ..views.formats import escaped, json_text, number, numbers, size
@@ -41,12 +46,248 @@ from ..views.parts import (
     Text,
     Tree,
 )
-from .downloads import FORMATS, download
-from .paging import number_of, path_to
-from .searching import address_of, columns_of, query_of, reversed_query, search_form
+from .paging import here, number_of, path_to
 
 if TYPE_CHECKING:
     from ...cli.records.consumed import ProducedHeaders
+    from ...cli.records.writing import Writer
+
+# The search of the messages page: its form, the query that the address has, and the address of a query.
+
+
+#: Time ranges to choose: what the address has, and words.
+RANGES = {
+    "": "all times",
+    "-5m": "last 5 minutes",
+    "-1h": "last hour",
+    "-24h": "last 24 hours",
+    "-7d": "last 7 days",
+    "today": "today",
+    "yesterday": "yesterday",
+    "between": "between two times",
+}
+#: Columns of fields at most.
+MOST_COLUMNS = 20
+_TEXTS = ("key", "value", "header", "where", "key_form", "value_form")
+#: Parameters of one request of a search, which its form and its links leave out.
+_OF_A_SLICE = ("at", "back", "slice", "shown", "read", "took", "total", "tail", "download")
+
+
+def query_of(request: Request) -> Query:
+    """Raises Misused for a parameter that is none."""
+    given = request.query_params
+    partition = number_of(request, "partition", -1)
+    limit = number_of(request, "limit", 50)
+    if not 1 <= limit <= MOST_SHOWN:
+        raise Misused(f"limit must be from 1 to {MOST_SHOWN}")
+    order = given.get("order") or _natural_order(given.get("from", "").strip())
+    if order not in ORDERS:
+        raise Misused(f"order must be {' or '.join(ORDERS)}")
+    start, until = _range_of(request)
+    position_of(start), position_of(until)
+    texts = {name: given[name].strip() for name in _TEXTS if given.get(name, "").strip()}
+    return Query(
+        request.path_params["topic"],
+        None if partition < 0 else partition,
+        start,
+        limit,
+        until,
+        order,
+        edges_of(given.get("at", "")),
+        **texts,
+    )
+
+
+def _natural_order(start: str) -> str:
+    """A link to an offset or to the beginning reads on from there."""
+    return OLDEST if start.isdecimal() or start in ("beginning", "earliest") else NEWEST
+
+
+def _range_of(request: Request) -> tuple[str, str]:
+    """The positions of `from` and `until`, else of the two times, else of the chosen range."""
+    given = request.query_params
+    start, until = given.get("from", "").strip(), given.get("until", "").strip()
+    if start or until:
+        return start, until
+    after, before = given.get("after", ""), given.get("before", "")
+    if after or before:
+        zone = _zone(given.get("zone", ""))
+        return _position(after, zone), _position(before, zone)
+    chosen = given.get("range", "")
+    if chosen in ("today", "yesterday"):
+        midnight = datetime.now(_zone(given.get("zone", ""))).replace(hour=0, minute=0, second=0, microsecond=0)
+        day_before = (midnight - timedelta(hours=12)).replace(hour=0)
+        return (_at(midnight), "") if chosen == "today" else (_at(day_before), _at(midnight))
+    if chosen not in RANGES:
+        raise Misused(f"range must be one of {', '.join(name for name in RANGES if name)}")
+    return ("" if chosen == "between" else chosen), ""
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name) if name and name != "UTC" else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise Misused(f"{name[:40]!r} is not a time zone") from None
+
+
+def _position(text: str, zone: tzinfo) -> str:
+    if not text:
+        return ""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misused(f"{text[:40]!r} is not a time such as 2026-01-31T12:00") from None
+    return _at(found if found.tzinfo is not None else found.replace(tzinfo=zone))
+
+
+def _at(moment: datetime) -> str:
+    return f"@{int(moment.timestamp() * 1000)}"
+
+
+def columns_of(request: Request) -> list[str]:
+    chosen = [one.strip() for one in request.query_params.getlist("column") if one.strip()]
+    return list(dict.fromkeys(chosen))[:MOST_COLUMNS]
+
+
+def search_form(request: Request, query: Query | None, paths: list[str]) -> Form:
+    """The form with what was typed. `query` is None where it was refused. `paths`: fields of the records that are shown."""
+    given = request.query_params
+    order = query.order if query is not None else given.get("order", NEWEST)
+    chosen = columns_of(request)
+    line = [
+        Field("value", "Value matches", given.get("value", ""), hint="regular expression"),
+        Field("range", "Time", given.get("range", ""), "select", tuple(RANGES), labels=RANGES),
+        Field("partition", "Partition", given.get("partition", ""), "number", hint="all"),
+        Field("order", "Order", order, "select", ORDERS, labels={NEWEST: "newest first", OLDEST: "oldest first"}),
+        Field("zone", "", given.get("zone", ""), "hidden"),
+    ]
+    more = [
+        Field("after", "From the time", given.get("after", ""), "time", hint="in your zone"),
+        Field("before", "To the time", given.get("before", ""), "time"),
+        Field("from", "From", given.get("from", ""), hint="beginning, end, offset, -N, @TIME, -1h"),
+        Field("until", "Until", given.get("until", ""), hint="offset, @TIME, -1h"),
+        Field("limit", "At most", given.get("limit", "") or "50", "number"),
+        Field("key", "Key matches", given.get("key", ""), hint="regular expression"),
+        Field("header", "Header", given.get("header", ""), hint="NAME or NAME=EXPRESSION"),
+        Field("where", "JSON filter", given.get("where", ""), hint="@.total > 10 && @.paid"),
+        Field("key_form", "Keys are", given.get("key_form", "") or AUTO, "select", FORMS),
+        Field("value_form", "Values are", given.get("value_form", "") or AUTO, "select", FORMS),
+        *_column_fields(chosen, paths),
+    ]
+    return Form(
+        "", here(request), line, "Search", method="get", folded=False, more=more, more_title="More", is_line=True
+    )
+
+
+def _column_fields(chosen: list[str], paths: list[str]) -> list[Field]:
+    options = list(dict.fromkeys([*chosen, *paths]))
+    if not options:
+        return []
+    return [Field("column", "Columns from fields of the values", "\n".join(chosen), "checks", options)]
+
+
+def address_of(request: Request, **more: object) -> str:
+    """The page's search with other parameters; None leaves one out."""
+    kept = [
+        (name, value)
+        for name, value in request.query_params.multi_items()
+        if name not in _OF_A_SLICE and name not in more and value
+    ]
+    kept += [(name, str(value)) for name, value in more.items() if value is not None]
+    return f"{here(request)}?{urlencode(kept)}" if kept else here(request)
+
+
+def reversed_query(query: Query) -> Query:
+    """The same search in the other direction: for the page before."""
+    return dataclasses.replace(query, order=OLDEST if query.order == NEWEST else NEWEST)
+
+
+# Records of a search as a file: JSON, CSV or Parquet, written by the command line's writers, with masks.
+
+
+FORMATS = ("JSON", "CSV", "Parquet")
+_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+#: Limits of a file. The name of one that reaches a limit has its number of records.
+MOST_RECORDS, MOST_BYTES, _MOST_FILE_SECONDS = 100_000, 256 << 20, 60.0
+#: A file of more bytes is on the disk until it is sent.
+_MOST_IN_MEMORY, _CHUNK = 1 << 20, 256 << 10
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class _Row:
+    """A masked record as a message of the library, which writers take."""
+
+    def __init__(self, one: Record) -> None:
+        self._one = one
+
+    def topic(self) -> str:
+        return self._one.topic
+
+    def partition(self) -> int:
+        return self._one.partition
+
+    def offset(self) -> int:
+        return self._one.offset
+
+    def key(self) -> bytes | None:
+        return None if self._one.key is None else self._one.key.encode(errors="replace")
+
+    def value(self) -> bytes | None:
+        return None if self._one.value is None else self._one.value.encode(errors="replace")
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, self._one.timestamp_ms)
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [(name, value.encode(errors="replace")) for name, value in self._one.headers]
+
+
+def download(backend: Backend, request: Request, query: Query) -> Response:
+    """All records of the search, in the order of the partitions' logs. With columns a value has these fields alone."""
+    form = request.query_params["download"]
+    if form not in _TYPES:
+        raise Misused(f"download must be one of {', '.join(_TYPES)}")
+    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY))  # noqa: SIM115 - it is closed when it is sent
+    try:
+        count, is_whole = _written(backend, query, columns_of(request), form, file)
+        length = file.tell()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    part = "" if is_whole else f"-first-{count}"
+    name = f"{_UNSAFE.sub('_', query.topic)}{part}.{form}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(length)}
+    return StreamingResponse(_chunks(file), media_type=_TYPES[form], headers=headers)
+
+
+def _written(backend: Backend, query: Query, columns: list[str], form: str, file: IO[bytes]) -> tuple[int, bool]:
+    """Returns the number of records, and whether these are all."""
+    try:
+        writer = writer_of(form, None, cast("BinaryIO", file))
+    except ImportError:
+        raise CommandError("Parquet needs pyarrow where the console runs: pip install 'odradek[parquet]'") from None
+    count, deadline, is_whole = 0, time.monotonic() + _MOST_FILE_SECONDS, True
+    for batch in backend.records.batches(query):
+        chosen = batch[: MOST_RECORDS - count]
+        _write(writer, chosen, columns)
+        count += len(chosen)
+        if len(chosen) < len(batch) or file.tell() > MOST_BYTES or time.monotonic() > deadline:
+            is_whole = False
+            break
+    writer.end()
+    return count, is_whole
+
+
+def _write(writer: Writer, records: Sequence[Record], columns: list[str]) -> None:
+    values = [{path: field_of(one.document, path) for path in columns} if columns else one.document for one in records]
+    writer.write([_Row(one) for one in records], [one.key_document for one in records], values)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
 
 
 _MOST_CHARACTERS = 400

@@ -20,7 +20,7 @@ from ...cli.client.admin_calls import (
 )
 from ...cli.client.errors import NOT_FOUND, CommandError, Misused
 from ...cli.client.properties import HIDDEN, pairs
-from ...cli.topics.changes import alter_topic, create_topics, delete_topics, trim_topic
+from ...cli.topics import alter_topic, create_topics, delete_topics, trim_topic
 from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
 from ..actions import Form as Fields

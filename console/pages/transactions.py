@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from ...cli.client.errors import UNREACHABLE, CommandError
-from ...cli.transactions.hanging import OpenTransaction, open_transactions
+from ...cli.transactions import OpenTransaction, open_transactions
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend

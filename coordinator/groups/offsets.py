@@ -1,7 +1,4 @@
-"""OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
-
-The handlers check that topics exist, and resolve names and ids: requests arrive here with both (KIP-848).
-"""
+"""Committed offsets in the group coordinator: OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit, and removal."""
 
 from __future__ import annotations
 
@@ -42,6 +39,11 @@ from ..common.result import GroupRequest
 from .base.kind import OffsetRules
 from .base.offsets import CommittedOffset, OffsetStore, Partitions
 from .base.state import Group, ShardState
+
+# OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
+#
+# The handlers check that topics exist, and resolve names and ids: requests arrive here with both (KIP-848).
+
 
 # Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
 #

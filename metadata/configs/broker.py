@@ -1,4 +1,4 @@
-"""Broker configs for group coordination: classic and consumer groups, committed offsets."""
+"""The config keys of brokers: one row each, in a table for each subject."""
 
 from __future__ import annotations
 
@@ -58,6 +58,9 @@ from .key import (
     quorum_bootstrap_servers,
     quorum_voters,
 )
+
+# Broker configs for group coordination: classic and consumer groups, committed offsets.
+
 
 GROUPS_KEYS = (
     key("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER),

@@ -1,6 +1,9 @@
-"""Descriptions of the keys of groups and transactions, for brokers and groups."""
+"""Descriptions of the config keys, for DescribeConfigs with documentation."""
 
 from __future__ import annotations
+
+# Descriptions of the keys of groups and transactions, for brokers and groups.
+
 
 GROUPS_BROKER = {
     # Classic groups, committed offsets, consumer groups.

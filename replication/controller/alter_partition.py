@@ -1,14 +1,4 @@
-"""AlterPartition (KIP-497): the leader of a partition requests a new ISR.
-
-The sender must be the registered incarnation of its broker and lead the partition in the epoch of the request. Its
-partition epoch must be the current one. Every change raises that epoch, so two changes never cross. A higher epoch
-than this controller's comes from a newer controller (NOT_CONTROLLER).
-
-A broker cannot join the ISR if it is fenced, shutting down, or registered anew since the leader saw it (KIP-841,
-KIP-903). It might have to leave again at once, or lack records that its previous incarnation had. An ISR that
-completes a reassignment may also move the leader. The record is then written, and the response is NEW_LEADER_ELECTED,
-so that the sender looks up the leader in the metadata.
-"""
+"""Changes that brokers report of their replicas: AlterPartition and AssignReplicasToDirs."""
 
 from __future__ import annotations
 
@@ -38,6 +28,18 @@ from .brokers import check_epoch
 from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, Move, PartitionChange, leadership_record
 from .result import ControllerResult
 from .state import RECOVERING, ControllerState
+
+# AlterPartition (KIP-497): the leader of a partition requests a new ISR.
+#
+# The sender must be the registered incarnation of its broker and lead the partition in the epoch of the request. Its
+# partition epoch must be the current one. Every change raises that epoch, so two changes never cross. A higher epoch
+# than this controller's comes from a newer controller (NOT_CONTROLLER).
+#
+# A broker cannot join the ISR if it is fenced, shutting down, or registered anew since the leader saw it (KIP-841,
+# KIP-903). It might have to leave again at once, or lack records that its previous incarnation had. An ISR that
+# completes a reassignment may also move the leader. The record is then written, and the response is NEW_LEADER_ELECTED,
+# so that the sender looks up the leader in the metadata.
+
 
 #: The first version in which the ISR carries broker epochs.
 _WITH_EPOCHS = 3

@@ -47,7 +47,8 @@ from ...storage.files.open_files import (
     sync_directory,
     write_fully,
 )
-from ...storage.log.config import PROVEN, UNLIMITED, UNPROVEN, Claim, LogConfig
+from ...storage.log.config import UNLIMITED, LogConfig
+from ...storage.log.loading import PROVEN, UNPROVEN, Claim
 from ...storage.log.log import Log, PendingFlush
 from ..runtime.sliced_work import Steps
 
@@ -62,6 +63,10 @@ if TYPE_CHECKING:
 
 #: The maximum size of a batch, as in Kafka; a reader reads a whole batch at once.
 MAX_BATCH_BYTES = 8 << 20
+#: The name of the flush in logs, metrics and health.
+FLUSH_TASK = "metadata log flush"
+#: After an unexpected failure; clients wait for the flush.
+FLUSH_RETRY_S = 1.0
 #: The number of records per batch when they need not be committed together.
 RECORDS_PER_BATCH = 1024
 #: The size of a record without key and headers, besides its value, at most.

@@ -53,9 +53,9 @@ from ..config.listeners import Endpoint
 from ..runtime.counters import BackgroundTasks
 from ..runtime.halting import cause_of
 from ..runtime.subsystem import Lazy
-from .metadata_log import READ_ONLY, QuorumLog, QuorumVoters, control_batches, partial_path
+from .metadata_log import FLUSH_RETRY_S, FLUSH_TASK, READ_ONLY, QuorumLog, QuorumVoters, control_batches, partial_path
 from .metadata_log import SnapshotId as SnapshotFile
-from .startup import FLUSH_RETRY_S, FLUSH_TASK, QuorumState, write_quorum_state
+from .startup import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -33,8 +33,8 @@ from ...storage.files.identity import (
     write_meta_properties,
 )
 from ...storage.files.open_files import LogDirectoryFailure, PartitionDirectory, base_offset_of, make_folder, set_aside
+from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
 from ...storage.segments.damage import Damage
-from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
 from .metadata_log import DIRECTORY_NAME, FlushedEnd, sound_snapshots
 from .startup import CorruptQuorumState, QuorumState, read_quorum_state, write_quorum_state
 from .survey import named, segments, survey

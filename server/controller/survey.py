@@ -17,7 +17,7 @@ from ...protocol.records.errors import BatchError
 from ...protocol.records.record import decode_batch
 from ...storage.files.open_files import LOG_SUFFIX, base_offset_of
 from ...storage.log.loading import DamagedLog
-from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, scan
+from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, scan
 from .metadata_log import QuorumVoters, control_batches, decode_batches, sound_snapshots
 
 #: The maximum number of names in a message; the rest is given as a count.

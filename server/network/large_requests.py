@@ -20,7 +20,7 @@ from ..runtime.memory import release_after
 from ..runtime.sliced_work import SLICE_S, WAITING, Done, Task, Work, run_slice
 from .api_endpoint import ApiEndpoint, BoundHandle
 from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch, Route, arrays_of, is_large
-from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
+from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, portions
 from .shared_parts import READ_BUFFER_BYTES
 
 if TYPE_CHECKING:
@@ -161,6 +161,20 @@ def in_portions(endpoint: ApiEndpoint, handle: BoundHandle) -> BoundHandle:
         return handle(call)
 
     return handle_in_portions
+
+
+def has_more_than(request: Message, path: tuple[str, ...], limit: int) -> bool:
+    """Returns True if the request has more than `limit` items; counting stops at the limit."""
+    nodes = getattr(request, path[0]) or ()
+    if len(nodes) > limit or len(path) == 1:
+        return len(nodes) > limit
+    left = limit
+    for node in nodes:
+        items = getattr(node, path[1])
+        left -= len(items) if items else 1
+        if left < 0 or (len(path) > 2 and items and has_more_than(node, path[1:], left + len(items))):
+            return True
+    return False
 
 
 class PortionedCall:

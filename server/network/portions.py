@@ -68,20 +68,6 @@ class Portion(NamedTuple):
     items: int
 
 
-def has_more_than(request: Message, path: tuple[str, ...], limit: int) -> bool:
-    """Returns True if the request has more than `limit` items; counting stops at the limit."""
-    nodes = getattr(request, path[0]) or ()
-    if len(nodes) > limit or len(path) == 1:
-        return len(nodes) > limit
-    left = limit
-    for node in nodes:
-        items = getattr(node, path[1])
-        left -= len(items) if items else 1
-        if left < 0 or (len(path) > 2 and items and has_more_than(node, path[1:], left + len(items))):
-            return True
-    return False
-
-
 def portions(request: Message, portioning: Portioning, size: Callable[[], int]) -> Iterator[Portion | None]:
     """The request in parts, each of about `size()` items; None for each step between two of them.
 

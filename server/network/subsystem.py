@@ -77,7 +77,9 @@ class NetworkSubsystem(Subsystem):
         """Accepts connections on all listeners."""
         await self.listeners.start()
         if self.listeners.takes_descriptors:
-            self._metadata.on_published.append(lambda _: self.listeners.plan_descriptors())
+            self._metadata.on_published.append(
+                lambda _: DESCRIPTORS.peers_are(self.listeners, self._count_other_nodes())
+            )
 
     async def refuse(self) -> None:
         """Closes the listeners and their connections, and drops the requests that are being handled in turns."""

@@ -21,7 +21,7 @@ from ...storage.segments.segment import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
 
 if TYPE_CHECKING:
-    from ...storage.segments.batch_walk import Pread
+    from ...storage.segments.batches import Pread
     from ..runtime.thread_pools import ThreadPool
     from .hosted_partition import HostedPartition
 

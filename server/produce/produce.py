@@ -1,4 +1,4 @@
-"""The topics of a Produce that its client may not write to."""
+"""A Produce: the topics that its client may not write to, the batches that follow a rejected one, and its response."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ..network.call import Call, ClientConnection
     from ..partitions.batch_validation import QueuedAppend
     from ..partitions.partitions import Partitions
+
+# The topics of a Produce that its client may not write to.
 
 
 #: A topic as a request names it: by name, or by id.

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...coordinator.share_partition.acquiring import Acquired, AcquireRequest, acquire
-from ...coordinator.share_partition.partition import SharePartition
+from ...coordinator.share_partition.partition import Acquired, AcquireRequest, SharePartition, acquire
 from ...coordinator.share_state.state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
@@ -20,7 +19,7 @@ from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers, r
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
-from ...storage.segments.batch_walk import Pread
+from ...storage.segments.batches import Pread
 from ...storage.segments.segment import LogSlice
 from ..fetch.fetch import is_remote
 from ..fetch.remote_fetch import RemoteSlice

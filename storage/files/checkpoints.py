@@ -27,7 +27,7 @@ from .open_files import RIGHTS_OF_OTHERS, LogDirectoryFailure, open_fd, read_if_
 #
 # These files, which are Kafka's, have no checksum. Odradek keeps one beside each, `<name>.odradek-crc`: the CRC-32C
 # of what was last written, and of what was written before, in hexadecimal. A file with neither may be right, since
-# Kafka writes none, but its contents are not proven (`UNPROVEN` in log/config.py).
+# Kafka writes none, but its contents are not proven (`UNPROVEN` in log/loading.py).
 
 #: Below it, everything is on the disk: recovery starts there.
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

@@ -4,7 +4,7 @@ After a clean shutdown nothing is scanned: the end of each segment is read from 
 every segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
 
 - a hole where whole batches, or a segment, follow them: damage;
-- damage at the end of the log, where the log is known to have ended behind them (`known_end` in config.py): the log
+- damage at the end of the log, where the log is known to have ended behind them (`known_end`): the log
   goes on at the end that was known, in a new segment, so that no offset is assigned twice;
 - a torn tail else, which is cut.
 
@@ -14,7 +14,7 @@ Of damage all bytes are kept, and the ranges are in `damage` (segments/damage.py
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -44,14 +44,45 @@ from ..files.open_files import (
     unlink_if_exists,
 )
 from ..segments.aborted import AbortedTransaction, CorruptSnapshot, append_aborted, decode_snapshot, remove_aborted
+from ..segments.batches import WholeBatches, batches_of, recover_segment
 from ..segments.damage import FILE_NAME as DAMAGE_FILE
 from ..segments.damage import Damage, DamagedRange
-from ..segments.recovery import WholeBatches, batches_of, recover_segment
 from ..segments.segment import Segment, sealed_end
-from .config import UNPROVEN, Claim, LogConfig, known_end
+from .config import LogConfig
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import LeaderEpochs
 from .producers import EndedTransaction, Producers
+
+# The least end of a log: the offset up to which records were known as flushed, committed or followed.
+#
+# A file cut at the boundary of two batches looks whole. Other files remember more: the checkpoints of the log
+# directory, the names of producer snapshots, the epochs' starts. One of these may be the damaged one, so a claim that
+# stands alone counts only when the checksum of its file is right.
+
+
+#: A claim that needs no other.
+PROVEN = 2
+#: A claim that needs another beside it.
+UNPROVEN = 1
+
+
+class Claim(NamedTuple):
+    """Evidence from `source` that there were records below `offset`."""
+
+    offset: int
+    weight: int
+    source: str
+
+
+def known_end(claims: Iterable[Claim], *, weight: int = 0) -> Claim | None:
+    """The highest offset that is proven: by one claim, or by several that reach it. `weight`: of what else is known."""
+    ordered = sorted(claims, key=lambda claim: -claim.offset)
+    for claim in ordered:
+        weight += claim.weight
+        if weight >= PROVEN:
+            return claim
+    return None
+
 
 # The files of a partition's directory, after finishing what a crash has interrupted.
 

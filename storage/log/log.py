@@ -31,13 +31,13 @@ from ..files.open_files import (
     write_atomically,
 )
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
-from ..segments.batch_walk import Pread
+from ..segments.batches import Pread
 from ..segments.damage import OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after, segment_with
-from .config import Claim, LogConfig
+from .config import LogConfig
 from .epochs import FILE_NAME
-from .loading import LogLoader, aborted_entry, follow_batch, has_transient_files
+from .loading import Claim, LogLoader, aborted_entry, follow_batch, has_transient_files
 from .log_segments import UNNOTED, LogSegments
 
 # ---- flushes
@@ -129,7 +129,7 @@ class Log(LogSegments):
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
         `clean`: the last shutdown was, so nothing is scanned; `noted` is the note of this replica, whose folder is
         unchanged. `jitter`, from 0 to 1, is the share of
-        `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (config.py).
+        `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (loading.py).
         With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` is then the number of bytes cut off, `damage` the unreadable ranges, `opening_notes` all oddities.
         """

@@ -29,8 +29,8 @@ from ..files.open_files import (
     write_fully,
 )
 from ..segments.aborted import AbortedTransaction, append_aborted
+from ..segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, batches_of, scan, write_indexes
 from ..segments.damage import fault_of
-from ..segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, batches_of, scan, write_indexes
 
 if TYPE_CHECKING:
     from ..segments.damage import DamagedRange

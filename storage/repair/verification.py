@@ -45,9 +45,9 @@ from ..segments.aborted import (
     plausible_aborted,
     read_aborted,
 )
+from ..segments.batches import batches_of
 from ..segments.damage import MOST_POISONED, DamagedRange, PoisonedBatch, fault_of
 from ..segments.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
-from ..segments.recovery import batches_of
 
 if TYPE_CHECKING:
     from ..segments.segment import Segment

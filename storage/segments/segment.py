@@ -33,10 +33,9 @@ from ..files.open_files import (
     write_atomically,
     write_fully,
 )
-from .batch_walk import SCAN_BYTES, Pread, headers, spans, suspected
+from .batches import SCAN_BYTES, Pread, headers, rebuild_indexes, spans, suspected
 from .damage import SegmentSuspected
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
-from .recovery import rebuild_indexes
 
 # Whole record batches that are contiguous in one file: the data of a Fetch response.
 

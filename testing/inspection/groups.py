@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...server.services import Services
-from ..completion import Completion
 from ..loop_thread import reached
+from ..run_holder import Completion
 from .topics import leaders
 
 if TYPE_CHECKING:

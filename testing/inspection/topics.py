@@ -22,9 +22,9 @@ from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
 from ...server.access.provisioning import ClientFiles
 from ...server.services import Services
-from ..completion import Completion
 from ..faults.matching import OWN_CLIENT_ID
 from ..loop_thread import reached
+from ..run_holder import Completion
 
 if TYPE_CHECKING:
     from ...server.broker import BrokerServer

@@ -1,9 +1,11 @@
-"""Errors of the schema registry, with Confluent's codes: https://docs.confluent.io/platform/current/schema-registry/develop/api.html"""
+"""Schemas as the registry holds them, their levels of compatibility, and the errors of the registry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Protocol
+
+# Errors of the schema registry, with Confluent's codes: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 
 
 class RegistryError(Exception):

@@ -12,8 +12,7 @@ from odradek.cli.client.connection import connection_of
 from odradek.cli.client.contexts import contexts_file
 from odradek.cli.client.errors import Misused
 from odradek.cli.client.librdkafka import librdkafka_settings
-from odradek.cli.client.properties import HIDDEN, jaas_options, shown_properties
-from odradek.cli.client.security import security_of
+from odradek.cli.client.properties import HIDDEN, jaas_options, security_of, shown_properties
 from odradek.cli.main import main
 
 #: Packages that only the extras install.

@@ -14,7 +14,7 @@ from odradek.cli.client.connection import Connection, request_producer_id
 from odradek.cli.client.errors import CommandError
 from odradek.cli.records import inputs
 from odradek.cli.records.inputs import size_of, value_batches
-from odradek.cli.records.sending import Sender
+from odradek.cli.records.produce_command import Sender
 
 from compat_tests.cli.commands import odradek_command
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.cli.client.errors import Misused
 from odradek.cli.client.librdkafka import check_names, librdkafka_settings
-from odradek.cli.client.properties import shown_properties, store_settings
-from odradek.cli.client.security import security_of
+from odradek.cli.client.properties import security_of, shown_properties, store_settings
 
 STORE = {
     "remote.log.storage.manager.class.name": "objects",

@@ -14,14 +14,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from immutables import Map
-from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
 from odradek.coordinator.share_partition.partition import (
     AckBatch,
+    AcquireRequest,
     DeadLetter,
     Limits,
     SharePartition,
     ValidationError,
     Write,
+    acquire,
 )
 from odradek.coordinator.share_state.state import PersisterConfig, StateBatch
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage

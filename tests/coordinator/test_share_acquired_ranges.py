@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
-from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
+from odradek.coordinator.share_partition.partition import (
+    AckBatch,
+    AckType,
+    AcquireRequest,
+    Limits,
+    SharePartition,
+    acquire,
+)
 
 
 class Batch(NamedTuple):

@@ -7,8 +7,15 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.coordinator.share_partition.acquiring import Acquired, AcquireRequest, acquire
-from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
+from odradek.coordinator.share_partition.partition import (
+    AckBatch,
+    AckType,
+    Acquired,
+    AcquireRequest,
+    Limits,
+    SharePartition,
+    acquire,
+)
 
 NOW = 1000
 

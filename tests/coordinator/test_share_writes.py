@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
 from odradek.coordinator.share_partition.partition import (
     AckBatch,
     AckType,
+    AcquireRequest,
     DeadLetter,
     Limits,
     Output,
     SharePartition,
     ValidationError,
+    acquire,
 )
 from odradek.coordinator.share_partition.runs import RecordState
 from odradek.coordinator.share_state.state import StateBatch

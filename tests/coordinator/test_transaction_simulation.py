@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.groups.base.offsets import NO_PRODUCER_ID, OffsetStore
-from odradek.coordinator.transactions import operations, transaction
+from odradek.coordinator.transactions import shard as transaction_shard
+from odradek.coordinator.transactions import transaction
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.transaction import (
     NOT_IN_TRANSACTION,
@@ -39,7 +40,7 @@ MAX_EPOCH = 6
 @pytest.fixture(autouse=True)
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(transaction, "MAX_EPOCH", MAX_EPOCH)
-    monkeypatch.setattr(operations, "MAX_EPOCH", MAX_EPOCH)
+    monkeypatch.setattr(transaction_shard, "MAX_EPOCH", MAX_EPOCH)
     monkeypatch.setattr(transaction_checks, "MAX_PRODUCER_EPOCH", MAX_EPOCH)
     yield
 
@@ -85,29 +86,29 @@ def _what_was_decided_is_not_taken_up_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
-    validate = operations._validate_partitions
+    validate = transaction_shard._validate_partitions
 
     def of_any_epoch(state: TransactionsState, asked: Any) -> Any:
         error, found = validate(state, asked)
         known = state.transactions.get(asked.transactional_id)
         return (ErrorCode.NONE, known) if error is ErrorCode.PRODUCER_FENCED else (error, found)
 
-    patch.setattr(operations, "_validate_partitions", of_any_epoch)
+    patch.setattr(transaction_shard, "_validate_partitions", of_any_epoch)
 
 
 def _a_new_producer_gets_the_epoch_of_the_last_one(patch: pytest.MonkeyPatch) -> None:
-    responses = operations._reply_init
+    responses = transaction_shard._reply_init
 
     def respond(state: TransactionsState, message: TransactionRequest, found: Transaction) -> None:
         if message.request.producer_epoch < 0 < found.producer_epoch:  # type: ignore[attr-defined]
             state.records[-1].value.producer_epoch -= 1  # type: ignore[union-attr]
         responses(state, message, found)
 
-    patch.setattr(operations, "_reply_init", respond)
+    patch.setattr(transaction_shard, "_reply_init", respond)
 
 
 def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.MonkeyPatch) -> None:
-    responses = operations._reply_end
+    responses = transaction_shard._reply_end
 
     def respond(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
         request: Any = message.request
@@ -115,15 +116,15 @@ def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.
             producer_id, epoch = request.producer_id, request.producer_epoch
         responses(state, message, producer_id, epoch)
 
-    patch.setattr(operations, "_reply_end", respond)
+    patch.setattr(transaction_shard, "_reply_end", respond)
 
 
 def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:
     def fence(state: TransactionsState, found: Transaction, now: int, new_producer_id: int) -> None:
-        operations.end(state, found, False, now)
-        operations.send_markers(state, found)
+        transaction_shard.end(state, found, False, now)
+        transaction_shard.send_markers(state, found)
 
-    patch.setattr(operations, "fence", fence)
+    patch.setattr(transaction_shard, "fence", fence)
 
 
 def _a_rotation_forgets_the_previous_id(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +144,7 @@ def _the_last_epoch_is_given_to_producers(patch: pytest.MonkeyPatch) -> None:
 
 def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPatch) -> None:
     """Restores a former bug."""
-    adds = operations._add
+    adds = transaction_shard._add
 
     def add(state: TransactionsState, asked: Any, version: int, now: int) -> ErrorCode:
         found = state.transactions.get(asked.transactional_id)
@@ -151,12 +152,12 @@ def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPa
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return adds(state, asked, version, now)
 
-    patch.setattr(operations, "_add", add)
+    patch.setattr(transaction_shard, "_add", add)
 
 
 def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
     """Violates KIP-360: a retry after a lost response gets the same epoch."""
-    goes_on = operations._next_epoch
+    goes_on = transaction_shard._next_epoch
 
     def next_epoch(state: TransactionsState, message: TransactionRequest, found: Transaction, now: int) -> ErrorCode:
         request: Any = message.request
@@ -164,7 +165,7 @@ def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
             message = replace(message, request=replace(request, producer_epoch=found.producer_epoch))
         return goes_on(state, message, found, now)
 
-    patch.setattr(operations, "_next_epoch", next_epoch)
+    patch.setattr(transaction_shard, "_next_epoch", next_epoch)
 
 
 def _markers_of_an_old_coordinator_are_taken(patch: pytest.MonkeyPatch) -> None:
@@ -181,7 +182,7 @@ def _markers_of_an_old_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_id_with_an_open_transaction_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(operations, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
+    patch.setattr(transaction_shard, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
     patch.setitem(transaction.VALID_PREVIOUS_STATES, State.DEAD, NOT_IN_TRANSACTION | {State.ONGOING})
 
 

@@ -11,7 +11,6 @@ from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share import heartbeat as share_heartbeat
-from odradek.coordinator.transactions import operations as transaction_operations
 from odradek.coordinator.transactions import shard as transaction_shard
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.transaction import State
@@ -149,7 +148,7 @@ def never_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def completes_after_one_marker(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = transaction_operations.markers_written
+    original = transaction_shard.markers_written
 
     def written(state: Any, message: Any, now: int) -> None:
         transaction = state.transactions.get(message.transactional_id)
@@ -183,7 +182,7 @@ class WithoutResponse(transactions.TransactionWorld):
 
 
 def decides_by_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = transaction_operations.send_markers
+    original = transaction_shard.send_markers
 
     def send(state: Any, transaction: Any) -> None:
         original(state, transaction)
@@ -192,7 +191,7 @@ def decides_by_partition(monkeypatch: pytest.MonkeyPatch) -> None:
             markers._replace(partitions=(place,), committed=place[1] == 0) for place in markers.partitions
         ]
 
-    monkeypatch.setattr(transaction_operations, "send_markers", send)
+    monkeypatch.setattr(transaction_shard, "send_markers", send)
     monkeypatch.setattr(transaction_shard, "awaits", lambda *arguments: True)
 
 

@@ -30,6 +30,8 @@ JAVA_PACKAGES = {
 
 #: Records of our own, which Apache Kafka does not have.
 OWN = frozenset({"SilentMembersKey", "SilentMembersValue"})
+#: Files that are JSON with the names of a specification's fields, which need no table: server/controller/startup.py.
+AS_JSON = frozenset({"QuorumStateData"})
 
 
 @cache
@@ -70,7 +72,7 @@ def specifications() -> dict[str, dict[str, Any]]:
                     spec = json.loads(re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE))
                     suffix = "Data" if spec["type"] in ("request", "response", "header") else ""
                     found[spec["name"]] = {**spec, "javaClass": f"{package}.{spec['name']}{suffix}"}
-    return {name: spec for name, spec in found.items() if spec["validVersions"] != "none"}
+    return {name: spec for name, spec in found.items() if spec["validVersions"] != "none" and name not in AS_JSON}
 
 
 def snake_case(name: str) -> str:

@@ -12,8 +12,8 @@ from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, encode_control, encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.log.config import UNPROVEN, Claim, LogConfig
-from odradek.storage.log.loading import DamagedLog, follow_batch
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.loading import UNPROVEN, Claim, DamagedLog, follow_batch
 from odradek.storage.log.log import OffsetOutOfRange
 from odradek.storage.log.producers import EndedTransaction, Producers
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged

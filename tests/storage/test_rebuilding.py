@@ -16,7 +16,7 @@ from odradek.storage.files.open_files import OpenFiles, PartitionDirectory
 from odradek.storage.repair import rebuilding
 from odradek.storage.repair.rebuilding import RebuiltSegment, bad_batches, empty_one
 from odradek.storage.segments.aborted import AbortedTransaction, read_aborted, replace_aborted
-from odradek.storage.segments.batch_walk import headers
+from odradek.storage.segments.batches import headers
 from odradek.storage.segments.damage import DamagedRange, SegmentSuspected
 from odradek.storage.segments.segment import LogSlice, Segment
 

@@ -12,8 +12,8 @@ import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.storage.log import loading
-from odradek.storage.log.config import PROVEN, UNPROVEN, Claim, LogConfig
-from odradek.storage.log.loading import DamagedLog, whole_batches
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.loading import PROVEN, UNPROVEN, Claim, DamagedLog, whole_batches
 from odradek.storage.segments import segment as segment_module
 
 from tests.harness.patches import patch_for_this_thread

@@ -13,7 +13,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.files.open_files import OpenFiles, PartitionDirectory
 from odradek.storage.log.epochs import FILE_NAME, LeaderEpochs
 from odradek.storage.segments import segment as segments
-from odradek.storage.segments.batch_walk import Pread
+from odradek.storage.segments.batches import Pread
 from odradek.storage.segments.index import MAX_RELATIVE_OFFSET, CorruptIndex, OffsetIndex, TimeIndex
 from odradek.storage.segments.segment import (
     LargeBatch,

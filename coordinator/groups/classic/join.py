@@ -1,9 +1,4 @@
-"""JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
-
-A member without an id gets one: from version 4 in a response of its own (MEMBER_ID_REQUIRED), so that a client whose
-response is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
-place of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
-"""
+"""The requests of members of classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and the rebalance."""
 
 from __future__ import annotations
 
@@ -29,6 +24,13 @@ from .group import (
     write_empty_group,
     write_group,
 )
+
+# JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
+#
+# A member without an id gets one: from version 4 in a response of its own (MEMBER_ID_REQUIRED), so that a client whose
+# response is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the
+# place of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
+
 
 # The rebalance of a classic group to its next generation: all members join again, the leader assigns.
 #

@@ -1,4 +1,4 @@
-"""TLS to an OAuth issuer: the `ssl.*` options of the login module, as Kafka's JaasOptionsUtils takes them (KIP-768)."""
+"""SASL OAUTHBEARER: the tokens of clients, the keys of their issuer, and the settings of a listener (KIP-255, KIP-768)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ....protocol.json_value import JsonObject, JsonValue
     from ...config.broker_config import BrokerConfig
     from .jaas import JaasEntry
+
+# TLS to an OAuth issuer: the `ssl.*` options of the login module, as Kafka's JaasOptionsUtils takes them (KIP-768).
 
 
 _PREFIX = "ssl."

@@ -16,9 +16,8 @@ from ..world import Simulation
 from .faults import Faults
 from .invariants import ACKNOWLEDGED, NO_BUG, PROGRESS, Broken
 from .nodes import VOTER_IDS, Cluster, Trace
-from .operator import Operator
 from .watch import Key, Watch
-from .workload import PARTITIONS, TOPIC, Client, Committer, Consumer, Producer, create_topic
+from .workload import PARTITIONS, TOPIC, Client, Committer, Consumer, Operator, Producer, create_topic
 
 #: Runs begin at the same time, so that they write the same bytes.
 STARTED_S = 1_800_000_000.0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller.metadata_log import QuorumLog
-from odradek.server.controller.startup import FLUSH_RETRY_S, FLUSH_TASK, LoneVoter
+from odradek.server.controller.membership import LoneVoter
+from odradek.server.controller.metadata_log import FLUSH_RETRY_S, FLUSH_TASK, QuorumLog
 from odradek.server.runtime.counters import BackgroundTasks
 from odradek.storage.files.open_files import LogDirectoryFailure
 

@@ -22,7 +22,8 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.server.endpoints import create_topics, describe_configs, join_group, list_offsets, metadata, offset_commit
 from odradek.server.endpoints import offset_fetch as offset_fetch_api
 from odradek.server.network.api_endpoint import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS
-from odradek.server.network.portions import Merged, Portion, has_more_than, portions
+from odradek.server.network.large_requests import has_more_than
+from odradek.server.network.portions import Merged, Portion, portions
 
 from compat_tests.wire import WireClient
 

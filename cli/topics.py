@@ -1,26 +1,192 @@
-"""`odradek topic`: its commands."""
+"""`odradek topic`: its commands, and the changes that they and the console make."""
 
 from __future__ import annotations
 
 import fnmatch
 import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import typer
 
-from ..client.admin_calls import EARLIEST, LATEST, config_values, described_topics, partition_offsets, replica_sizes
-from ..client.completing import complete_topic
-from ..client.errors import Misused
-from ..client.options import Connection, DryRun, Output, Yes, client_command, new_app
-from ..client.properties import pairs
-from ..output import Table
-from .changes import alter_topic, create_topics, delete_topics, trim_topic
+from .client.admin_calls import (
+    EARLIEST,
+    LATEST,
+    alter_configs,
+    api_error,
+    check,
+    config_values,
+    described_topics,
+    partition_offsets,
+    replica_sizes,
+)
+from .client.completing import complete_topic
+from .client.errors import CommandError, Misused
+from .client.options import Connection, DryRun, Output, Yes, client_command, new_app
+from .client.properties import pairs
+from .output import Table
+from .progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from .client.admin import AdminClient, Partition, Topic, TopicOptions, TopicResult
 
-    from ..client.admin import AdminClient, Partition, Topic, TopicOptions
+# Changes of topics. Each function returns names of what was changed, or with `dry_run` of what would be.
 
+
+_UNKNOWN_TOPIC, _TOPIC_EXISTS = 3, 36
+#: Topics in one request.
+_AT_ONCE = 100
+
+
+def create_topics(
+    admin: AdminClient, names: Sequence[str], options: TopicOptions, *, if_not_exists: bool, dry_run: bool
+) -> list[str]:
+    """With `dry_run` the broker validates and creates nothing."""
+    outcome = _Outcome("created")
+    with Progress("creating topics", len(names)) as progress:
+        for some in _batches(names):
+            asked = dict.fromkeys(some, options)
+            response = admin.create_topics(asked, validate_only=dry_run, raise_errors=False)
+            for topic in response["topics"]:
+                progress.advance()
+                if not (if_not_exists and topic["error_code"] == _TOPIC_EXISTS):
+                    outcome.add(topic["name"], topic["error_code"], topic["error_message"])
+    if outcome.done and not dry_run:
+        # Other brokers learn of a topic a moment later: the next command may go to one of them.
+        admin.wait_for_topics(outcome.done)
+    return outcome.result()
+
+
+class _Outcome:
+    """The outcome of a request for each of several topics: some may be done although others have errors."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self.done: list[str] = []
+        self._errors: list[CommandError] = []
+
+    def add(self, name: str, code: int, message: str | None = None) -> None:
+        if code:
+            self._errors.append(api_error(f"topic {name}", code, message))
+        else:
+            self.done.append(name)
+
+    def result(self) -> list[str]:
+        """Raises CommandError for the first error; the line names what was done all the same."""
+        if not self._errors:
+            return self.done
+        words = [str(error) for error in self._errors[:3]]
+        if len(self._errors) > 3:
+            words.append(f"and {len(self._errors) - 3} more errors")
+        if self.done:
+            words.append(f"{self._word} nevertheless: {', '.join(self.done)}")
+        raise CommandError("; ".join(words), self._errors[0].status)
+
+
+def delete_topics(admin: AdminClient, names: Sequence[str], *, if_exists: bool, dry_run: bool) -> list[str]:
+    outcome = _Outcome("deleted")
+    with Progress("deleting topics", len(names)) as progress:
+        for some in _batches(names):
+            topics: Sequence[Topic | TopicResult]
+            if dry_run:
+                topics = admin.describe_topics(some)
+            else:
+                topics = admin.delete_topics(some, raise_errors=False)["topics"]
+            for topic in topics:
+                progress.advance()
+                if not (if_exists and topic["error_code"] == _UNKNOWN_TOPIC):
+                    outcome.add(topic["name"], topic["error_code"])
+    return outcome.result()
+
+
+def _batches(names: Sequence[str]) -> list[list[str]]:
+    return [list(names[start : start + _AT_ONCE]) for start in range(0, len(names), _AT_ONCE)]
+
+
+def alter_topic(
+    admin: AdminClient,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: Mapping[str, tuple[str, str | None]],
+    *,
+    dry_run: bool,
+) -> list[str]:
+    (topic,) = described_topics(admin, [name])
+    done = []
+    if configs:
+        alter_configs(admin, "topic", name, configs, dry_run=dry_run)
+        done += [
+            f"{name}: {key}" if word == "DELETE" else f"{name}: {key}={value}" for key, (word, value) in configs.items()
+        ]
+    if partitions is not None:
+        response = admin.create_partitions({name: partitions}, validate_only=dry_run, raise_errors=False)
+        for result in response.results:
+            check(f"topic {name}", result.error_code, result.error_message)
+        done.append(f"{name}: {partitions} partitions")
+    if replication_factor is not None:
+        moved = _placed(admin, topic, replication_factor)
+        if not dry_run:
+            _reassign(admin, name, moved)
+        done += [
+            f"{name}-{index}: replicas {','.join(map(str, replicas))}" for index, replicas in sorted(moved.items())
+        ]
+    return done
+
+
+def _placed(admin: AdminClient, topic: Topic, count: int) -> dict[int, list[int]]:
+    """New replicas for each partition whose number differs. The first that run stay; new ones go where the fewest are."""
+    brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"] if not broker.get("is_fenced")]
+    if not 1 <= count <= len(brokers):
+        raise Misused(f"--replication-factor {count}: the cluster has only {len(brokers)} brokers")
+    held = Counter(node for partition in topic["partitions"] for node in partition["replica_nodes"])
+    placed = {}
+    for partition in topic["partitions"]:
+        old = list(partition["replica_nodes"])
+        if len(old) == count:
+            continue
+        # A dead replica in place of one that runs would leave the partition with fewer live copies than `count`.
+        new = sorted(old, key=lambda node: node not in brokers)[:count] if count < len(old) else old
+        while len(new) < count:
+            node = min((broker for broker in brokers if broker not in new), key=lambda broker: (held[broker], broker))
+            held[node] += 1
+            new.append(node)
+        placed[partition["partition_index"]] = new
+    return placed
+
+
+def _reassign(admin: AdminClient, name: str, moved: Mapping[int, list[int]]) -> None:
+    from kafka.structs import TopicPartition
+
+    if not moved:
+        return
+    asked = {TopicPartition(name, index): replicas for index, replicas in moved.items()}
+    for where, error in admin.alter_partition_reassignments(asked).items():
+        if error is not None:
+            raise CommandError(f"{name}-{where.partition}: {getattr(error, 'message', error.__name__)}")
+
+
+def trim_topic(admin: AdminClient, name: str, partition: int | None, before: int | None, *, dry_run: bool) -> list[str]:
+    """Deletes records before an offset, None for all, of one partition or of all."""
+    from kafka.structs import TopicPartition
+
+    (topic,) = described_topics(admin, [name])
+    chosen = [one["partition_index"] for one in topic["partitions"] if partition in (None, one["partition_index"])]
+    if not chosen:
+        raise Misused(f"{name} has no partition {partition}")
+    ends = partition_offsets(admin, [topic], LATEST)
+    if leaderless := [f"{name}-{index}" for index in chosen if (name, index) not in ends]:
+        raise CommandError(
+            f"{', '.join(leaderless)}: no leader now, and nothing was deleted; start a broker with a replica"
+        )
+    offsets = {index: ends[name, index] if before is None else min(before, ends[name, index]) for index in chosen}
+    if not dry_run:
+        admin.delete_records({TopicPartition(name, index): offset for index, offset in offsets.items()})
+    return [f"{name}-{index}: before offset {offset}" for index, offset in offsets.items()]
+
+
+# ---- the commands
 
 app = new_app("List, describe, create, alter and delete topics.")
 

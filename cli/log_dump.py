@@ -17,20 +17,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ...coordinator.common.result import UnknownRecord
-from ...protocol.codec import MalformedMessage
-from ...protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, read_header
-from ...protocol.records.control import decode_control
-from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldFormatInLog, UnsupportedCompression
-from ...protocol.records.record import decode_batch
-from ...protocol.uuids import UUID_BYTES, uuid_to_text
-from ...storage.files.open_files import PartitionDirectory, base_offset_of
-from ...storage.segments.aborted import CorruptSnapshot, decode_snapshot, read_aborted
-from ...storage.segments.recovery import batches_of
+from ..coordinator.common.result import UnknownRecord
+from ..protocol.codec import MalformedMessage
+from ..protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, read_header
+from ..protocol.records.control import decode_control
+from ..protocol.records.errors import CorruptBatch, InvalidBatch, OldFormatInLog, UnsupportedCompression
+from ..protocol.records.record import decode_batch
+from ..protocol.uuids import UUID_BYTES, uuid_to_text
+from ..storage.files.open_files import PartitionDirectory, base_offset_of
+from ..storage.segments.aborted import CorruptSnapshot, decode_snapshot, read_aborted
+from ..storage.segments.batches import batches_of
 
 if TYPE_CHECKING:
-    from ...protocol.json_value import JsonObject, JsonValue
-
+    from ..protocol.json_value import JsonObject, JsonValue
 
 # ---- keys and values
 
@@ -106,7 +105,7 @@ def _undecoded_texts(key: bytes | None, value: bytes | None) -> JsonObject:
 
 
 def _metadata(key: bytes | None, value: bytes | None) -> JsonObject:
-    from ...metadata.records import decode_record
+    from ..metadata.records import decode_record
 
     message = decode_record(value or b"")
     return {"type": type(message).__name__, "value": plain_content(message)}
@@ -130,19 +129,19 @@ def _framed(decode: Callable[[bytes, bytes | None], KeyedRecord]) -> Callable[[b
 
 
 def _groups() -> Callable[[bytes | None, bytes | None], JsonObject]:
-    from ...coordinator.groups.shard import decode_record
+    from ..coordinator.groups.shard import decode_record
 
     return _framed(decode_record)
 
 
 def _transactions() -> Callable[[bytes | None, bytes | None], JsonObject]:
-    from ...coordinator.transactions.transaction import decode_record
+    from ..coordinator.transactions.transaction import decode_record
 
     return _framed(decode_record)
 
 
 def _share_state() -> Callable[[bytes | None, bytes | None], JsonObject]:
-    from ...coordinator.share_state.state import decode_record
+    from ..coordinator.share_state.state import decode_record
 
     return _framed(decode_record)
 

@@ -1,10 +1,11 @@
-"""`odradek archive TOPIC...`: topics kept as tables."""
+"""`odradek archive TOPIC...` keeps topics as tables, `odradek replay TABLE TOPIC` writes a table back into a topic."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,15 +18,17 @@ from ..cli.client.options import Output, client_command, new_app
 from ..cli.client.properties import pairs
 from ..cli.options import FAILED, warn
 from ..cli.output import Table as ResultTable
+from ..cli.progress import Progress
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema
 from .archiver import FRESHNESS_S, ArchiveOptions, Archiver, TopicArchive
 from .errors import ArchiveError, SparkEnded
-from .iceberg import DEFAULT_NAMESPACE, IcebergTable, open_catalog
+from .iceberg import DEFAULT_NAMESPACE, IcebergSource, IcebergTable, open_catalog
 from .iceberg_maintenance import Maintenance
-from .parquet import ParquetTable
-from .store import PartitionBy, Table
+from .parquet import ParquetSource, ParquetTable
+from .replay import Replay, ReplayRange
+from .store import PartitionBy, Source, Table
 
 app = new_app("Keep topics as tables: Apache Iceberg or plain Parquet.")
 
@@ -182,3 +185,75 @@ def explained() -> Iterator[None]:
         yield
     except (ArchiveError, ScanError, SparkEnded) as error:
         raise CommandError(str(error), getattr(error, "status", FAILED)) from None
+
+
+# `odradek replay TABLE TOPIC`: a table, or a range of it, back into a topic.
+
+
+replay_app = new_app("Write a table back into a topic.")
+_DEAD_LETTERS = "/dead_letters"
+
+
+@replay_app.command()
+@client_command
+def replay(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="NAMESPACE.TABLE, or the topic's folder below --parquet")
+    ],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="the topic to write to, with partitions enough")],
+    connection: Connection,
+    output: Output,
+    warehouse: Warehouse = None,
+    catalog: Catalog = None,
+    parquet: Parquet = None,
+    partition: Annotated[list[int] | None, typer.Option("--partition", metavar="N", help="repeatable")] = None,
+    start_offset: Annotated[int | None, typer.Option("--start-offset", metavar="N")] = None,
+    end_offset: Annotated[int | None, typer.Option("--end-offset", metavar="N", help="the first one left out")] = None,
+    start_timestamp: Annotated[
+        str | None, typer.Option("--start-timestamp", metavar="TIME", help="milliseconds, or 2026-11-26T08:00Z")
+    ] = None,
+    end_timestamp: Annotated[
+        str | None, typer.Option("--end-timestamp", metavar="TIME", help="the first one left out")
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="the highest rate, in records/s")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="name of the progress (default: of table, topic and range)"),
+    ] = None,
+) -> None:
+    """Write a table back into a topic: `odradek replay kafka.orders orders-again --warehouse tables`.
+
+    The same command goes on where an interrupted one stopped.
+    """
+    if rate is not None and rate <= 0:
+        raise Misused("--rate must be more than 0")
+    within = ReplayRange(
+        partition, start_offset, end_offset, _milliseconds(start_timestamp), _milliseconds(end_timestamp)
+    )
+    with explained():
+        found = chosen_catalog(warehouse, catalog, parquet)
+        source: Source = _folder(parquet, table) if parquet is not None else IcebergSource(found, table)
+        made = Replay(source, connection.properties, topic, within, rate=rate, name=name)
+        with Progress("records", made.total) as progress:
+            made.on_progress = progress.advance
+            done = made.run()
+    if done.replaced_timestamps:
+        warn(f"{done.replaced_timestamps} records have the timestamp 0: they were written with the current time")
+    row = {"topic": topic, "records": done.records, "transactions": done.transactions, "progress": made.name}
+    output.show([row], ResultTable("", ("TOPIC", "RECORDS", "TRANSACTIONS", "PROGRESS"), [list(row.values())]))
+
+
+def _folder(parquet: Path, table: str) -> ParquetSource:
+    name = table.removesuffix(_DEAD_LETTERS)
+    return ParquetSource(parquet / name, dead_letters=name != table)
+
+
+def _milliseconds(text: str | None) -> int | None:
+    """Raises Misused for a text that is no time."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misused(f"{text!r} is not a time: milliseconds, or 2026-11-26T08:00Z") from None
+    return int((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)

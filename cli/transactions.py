@@ -1,20 +1,139 @@
-"""`odradek txn`: its commands."""
+"""`odradek txn`: transactions, and those that hang."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from ..client.admin_calls import described_topics
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
-from ..client.options import DryRun, Output, Yes, client_command, new_app
-from ..output import Table
-from .hanging import open_transactions
+from .client.admin_calls import described_topics
+from .client.connection import Connection
+from .client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from .client.options import DryRun, Output, Yes, client_command, new_app
+from .output import Table
+
+if TYPE_CHECKING:
+    from kafka.structs import TopicPartition
+
+    from .client.admin import AdminClient, ProducerState
+
+# Open transactions in partitions' logs, and those of them that no coordinator has (KIP-664).
+
+
+#: Partitions in one question to the brokers.
+_AT_ONCE = 500
+_TRANSACTION_LOG = "__transaction_state"
+
+
+class OpenTransaction(TypedDict):
+    """A producer's state in a partition's log. `start_offset` is None without an open transaction."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    start_offset: int | None
+    age_ms: int
+    transactional_id: str | None
+    hangs: bool | None
+
+
+def open_transactions(
+    admin: AdminClient, topics: Sequence[str] | None, *, every: bool = False, without: Container[int] = ()
+) -> list[OpenTransaction]:
+    """Producers with an open transaction, or with `every` all producers, of topics or of all that are not internal.
+
+    Brokers of `without` are not asked: partitions that they lead are left out.
+
+    `hangs` is True when no coordinator has a transaction of that producer with the partition. It is None when some
+    coordinators were not asked, or moved meanwhile: then one of them may have the transaction.
+    """
+    from kafka.structs import TopicPartition
+
+    described = described_topics(admin, topics)
+    places = [
+        TopicPartition(topic["name"], partition["partition_index"])
+        for topic in described
+        if topics is not None or not topic["is_internal"]
+        for partition in topic["partitions"]
+        if partition["leader_id"] >= 0 and partition["leader_id"] not in without
+    ]
+    found: list[OpenTransaction] = []
+    now_ms = int(time.time() * 1000)
+    for start in range(0, len(places), _AT_ONCE):
+        response = admin.describe_producers(places[start : start + _AT_ONCE])
+        for place, state in sorted(response.items()):
+            for producer in state.active_producers:
+                if every or producer.current_transaction_start_offset >= 0:
+                    found.append(_row(place, producer, now_ms))
+    known, is_whole = _known(admin, {one["producer_id"] for one in found if one["start_offset"] is not None}, without)
+    for one in found:
+        transactional_id, held = known.get(one["producer_id"], (None, frozenset()))
+        one["transactional_id"] = transactional_id
+        is_held = one["start_offset"] is None or (one["topic"], one["partition"]) in held
+        one["hangs"] = False if is_held else True if is_whole else None
+    return found
+
+
+def _row(place: TopicPartition, one: ProducerState, now_ms: int) -> OpenTransaction:
+    start = one.current_transaction_start_offset
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "last_sequence": one.last_sequence,
+        "last_timestamp": one.last_timestamp,
+        "start_offset": start if start >= 0 else None,
+        "age_ms": max(0, now_ms - one.last_timestamp),
+        "transactional_id": None,
+        "hangs": None,
+    }
+
+
+def _known(
+    admin: AdminClient, producer_ids: set[int], without: Container[int]
+) -> tuple[dict[int, tuple[str, frozenset[tuple[str, int]]]], bool]:
+    """Transactions of the coordinators: producer id -> its transactional id and the partitions of its open transaction;
+    and whether these are of all coordinators.
+    """
+    if not producer_ids:
+        return {}, True
+    brokers = [one["broker_id"] for one in admin.describe_cluster()["brokers"] if not one.get("is_fenced")]
+    asked = [broker for broker in brokers if broker not in without]
+    before = _coordinators(admin)
+    listed = [
+        one
+        for found in admin.list_transactions(asked, producer_id_filters=sorted(producer_ids)).values()
+        for one in found
+        if one.state.value in ("Ongoing", "PrepareCommit", "PrepareAbort")
+    ]
+    described = admin.describe_transactions([one.transactional_id for one in listed]) if listed else {}
+    known = {
+        one.producer_id: (
+            one.transactional_id,
+            frozenset((place.topic, place.partition) for place in described[one.transactional_id].topic_partitions),
+        )
+        for one in listed
+    }
+    return known, before == _coordinators(admin) and all(leader in asked for leader, _ in before.values())
+
+
+def _coordinators(admin: AdminClient) -> dict[int, tuple[int, int]]:
+    """Leader and epoch of each partition of the transaction log; none where the cluster has no such topic yet."""
+    return {
+        one["partition_index"]: (one["leader_id"], one["leader_epoch"])
+        for topic in admin.describe_topics([_TRANSACTION_LOG])
+        for one in topic["partitions"]
+    }
+
+
+# ---- the commands
 
 app = new_app("List, describe and abort transactions, also hanging ones.")
 

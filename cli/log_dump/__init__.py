@@ -1,1 +1,0 @@
-"""`odradek log dump`: prints the files of a data directory as text. Offline: it connects to no broker."""

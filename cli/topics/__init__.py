@@ -1,1 +1,0 @@
-"""`odradek topic`: list, describe, create, alter and delete topics."""

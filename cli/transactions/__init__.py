@@ -1,1 +1,0 @@
-"""`odradek txn`: transactions, and those that hang."""
