@@ -294,6 +294,7 @@ def test_assignments_are_known_when_compaction_left_only_classic_group() -> None
     harness.beat(0, instance_id="i")
     response = harness.join(version=5, instance_id="i")
     assert harness.kind == "classic"
+    assert response.generation_id == harness.group(ClassicGroup).generation_id > 0
     harness.shard = load_batches(harness.config, compacted(harness.batches), harness.now, image_of({"t": 2}))
     assert harness.given("other") == []
     assert harness.group(ConsumerGroup).holders == {(T, 0): response.member_id, (T, 1): response.member_id}

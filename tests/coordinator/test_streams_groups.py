@@ -203,6 +203,15 @@ def test_returning_static_member_gets_its_tasks_back(harness: Harness) -> None:
     assert harness.beat("a", 2, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_instance_id_is_free_when_its_member_has_left_for_good(harness: Harness) -> None:
+    harness.beat("a", 0, instance_id="i")
+    assert harness.group.static_members == {"i": "a"}
+    assert harness.beat("a", -1, instance_id="i")[0].error_code == ErrorCode.NONE
+    assert harness.group.static_members == {}
+    assert harness.beat("b", 0, instance_id="i")[0].error_code == ErrorCode.NONE
+    assert harness.group.static_members == {"i": "b"}
+
+
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [

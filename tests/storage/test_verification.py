@@ -180,6 +180,14 @@ def test_batch_that_overlaps_its_neighbours_is_damaged(
     assert [one[2:] for one in ranges(found)] == expected
 
 
+def test_batch_that_follows_a_wrong_offset_is_sound_at_the_start_of_a_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "PIECE_BYTES", STARTS[2])
+    found = verified(tmp_path, THREE[0], moved(THREE[1], 3), THREE[2], next_offset=6)
+    assert [one[2:] for one in ranges(found)] == [(2, 5, "wrong offset")]
+
+
 @pytest.mark.parametrize(("magic", "size", "is_old"), [(0, 14, True), (1, 14, True), (1, 13, False), (3, 14, False)])
 def test_segment_of_an_old_format_is_not_damaged(tmp_path: Path, magic: int, size: int, is_old: bool) -> None:
     """The start of the broker reports it. Only the first bytes of a segment show the format."""
