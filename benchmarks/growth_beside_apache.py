@@ -3,7 +3,7 @@
 [--only-odradek] [--write DIR]`.
 
 Sizes double up to the given limits, and both brokers take each size in turn, as a single node with its defaults. The
-table names the size from which a curve bends: from there on, the cost of one more is over 1.5 times the least that was
+table names the size from which a curve bends: at all larger ones the cost of one more is over 1.5 times the least that was
 measured before. `--write` keeps the values in `growth-beside-apache.json`, which also keeps rows of earlier runs, and writes
 a picture with a curve for each row (`.svg`) and the table of them (`.md`).
 
@@ -68,6 +68,8 @@ PACE_S = 0.002
 MEGABYTE = 10**6
 #: The factor by which the cost of one more is over the least cost where a curve bends.
 BEND = 1.5
+#: The unit of a row whose values are better the larger they are.
+RATE = "a second"
 #: The name of the files that `--write` makes.
 NAME = "growth-beside-apache"
 #: Curves side by side in the picture.
@@ -264,7 +266,7 @@ def of_producers(broker: BrokerProcess, size: int) -> Iterator[Point]:
         seconds = timed(lambda: load.run(TRANSACTIONS))
         spent_us = (Cost.of(broker.pid).cpu_s - before) / TRANSACTIONS * 1e6
     yield Point("a transaction of so many producers", "us of CPU", size, spent_us, False)
-    yield Point("transactions of so many producers", "a second", size, TRANSACTIONS / seconds, False)
+    yield Point("transactions of so many producers", RATE, size, TRANSACTIONS / seconds, False)
 
 
 def of_subscription(broker: BrokerProcess, size: int) -> Iterator[Point]:
@@ -379,19 +381,26 @@ def curves(points: list[Point]) -> dict[tuple[str, str], list[Point]]:
 
 
 def bend(curve: list[Point]) -> int | None:
-    """Returns the size from which one more costs over `BEND` times the least cost before; None for a curve without one."""
-    least: float | None = None
+    """Returns the size from which one more costs over `BEND` times the least cost before, at all larger sizes; None for a
+    curve without one.
+    """
+    costs = list(_costs(curve))
+    for number in range(1, len(costs)):
+        least = min(costs[:number])
+        if least > 0 and all(cost > BEND * least for cost in costs[number:]):
+            return curve[number - 1].size
+    return None
+
+
+def _costs(curve: list[Point]) -> Iterator[float]:
+    """Yields the cost of one more at each size; of a rate, the time that one takes."""
     last = Point("", "", 0, 0.0, True)
     for point in curve:
         if point.is_total:
-            cost = (point.value - last.value) / (point.size - last.size)
+            yield (point.value - last.value) / (point.size - last.size)
         else:
-            cost = point.value
-        if least is not None and cost > BEND * least > 0:
-            return last.size
-        least = cost if least is None else min(least, cost)
+            yield 1 / point.value if point.unit == RATE else point.value
         last = point
-    return None
 
 
 def write(measured: dict[str, list[Point]], folder: Path) -> None:
@@ -445,6 +454,9 @@ def draw(measured: dict[str, list[Point]], path: Path) -> None:
                 value = next(one.value for one in curve if one.size == bends_at)
                 axis.plot([bends_at], [value], marker="o", markersize=9, fillstyle="none", color=line.get_color())
         axis.set(ylabel=unit, xscale="log", ylim=(0, None))
+        sizes = sorted({one.size for points in measured.values() for one in curves(points).get((row, unit), [])})
+        axis.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize="small", rotation=30)
+        axis.minorticks_off()
         axis.set_title(row, fontsize="medium")
         axis.legend(fontsize="small")
     figure.tight_layout()

@@ -10,8 +10,8 @@ from benchmarks.brokers import APACHE_NAME, ODRADEK_NAME
 from benchmarks.growth_beside_apache import Point, bend, doubled, table, write
 
 
-def curve(*values: float, is_total: bool = True) -> list[Point]:
-    return [Point("row", "s", size, value, is_total) for size, value in zip(doubled(10, 10_000), values, strict=False)]
+def curve(*values: float, is_total: bool = True, unit: str = "s") -> list[Point]:
+    return [Point("row", unit, size, value, is_total) for size, value in zip(doubled(10, 10_000), values, strict=False)]
 
 
 def test_sizes_double_up_to_the_limit() -> None:
@@ -30,6 +30,9 @@ def test_sizes_double_up_to_the_limit() -> None:
         (curve(3, 3, 3, 3, is_total=False), None),
         (curve(3, 2, 2, 4, is_total=False), 40),
         (curve(0, 0, 1, is_total=False), None),
+        (curve(3, 5, 2, 2, is_total=False), None),
+        (curve(4, 8, 7, 3, is_total=False, unit="a second"), 40),
+        (curve(4, 5, 6, is_total=False, unit="a second"), None),
         ([], None),
     ],
 )
