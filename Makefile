@@ -39,7 +39,9 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
 
 tools: $(VENV)/.installed ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
 	$(BIN)/python -m compat_tests.java.fetch || $(OPTIONAL)
+	$(BIN)/python -m compat_tests.java.archives || $(OPTIONAL)
 	$(BIN)/python spark_examples/jars.py || $(OPTIONAL)
+	$(BIN)/python -m spark_examples.tests.quick_jvm || $(OPTIONAL)
 	$(BIN)/python -m compat_tests.ecosystem.install --kept || $(OPTIONAL)
 
 check: $(VENV)/.installed ## a minute: style, layers, types, and the tests that start nothing

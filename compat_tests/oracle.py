@@ -6,7 +6,8 @@ from pathlib import Path
 from types import TracebackType
 
 from .broker_process import BrokerProcess, free_port
-from .java.fetch import ORACLE, classpath, java
+from .java.fetch import ORACLE
+from .java.program import java_command
 
 _JAVA = Path(__file__).resolve().parent / "java"
 _STARTER = _JAVA / "OracleStart.java"
@@ -20,17 +21,16 @@ QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 def node_command(cluster_id: str, properties: Path) -> list[str]:
     """Returns the command that starts a node of a cluster; its properties name the voters. Formats its storage if needed."""
-    return [*_node_jvm(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
+    return java_command(_NODE_STARTER, cluster_id, str(properties), jvm=_node_jvm())
 
 
 def formatted_node_command(properties: Path, version: str = ORACLE, heap: str = NODE_HEAP) -> list[str]:
     """Returns the command that starts a node of a cluster on formatted directories, whichever program formatted them."""
-    return [*_node_jvm(version, heap), "kafka.Kafka", str(properties)]
+    return java_command("kafka.Kafka", str(properties), jvm=_node_jvm(heap), version=version)
 
 
-def _node_jvm(version: str, heap: str = NODE_HEAP) -> list[str]:
-    flags = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
-    return [java(), f"-Xmx{heap}", *flags, "-cp", classpath(version)]
+def _node_jvm(heap: str = NODE_HEAP) -> tuple[str, ...]:
+    return (f"-Xmx{heap}", *(flag for flag in QUICK_JVM if not flag.startswith("-Xmx")))
 
 
 class ApacheKafka(BrokerProcess):
@@ -69,7 +69,7 @@ class ApacheKafka(BrokerProcess):
     def command(self) -> list[str]:
         file = self.directory / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
-        return [java(), *self.jvm, "-cp", classpath(self.version), str(self.starter), self.cluster_id, str(file)]
+        return java_command(self.starter, self.cluster_id, str(file), jvm=self.jvm, version=self.version)
 
     def _all_properties(self) -> dict[str, str]:
         return {

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import psutil
 
+from spark_examples.tests.quick_jvm import QUICK_JVM
+
 from .dying import SPARK
 from .rounds import _DEADLINE_S, _POLL_S, _ROOT, Round
 
-#: Quick compilation suits a short process.
-QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 MASTER = "local-cluster[1,2,1024]"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 VICTIMS = ("executor", "broker", "driver")

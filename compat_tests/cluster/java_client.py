@@ -7,8 +7,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.program import JVM_FLAGS, java_command
 
 from .orders import CUSTOMERS, DELIVERY_MS, PAUSE_S, TOPIC, Sender
 from .readers import Reader
@@ -35,9 +34,8 @@ class JavaSender(Sender):
         self.reader = JavaReader("java", bootstrap)
         self._is_done, self._is_closed = threading.Event(), threading.Event()
         numbers = (str(CUSTOMERS), str(int(PAUSE_S * 1000)), str(DELIVERY_MS))
-        flags = [flag for flag in JVM_FLAGS if not flag.startswith("-Xmx")]
-        command = [java(), *flags, "-Xmx128m", "-cp", classpath(ORACLE), str(_SOURCE)]
-        command += [bootstrap, TOPIC, self.reader.group, *numbers]
+        words = (bootstrap, TOPIC, self.reader.group, *numbers)
+        command = java_command(_SOURCE, *words, jvm=(*JVM_FLAGS, "-Xmx128m"))
         with (directory / "java-client.log").open("a") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

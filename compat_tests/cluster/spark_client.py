@@ -10,12 +10,12 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from spark_examples.tests.quick_jvm import QUICK_JVM
+
 from .orders import TOPIC
 
 _PROGRAM = Path(__file__).resolve().parent / "spark_orders.py"
 _END_S = 240
-#: Quick compilation suits a short process.
-_QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 class SparkQuery:
@@ -29,7 +29,7 @@ class SparkQuery:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=os.environ | _QUICK_JVM,
+                env=os.environ | QUICK_JVM,
                 start_new_session=True,
             )
 

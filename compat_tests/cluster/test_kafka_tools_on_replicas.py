@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from crc32c import crc32c
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
 
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.tool import JVM_FLAGS, ToolHost, run_tool
+from compat_tests.java.program import java_command
+from compat_tests.java.tool import ToolHost, run_tool
 from compat_tests.recipes import eventually
 from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 
@@ -50,7 +50,7 @@ def verified(cluster: Cluster, topic: str, until: str, directory: Path) -> str:
     report = directory / f"{topic}.txt"
     options = ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--time", "-2"]
     often = ["--report-interval-ms", "100", "--max-wait-ms", "100"]
-    command = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE), _VERIFICATION, *options, *often]
+    command = java_command(_VERIFICATION, *options, *often)
     with report.open("w") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process:
         try:
             eventually(lambda: re.search(until, report.read_text()), what=until, deadline_s=_DEADLINE_S)

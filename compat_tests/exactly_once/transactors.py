@@ -14,8 +14,7 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.program import java_command
 
 from .copier import CLIENT, retried
 
@@ -90,8 +89,9 @@ class JavaClient(AbstractContextManager["JavaClient"]):
     bumps_epochs = True
 
     def __init__(self) -> None:
-        command = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE), str(_SOURCE)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            java_command(_SOURCE), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def transact(self, bootstrap: str, one: Transaction) -> bool | None:
         asked, reported = self._process.stdin, self._process.stdout

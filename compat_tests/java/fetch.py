@@ -10,6 +10,8 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
 from ..downloads import download
@@ -26,6 +28,10 @@ VERSIONS = (ORACLE, SPECIFICATION, STREAMS, TIERS)
 
 _HERE = Path(__file__).resolve().parent
 _TOOLS = _HERE.parents[1] / ".tools"
+#: Jars and archives of class data that tests make themselves (program.py).
+PROGRAMS = _TOOLS / "java"
+#: A jar of equal files is equal, with its time: the JVM checks both.
+_JAR_TIME_S = 946_684_800
 _DEADLINE_S = 900
 
 
@@ -59,7 +65,29 @@ def jar(artifact: str, version: str) -> Path:
 def classpath(version: str) -> str:
     """Returns the argument of `java -cp`: the jars, and a logging configuration that prints warnings only, to stderr."""
     jars(version)
-    return os.pathsep.join((str(_HERE / "logging"), str(home(version) / "*")))
+    return os.pathsep.join((str(_logging()), str(home(version) / "*")))
+
+
+def _logging() -> Path:
+    """Returns a jar of the logging configuration: JVMs share no class data when a folder is on the class path."""
+    folder = _HERE / "logging"
+    text = "".join(file.read_text(encoding="utf-8") for file in sorted(folder.iterdir()))
+    jar = PROGRAMS / f"logging-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jar"
+    if not jar.exists():
+        write_jar(jar, folder)
+    return jar
+
+
+def write_jar(jar: Path, folder: Path) -> None:
+    """Writes all files of a folder into a jar. Several processes may make it at the same time."""
+    jar.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=jar.parent, delete=False) as file, zipfile.ZipFile(file, "w") as made:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                made.writestr(zipfile.ZipInfo(path.relative_to(folder).as_posix()), path.read_bytes())
+    os.utime(file.name, (_JAR_TIME_S, _JAR_TIME_S))
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(jar)
 
 
 def java() -> str:

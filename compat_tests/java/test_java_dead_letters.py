@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from compat_tests.fixtures import UNDER_TEST
-from compat_tests.java.fetch import SPECIFICATION, classpath, java
-from compat_tests.java.tool import JVM_FLAGS, ToolHost
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import java_command
+from compat_tests.java.tool import ToolHost
 from compat_tests.odradek_process import OdradekProcess
 
 _SOURCE = Path(__file__).resolve().parent / "DeadLetters.java"
@@ -35,9 +36,9 @@ def upgraded(tools: ToolHost, tmp_path: Path) -> Iterator[OdradekProcess]:
 
 def test_rejected_and_overdelivered_records_are_in_the_dead_letter_queue(upgraded: OdradekProcess) -> None:
     values = ("good 0", "bad 1", "late 2", "bad 3")
-    command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE)]
     arguments = [upgraded.bootstrap, "orders", "workers", "dlq.orders", "3", *values]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=_DEADLINE_S)
+    command = java_command(_SOURCE, *arguments, version=SPECIFICATION)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     assert done.returncode == 0, done.stderr
 
     def dead_letter(offset: int, deliveries: int, why: str) -> str:

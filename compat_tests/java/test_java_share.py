@@ -9,9 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from compat_tests.java.conftest import Tool
-from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.harness.events import events
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.program import java_command
 from compat_tests.recipes import eventually, make_topic
 
 _ACQUISITION = Path(__file__).with_name("ShareAcquisition.java")
@@ -102,9 +101,9 @@ def test_a_share_consumer_acquires_whole_batches_or_no_more_records_than_it_asks
     for number in range(BATCH):
         producer.produce(topic, str(number))
     assert producer.flush(30) == 0
-    command = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE), str(_ACQUISITION)]
     arguments = [bootstrap, topic, from_the_start, mode, str(WANTED), str(BATCH)]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+    command = java_command(_ACQUISITION, *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     given = [(line.split()[0], int(line.split()[1])) for line in done.stdout.splitlines()]
     if mode == "record_limit":

@@ -16,10 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from .fetch import ORACLE, classpath, java
+from .fetch import ORACLE
+from .program import JVM_FLAGS, java_command
 
-#: A short start matters more here than peak speed.
-JVM_FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _HOST_SOURCE = Path(__file__).resolve().parent / "ToolHost.java"
 
 
@@ -40,7 +39,7 @@ def run_tool(
     tool: str, *arguments: str, stdin: str = "", timeout: float = 120, version: str = ORACLE, jvm: tuple[str, ...] = ()
 ) -> ToolResult:
     """Runs `tool`, a class with a `main`, in a JVM of its own. Raises subprocess.TimeoutExpired."""
-    command = [java(), *JVM_FLAGS, *jvm, "-cp", classpath(version), tool, *arguments]
+    command = java_command(tool, *arguments, jvm=(*JVM_FLAGS, *jvm), version=version)
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout)
     return ToolResult(done.returncode, done.stdout, done.stderr)
 
@@ -48,8 +47,8 @@ def run_tool(
 class ToolHost:
     """A JVM that runs tools one after the other; each call sends a line of JSON and receives one."""
 
-    def __init__(self, version: str = ORACLE) -> None:
-        command = [java(), *JVM_FLAGS, "-cp", classpath(version), str(_HOST_SOURCE)]
+    def __init__(self, version: str = ORACLE, *jvm: str) -> None:
+        command = java_command(_HOST_SOURCE, jvm=(*JVM_FLAGS, *jvm), version=version)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._responses: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()

@@ -18,8 +18,7 @@ from odradek.protocol.messages.alter_client_quotas import (
     OpData,
 )
 
-from ..java.fetch import ORACLE, classpath, java
-from ..java.tool import JVM_FLAGS
+from ..java.program import java_command
 from ..recipes import eventually, make_topic
 from ..wire import WireClient
 from . import client as programs
@@ -78,18 +77,17 @@ def start(kind: str, what: str, bootstrap: str, topic: str, client_id: str, dire
     if kind != "java":
         command = [sys.executable, str(Path(programs.__file__)), kind, what, bootstrap, topic, client_id, *rate]
         return Running(command, output, _last)
-    base = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE)]
     if what == "produce":
-        tool = ["org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", "100000000",
+        command = java_command("org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", "100000000",
                 "--record-size", str(len(programs.VALUE)), "--throughput", "-1", "--reporting-interval", "100",
                 "--command-property", f"bootstrap.servers={bootstrap}", "acks=1", f"client.id={client_id}",
                 "buffer.memory=2000000", "batch.size=100000", "max.block.ms=600000",
-                "delivery.timeout.ms=600000"]  # fmt: skip
-        return Running([*base, *tool], output, lambda text: len(programs.VALUE) * sum(map(int, _SENT.findall(text))))
-    tool = ["org.apache.kafka.tools.ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic,
+                "delivery.timeout.ms=600000")  # fmt: skip
+        return Running(command, output, lambda text: len(programs.VALUE) * sum(map(int, _SENT.findall(text))))
+    command = java_command("org.apache.kafka.tools.ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic,
             "--num-records", "100000000", "--show-detailed-stats", "--reporting-interval", "100", "--timeout", "600000",
-            "--command-property", f"client.id={client_id}", "auto.offset.reset=earliest"]  # fmt: skip
-    return Running([*base, *tool], output, lambda text: _MB * float((_CONSUMED.findall(text) or ["0"])[-1]))
+            "--command-property", f"client.id={client_id}", "auto.offset.reset=earliest")  # fmt: skip
+    return Running(command, output, lambda text: _MB * float((_CONSUMED.findall(text) or ["0"])[-1]))
 
 
 def set_quota(bootstrap: str, what: str, per_second: float | None) -> None:

@@ -26,8 +26,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 
 from compat_tests.cluster.mixed import MixedCluster
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.program import JVM_FLAGS, java_command
 from compat_tests.recipes import make_replicated_topic
 from tests.server.harness.cluster_process import COMBINED
 
@@ -224,9 +223,8 @@ class Run:
             for number in range(WORKERS.get(kind, 0)):
                 self._add((kind,), [*_python(kind), bootstrap, TOPIC, self._group(kind), f"{kind}-{number}"])
         if set(JAVA) & set(self._kinds):
-            flags = [flag for flag in JVM_FLAGS if not flag.startswith("-Xmx")]
-            source = str(_HERE / "GroupMembers.java")
-            self._add(JAVA, [java(), "-Xmx128m", *flags, "-cp", classpath(ORACLE), source, bootstrap, TOPIC, "group"])
+            words, flags = (bootstrap, TOPIC, "group"), (*JVM_FLAGS, "-Xmx128m")
+            self._add(JAVA, java_command(_HERE / "GroupMembers.java", *words, jvm=flags))
 
     def _add(self, kinds: tuple[str, ...], command: list[str]) -> None:
         worker = Worker(kinds, command, self._folder / f"{kinds[0]}-{len(self._workers)}.jsonl")

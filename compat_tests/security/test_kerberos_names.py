@@ -9,7 +9,7 @@ import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.principal_names import NoMatchingRule, ShortNames
 
-from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.java.program import java_command
 
 _SOURCE = Path(__file__).parent / "KerberosNames.java"
 REALM = "ACME.COM"
@@ -55,8 +55,9 @@ RULES = (
 def of_kafka(java_tools: None) -> list[str]:
     words = " -- ".join("\n".join((REALM, rules, *PRINCIPALS)) for rules in RULES)
     arguments = [word for group in words.split(" -- ") for word in (*group.split("\n"), "--")][:-1]
-    command = [java(), "-cp", classpath(ORACLE), str(_SOURCE), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
+    return subprocess.run(
+        java_command(_SOURCE, *arguments), check=True, capture_output=True, text=True, timeout=120
+    ).stdout.splitlines()
 
 
 def of_ours(rules: str) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
 
-from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.java.program import java_command
 from compat_tests.oracle import QUICK_JVM
 from tests.security.harness.oauth_assertions import ISSUED, NODES, PREFIX, SecuredIssuer, key_file
 from tests.security.harness.oauth_login import PACKAGE, first, login
@@ -132,9 +132,10 @@ def of_kafka(java_tools: None, token_setup: TokenSetup) -> dict[str, tuple[str, 
         words += [*(f"jaas:{key}={text}" for key, text in case.options.items()), "--"]
     urls = ",".join(token_setup.url(name) for name in token_setup.cases)
     files = ",".join(text for case in token_setup.cases.values() for text in case.properties.values() if text[0] == "/")
-    flags = [*QUICK_JVM, f"-D{_ALLOWED}.urls={urls}", f"-D{_ALLOWED}.files={files}"]
-    command = [java(), *flags, "-cp", classpath(ORACLE), str(_SOURCE), *words]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    flags = (*QUICK_JVM, f"-D{_ALLOWED}.urls={urls}", f"-D{_ALLOWED}.files={files}")
+    done = subprocess.run(
+        java_command(_SOURCE, *words, jvm=flags), check=True, capture_output=True, text=True, timeout=120
+    )
     results = done.stdout.split()
     assert len(results) == len(token_setup.cases), done.stdout + done.stderr
     found = {name: (result, token_setup.taken(name)) for name, result in zip(token_setup.cases, results, strict=True)}

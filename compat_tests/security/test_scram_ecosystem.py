@@ -22,6 +22,7 @@ from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import make_topic
 from compat_tests.secured_nodes import PASSWORD, USER
 from compat_tests.streams.word_count import WordCount, Words, exactly, lines_of
+from spark_examples.tests.quick_jvm import QUICK_JVM
 
 RECORDS = 1_000
 SPARK_S = 240
@@ -83,8 +84,7 @@ def test_spark_writes_copies_in_a_stream_and_reads_every_record(address: str, tm
     for name in ("spark", "spark-copy"):
         make_topic(address, name, 2)
     command = [sys.executable, str(_SPARK), address, "spark", "spark-copy", str(RECORDS), str(tmp_path)]
-    quick = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SPARK_S, env=quick)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SPARK_S, env=os.environ | QUICK_JVM)
     assert done.returncode == 0, done.stderr[-4000:]
     assert f"records {RECORDS} values {RECORDS}" in done.stdout
 

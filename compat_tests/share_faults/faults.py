@@ -9,8 +9,7 @@ from pathlib import Path
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.fault_scenario import FaultScenario, WatchedProcess
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.program import JVM_FLAGS, java_command
 
 from .group import SharedTopic
 
@@ -31,7 +30,7 @@ def python_member() -> list[str]:
 
 def java_member() -> list[str]:
     """Returns the command for a member with Apache's share consumer."""
-    return [java(), *JVM_FLAGS, "-Xmx128m", "-cp", classpath(ORACLE), str(_JAVA_MEMBER)]
+    return java_command(_JAVA_MEMBER, jvm=(*JVM_FLAGS, "-Xmx128m"))
 
 
 class MemberProcess(WatchedProcess):

@@ -25,8 +25,8 @@ from odradek.protocol.messages.streams_group_topology_description_update import 
 from odradek.protocol.schema import Message
 
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.java.fetch import SPECIFICATION, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import java_command
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.streams.application import GROUP, LATER, MEMBER, TOPIC, describe, join
 from compat_tests.wire import WireClient
@@ -39,7 +39,7 @@ class Describer:
     """Describer.java as a process. It prints a dot at the end of a response."""
 
     def __init__(self, bootstrap: str) -> None:
-        command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE), bootstrap]
+        command = java_command(_SOURCE, bootstrap, version=SPECIFICATION)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

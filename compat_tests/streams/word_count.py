@@ -10,8 +10,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests import access
-from compat_tests.java.fetch import ORACLE, STREAMS, classpath, home, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.fetch import STREAMS, home
+from compat_tests.java.program import java_command
 from compat_tests.recipes import eventually
 
 _SOURCE = Path(__file__).resolve().parent / "WordCount.java"
@@ -36,8 +36,7 @@ class WordCount:
 
     def start(self) -> WordCount:
         settings = [f"{key}={value}" for key, value in self.settings.items()]
-        path = f"{classpath(ORACLE)}:{home(STREAMS)}/*"
-        command = [java(), *JVM_FLAGS, "-cp", path, str(_SOURCE), *self._topics, *settings]
+        command = java_command(_SOURCE, *self._topics, *settings, more_jars=(f"{home(STREAMS)}/*",))
         with self._output.open("w") as output, self._log.open("a") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=log)
         return self

@@ -29,7 +29,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from session import spark_session
 
-from spark_examples.tests.programs import ORDERS, QUICK_SPARK, run_here, run_program
+from spark_examples.tests.programs import ORDERS, run_here, run_program
+from spark_examples.tests.quick_jvm import QUICK_SPARK
 
 #: Several JVMs start in one test; programs.py has the deadlines of its waits.
 TIMEOUT_S = 2_000

@@ -14,7 +14,8 @@ import grpc
 from jars import connector_jars, iceberg_jars
 
 from compat_tests.broker_process import free_port
-from spark_examples.tests.programs import EXAMPLES, QUICK_SPARK
+from spark_examples.tests.programs import EXAMPLES
+from spark_examples.tests.quick_jvm import QUICK_SPARK
 from tests.docs.pages import ROOT
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -17,20 +17,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
+
+from spark_examples.tests.quick_jvm import QUICK_JVM, QUICK_SPARK
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 #: Number of events in the topic that most tests share: about an hour of orders.
 ORDERS = 40_000
-#: Quick compilation suits a short process: it halves the CPU time of a small job. So does vfork for the many processes that
-#: Spark starts to set the permissions of files.
-_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
-QUICK_JVM = {"JAVA_TOOL_OPTIONS": _OPTIONS}
-_QUICK_CONF = "quick_conf_4_0" if pyspark.__version__.startswith("4.0.") else "quick_conf"
-#: Sessions with cheap checkpoints. Drivers that are killed have Spark's own, as those of users do.
-QUICK_SPARK = QUICK_JVM | {"SPARK_CONF_DIR": str(Path(__file__).with_name(_QUICK_CONF))}
 #: Title of the block of docs/spark.md that test_submit.py pastes.
 SUBMIT = "spark-submit"
 _DEADLINE_S = 600

@@ -28,7 +28,8 @@ from spark_examples.tests.counting import (
     revenue_of,
     unique_orders,
 )
-from spark_examples.tests.programs import ORDERS, QUICK_JVM, command
+from spark_examples.tests.programs import ORDERS, command
+from spark_examples.tests.quick_jvm import QUICK_JVM
 
 FROM, TO = START + timedelta(minutes=20), START + timedelta(minutes=50)
 

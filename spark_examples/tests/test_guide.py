@@ -19,7 +19,8 @@ from pyspark import __version__ as spark_version
 from topics import last_per_key, read_topic
 
 from spark_examples.tests.counting import events, unique_orders
-from spark_examples.tests.programs import QUICK_SPARK, SUBMIT
+from spark_examples.tests.programs import SUBMIT
+from spark_examples.tests.quick_jvm import QUICK_SPARK
 from tests.docs.pages import DOCS, ROOT, Block, blocks
 
 #: Five times what it takes beside three other processes on two cores.

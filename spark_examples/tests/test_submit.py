@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from spark_examples.tests.counting import by_region, events, unique_orders
-from spark_examples.tests.programs import EXAMPLES, ORDERS, QUICK_JVM, SUBMIT
+from spark_examples.tests.programs import EXAMPLES, ORDERS, SUBMIT
+from spark_examples.tests.quick_jvm import QUICK_JVM
 from tests.docs.pages import DOCS, ROOT, blocks
 
 

@@ -27,8 +27,8 @@ from odradek.coordinator.groups.streams.group import TaskId, Tasks
 from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
 from odradek.protocol.uuids import uuid_to_text
 
-from compat_tests.java.fetch import SPECIFICATION, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import java_command
 from tests.coordinator.harness.random_groups import ROUNDS, Counts, Members, as_json, changed, rounds
 
 pytestmark = pytest.mark.usefixtures("java_tools")
@@ -43,7 +43,7 @@ class Assignors:
 
     def __init__(self) -> None:
         source = Path(__file__).resolve().parent / "java" / "Assignors.java"
-        command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
+        command = java_command(source, version=SPECIFICATION)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def _ask(self, group: dict[str, Any]) -> Any:

@@ -41,8 +41,8 @@ from odradek.protocol.internal.streams_group_records import (
     StreamsGroupMemberMetadataValue,
 )
 
-from compat_tests.java.fetch import SPECIFICATION, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import java_command
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
@@ -154,7 +154,7 @@ class Kafkas:
 
     def __init__(self) -> None:
         source = Path(__file__).resolve().parent / "java" / "StreamsMembers.java"
-        command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
+        command = java_command(source, version=SPECIFICATION)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def execute(self, history: list[dict[str, Any]]) -> list[str]:

@@ -18,8 +18,7 @@ import sys
 from pathlib import Path
 
 from compat_tests.broker_process import free_port as free_port
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.java.program import java_command
 from tests.docs.environments import search_path
 from tests.docs.pages import Block
 
@@ -43,9 +42,11 @@ def write_kafka_tools(folder: Path) -> None:
     """
     folder.mkdir()
     for name, class_name in KAFKA_TOOLS.items():
-        arguments = shlex.join([*JVM_FLAGS, "-cp", classpath(ORACLE), class_name])
+        java, *arguments = java_command(class_name)
         script = folder / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.quote(java())} $KAFKA_OPTS {arguments} "$@"\n', encoding="utf-8")
+        script.write_text(
+            f'#!/bin/sh\nexec {shlex.quote(java)} $KAFKA_OPTS {shlex.join(arguments)} "$@"\n', encoding="utf-8"
+        )
         script.chmod(0o755)
 
 

@@ -10,7 +10,8 @@ import pytest
 from odradek.metadata.configs import ConfigType, InvalidConfig, ResourceType, definition, synonyms, to_text, validate
 from odradek.metadata.configs.broker import LISTENER_ONLY
 
-from compat_tests.java.fetch import SPECIFICATION, classpath, java
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import java_command
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
@@ -122,7 +123,7 @@ def _escape(text: str) -> str:
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     file = tmp_path_factory.mktemp("configs") / "samples"
     file.write_text("".join(f"{r.name}\t{name}\t{_escape(text)}\n" for r, name, text in _samples()))
-    command = [java(), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", classpath(SPECIFICATION), str(_SOURCE), str(file)]
+    command = java_command(_SOURCE, str(file), version=SPECIFICATION)
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     assert done.returncode == 0, done.stderr
     found = Oracle()

@@ -11,6 +11,7 @@ it is an alpha version that comes as a binary. Most start pytest for each mutant
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import random
 import sys
@@ -86,17 +87,17 @@ def sample(patterns: Sequence[str], count: int, seed: int) -> list[Mutant]:
 
 def reason_of(mutant: Mutant) -> str | None:
     """Returns why the mutant is equivalent to the original; None if it is not listed."""
-    source = (ROOT / mutant.module).read_bytes()
-    for row in _equivalents():
-        place = (row["module"], row["function"], row["kind"])
-        if place == (mutant.module, mutant.function, mutant.kind) and row["diff"].strip() == _shown(mutant, source):
-            return str(row["reason"])
-    return None
+    reasons = _reasons().get((mutant.module, mutant.function, mutant.kind))
+    return reasons.get(_shown(mutant, (ROOT / mutant.module).read_bytes())) if reasons else None
 
 
-def _equivalents() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
-    return rows
+@functools.cache
+def _reasons() -> dict[tuple[str, str, str], dict[str, str]]:
+    """Returns the listed reasons by module, function and kind, and then by the difference."""
+    found: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    for row in tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", []):
+        found[row["module"], row["function"], row["kind"]][row["diff"].strip()] = row["reason"]
+    return found
 
 
 def _shown(mutant: Mutant, source: bytes) -> str:

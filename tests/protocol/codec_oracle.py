@@ -8,10 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from compat_tests.java.fetch import SPECIFICATION, classpath, java
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import JVM_FLAGS, java_command
 
 _SOURCE = Path(__file__).resolve().parent / "java" / "CodecOracle.java"
-_JVM_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+_JVM_FLAGS = (*JVM_FLAGS, "-Dfile.encoding=UTF-8")
 
 
 class Rejected(Exception):
@@ -22,7 +23,7 @@ class CodecOracle:
     """A client of the JVM that decodes, encodes and generates messages and record batches."""
 
     def __init__(self) -> None:
-        command = [java(), *_JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE)]
+        command = java_command(_SOURCE, jvm=_JVM_FLAGS, version=SPECIFICATION)
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None and process.stdout is not None
         self._process, self._to, self._from = process, process.stdin, process.stdout

@@ -14,7 +14,7 @@ from typing import Protocol
 from odradek.testing.faults import Fault, Faults
 
 from compat_tests.downloads import download
-from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.java.program import java_command
 from compat_tests.needed_tools import needed
 from tests.testing.clients.python_clients import AioKafka, KafkaPython, LibRdKafka
 
@@ -78,7 +78,7 @@ def all_clients() -> Iterator[dict[str, Client]]:
     build = ["go", "build", "-buildvcs=false", "-o", str(_BINARY), "."]
     download(build, cwd=CLIENTS, timeout=300).check_returncode()
     piped = {
-        "java": PipedClient([java(), "-cp", classpath(ORACLE), str(CLIENTS / "FaultTableClient.java")]),
+        "java": PipedClient(java_command(CLIENTS / "FaultTableClient.java")),
         "franz-go": PipedClient([str(_BINARY)]),
     }
     try:

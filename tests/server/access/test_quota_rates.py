@@ -27,7 +27,7 @@ from odradek.server.access.quotas.sensors import (
 )
 from odradek.server.runtime.clock import Clock
 
-from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.java.program import java_command
 
 _SOURCE = Path(__file__).parent / "java" / "QuotaRates.java"
 NOW_MS = 1_700_000_000_000
@@ -56,8 +56,9 @@ def test_rates_and_buckets_measure_as_apache_kafkas(java_tools: None) -> None:
             bucket.record(value, bound, now_ms)
             lines += [f"add {value} {now_ms}", f"ask {now_ms + seed * 7}"]
             ours.append((*rate.measure(now_ms + seed * 7), bucket.measure(bound, now_ms + seed * 7)))
-    command = [java(), "-XX:TieredStopAtLevel=1", "-cp", classpath(ORACLE), str(_SOURCE)]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        java_command(_SOURCE), input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60
+    )
     theirs = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     assert len(theirs) == len(ours) == 60 * len(shapes)
     assert ours == [pytest.approx(one, rel=1e-9, abs=1e-6) for one in theirs]

@@ -10,7 +10,7 @@ import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.config.properties import parse_properties, read_properties
 
-from compat_tests.java.fetch import java
+from compat_tests.java.program import java_command
 
 _SOURCE = Path(__file__).parent / "java" / "ReadProperties.java"
 _DEADLINE_S = 60
@@ -60,7 +60,7 @@ def test_random_files_read_as_javas_own_class_reads_them(tmp_path: Path) -> None
     for number in range(_FILES):
         files.append(tmp_path / str(number))
         files[-1].write_text(_random_file(rng), newline="", encoding="utf-8")
-    command = [java(), "-XX:TieredStopAtLevel=1", str(_SOURCE), *map(str, files)]
+    command = java_command(_SOURCE, *map(str, files), version=None)
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     assert done.returncode == 0, done.stderr
     for file, theirs in zip(files, done.stdout.splitlines(), strict=True):

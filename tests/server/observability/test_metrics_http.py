@@ -22,7 +22,8 @@ from odradek.server.observability import http as metrics_http
 from odradek.server.runtime.counters import Metrics, Times
 
 from compat_tests.broker_process import free_port
-from compat_tests.java.fetch import SPECIFICATION, java
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.java.program import java_command
 from compat_tests.oracle import QUICK_JVM, ApacheKafka
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.streams import application
@@ -276,7 +277,7 @@ async def test_every_metric_has_the_name_of_one_of_kafkas(
             await producer.send_and_wait("t", b"x")
         servers = (kafka.bootstrap, broker.bootstrap_servers)
         members = [await asyncio.to_thread(share, bootstrap, "shared") for bootstrap in servers]
-        listed = await asyncio.to_thread(run, java(), "-XX:TieredStopAtLevel=1", str(_SOURCE), str(port))
+        listed = await asyncio.to_thread(run, *java_command(_SOURCE, str(port), version=None))
     assert listed.returncode == 0, listed.stderr
     theirs = set().union(*map(exported, listed.stdout.splitlines()))
     ours = {re.sub(r"\{.*", "", name) for name in await scrape(broker) if name.startswith("kafka_")}

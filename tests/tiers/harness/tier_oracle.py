@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from base64 import b64decode, b64encode
@@ -20,10 +19,11 @@ from odradek.tiers.segment_metadata import (
 )
 from odradek.tiers.store import SegmentParts
 
-from compat_tests.java.fetch import ORACLE, TIERS, classpath, home, java
+from compat_tests.java.fetch import TIERS, home
+from compat_tests.java.program import JVM_FLAGS, java_command
 
 _SOURCE = Path(__file__).resolve().parents[1] / "java" / "TierOracle.java"
-_JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+_JVM_FLAGS = (*JVM_FLAGS, "-Xmx256m", "-Dfile.encoding=UTF-8")
 
 
 class Rejected(Exception):
@@ -34,8 +34,7 @@ class TierOracle:
     """A client of the JVM."""
 
     def __init__(self) -> None:
-        jars = os.pathsep.join((classpath(ORACLE), str(home(TIERS) / "*")))
-        command = [java(), *_JVM_FLAGS, "-cp", jars, str(_SOURCE)]
+        command = java_command(_SOURCE, jvm=_JVM_FLAGS, more_jars=(f"{home(TIERS)}/*",))
         # Apache's classes log a warning for each question without a response.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `close`)
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
