@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
@@ -43,15 +44,27 @@ def schema_of(options: Options) -> StructType:
         raise InvalidOptions(
             "Option 'valueFormat' needs .schema(...) with the fields of value: value struct<id: bigint>"
         )
-    names = [name for name in _TYPES if name != "headers" or options.include_headers]
-    return StructType([StructField(name, _TYPES[name]) for name in names])
+    return StructType(fields_of([name for name in _TYPES if name != "headers" or options.include_headers]))
+
+
+def fields_of(names: Iterable[str]) -> list[StructField]:
+    """The columns of these names. Raises InvalidOptions for those that there are not."""
+    found = list(names)
+    for name in found:
+        if name not in _TYPES:
+            raise InvalidOptions(_no_column(name))
+    return [StructField(name, _TYPES[name]) for name in found]
+
+
+def _no_column(name: str) -> str:
+    return f"schema: there is no column {name!r}, but {', '.join(_TYPES)}"
 
 
 def check_schema(schema: StructType, options: Options) -> None:
     """Raises InvalidOptions for columns that there are not, or have other types."""
     for field in schema.fields:
         if field.name not in _TYPES:
-            raise InvalidOptions(f"schema: there is no column {field.name!r}, but {', '.join(_TYPES)}")
+            raise InvalidOptions(_no_column(field.name))
         if field.name == "headers" and not options.include_headers:
             raise InvalidOptions("schema: the column 'headers' needs the option includeHeaders")
         expected, found = _TYPES[field.name].simpleString(), field.dataType.simpleString()
