@@ -205,13 +205,13 @@ def _first_line(error: Exception) -> str:
 
 def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Values with the fields of a type by their names; those that the values lack are null."""
+    if column.type == kind:
+        return column
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from ..columns.values import floored
 
-    if column.type == kind:
-        return column
     if pa.types.is_list(kind) and pa.types.is_list(column.type):
         column = pa.concat_arrays([column]) if column.offset else column
         items = projected(column.values, kind.value_type)
@@ -229,10 +229,11 @@ def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Lists of headers, which are null where a record has none, as in the connector."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if not len(column.values):
         return pa.nulls(len(column), kind)
+    import pyarrow.compute as pc
+
     if column.offset:
         column = pa.concat_arrays([column])
     mask = pc.equal(pc.list_value_length(column), 0)
