@@ -89,7 +89,7 @@ def _pointer(typingctx: Any, array: Any) -> Any:
 
     if array.layout != "C":
         return None  # its elements do not follow each other
-    return types.CPointer(array.dtype)(array), build
+    return types.CPointer(array.dtype)(array), build  # type: ignore[attr-defined]
 
 
 @_compiled

@@ -48,7 +48,7 @@ def fetched(found: Scan) -> Scan:
 @pytest.mark.parametrize("topic", [*CODECS, "transactions"])
 def test_files_and_fetch_give_what_the_directory_has(world: World, topic: str, level: str) -> None:
     expected = scan(world.directory / topic, isolation_level=level).to_table()
-    found = scan(topic, bootstrap_servers=world.broker.bootstrap_servers, isolation_level=level, split_bytes=10_000)
+    found = scan(topic, bootstrap_servers=world.broker.bootstrap_servers, isolation_level=level, split_bytes=1_500)
     assert len(found.splits) > 1 and all(split.path for split in found.splits)
     assert found.to_table() == expected and found.count() == expected.num_rows
     through_brokers = fetched(found)
