@@ -14,6 +14,7 @@ in seconds for a million records, without the start of the engine. Times of one 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -23,6 +24,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,6 +49,7 @@ SIZES = {"100 B": 100, "1 KiB": 1024}
 _BATCH_BYTES = 16_000
 _DECODED_BYTES = 64 << 20
 _ROUNDS = 3
+_SAMPLE_S = 0.5
 _COUNTED = 100_000_000
 
 
@@ -112,13 +115,33 @@ def decoder() -> list[dict[str, Any]]:
 # ---- engines
 
 
-def tree_cpu(*processes: psutil.Process) -> float:
-    """Seconds of CPU of processes and all their children, ended ones included."""
-    total = 0.0
-    for one in {child for process in processes for child in (process, *process.children(recursive=True))}:
-        times = one.cpu_times()
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+class TreeCpu:
+    """Seconds of CPU of processes and all their children, by samples: Spark ends idle workers, whose times are in no parent's."""
+
+    def __init__(self, *roots: psutil.Process) -> None:
+        self._roots = roots
+        self._seconds: dict[psutil.Process, float] = {}
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __call__(self) -> float:
+        with self._lock:
+            for root in self._roots:
+                for one in (root, *root.children(recursive=True)):
+                    with contextlib.suppress(psutil.Error):
+                        times = one.cpu_times()
+                        self._seconds[one] = times.user + times.system
+            return sum(self._seconds.values())
+
+    def _run(self) -> None:
+        while not self._ends.wait(_SAMPLE_S):
+            self()
+
+    def close(self) -> None:
+        self._ends.set()
+        self._thread.join()
 
 
 def write(bootstrap: str, topic: str, size: int, count: int, codec: str) -> None:
@@ -247,7 +270,6 @@ def in_turn(runs: dict[str, Callable[[], Any]], rounds: int, records: int, cpu: 
             run()
             seconds[what].append((cpu() - before) / records * 1e6)
         show({"round": number + 1} | {what: round(found[-1], 3) for what, found in seconds.items()})
-    # Not the least: Spark ends idle workers, whose times then leave the sum.
     return {what: round(statistics.median(found), 3) for what, found in seconds.items()}
 
 
@@ -264,8 +286,7 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
             warehouse = Path(folder) / "tables"
             session = spark_session("benchmarks.columns", warehouse)
             session.sparkContext.setLogLevel("OFF")
-            me = psutil.Process()
-            of_broker = psutil.Process(broker.process.pid)
+            cpu = TreeCpu(psutil.Process(), psutil.Process(broker.process.pid))
             for name, size in SIZES.items():
                 for codec in (one for one in ("none", "lz4") if topics in f"{name} {one}"):
                     topic = f"t{size}-{codec}"
@@ -282,10 +303,11 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
                         )
                     if any("table" in what for what in runs):
                         archived(broker.bootstrap, topic, warehouse)
-                    medians = in_turn(runs, rounds, records, lambda: tree_cpu(me, of_broker))
+                    medians = in_turn(runs, rounds, records, cpu)
                     row = {"topic": f"{name} {codec}"} | medians
                     found.append(row)
                     show(row)
+            cpu.close()
             session.stop()
         finally:
             broker.kill()
