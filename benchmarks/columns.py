@@ -116,7 +116,7 @@ def decoder() -> list[dict[str, Any]]:
 
 
 class TreeCpu:
-    """Seconds of CPU of processes and all their children, by samples: Spark ends idle workers, whose times are in no parent's."""
+    """Seconds of CPU of processes and all their children, by samples: Spark ends idle workers, whose times are lost."""
 
     def __init__(self, *roots: psutil.Process) -> None:
         self._roots = roots
