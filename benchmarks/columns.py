@@ -5,31 +5,36 @@ field of JSON, so that no engine leaves a value out. CPU is that of all processe
 in seconds for a million records, without the start of the engine. Times of one run on a busy machine differ by a tenth.
 
 - `decoder`: the bytes of segments in memory to Arrow, with and without the CRC, for each codec; on one core.
-- `engines`: Spark's connector, `format("odradek")`, Parquet and tables of `odradek archive` read by Spark, scans into DuckDB
-  and Polars. `--rows TEXT` measures only those with the text in their names, `--topics TEXT` only such topics.
+- `engines`: Spark's connector, `pyspark_odradek.read`, `format("odradek")`, Parquet and tables of `odradek archive` in
+  Spark, scans into DuckDB and Polars: `--rounds` times each in turn, then the medians. `--rows PATTERN` measures only rows
+  whose names it matches, `--topics TEXT` only topics with the text.
 - `count`: `count()` of a topic of a hundred million records, by batch headers. It writes 3 GB.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
+import re
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 from confluent_kafka import Producer
-from odradek.columns import ScanDataset, ValueSchema, kernel, scan
+from odradek.columns import Scan, ScanDataset, Split, ValueSchema, kernel, scan
 from odradek.columns.batches import BatchDecoder, Bounds
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
@@ -44,6 +49,7 @@ SIZES = {"100 B": 100, "1 KiB": 1024}
 _BATCH_BYTES = 16_000
 _DECODED_BYTES = 64 << 20
 _ROUNDS = 3
+_SAMPLE_S = 0.5
 _COUNTED = 100_000_000
 
 
@@ -109,13 +115,33 @@ def decoder() -> list[dict[str, Any]]:
 # ---- engines
 
 
-def tree_cpu(*processes: psutil.Process) -> float:
-    """Seconds of CPU of processes and all their children, ended ones included."""
-    total = 0.0
-    for one in {child for process in processes for child in (process, *process.children(recursive=True))}:
-        times = one.cpu_times()
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+class TreeCpu:
+    """Seconds of CPU of processes and all their children, by samples: Spark ends idle workers, whose times are lost."""
+
+    def __init__(self, *roots: psutil.Process) -> None:
+        self._roots = roots
+        self._seconds: dict[psutil.Process, float] = {}
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __call__(self) -> float:
+        with self._lock:
+            for root in self._roots:
+                for one in (root, *root.children(recursive=True)):
+                    with contextlib.suppress(psutil.Error):
+                        times = one.cpu_times()
+                        self._seconds[one] = times.user + times.system
+            return sum(self._seconds.values())
+
+    def _run(self) -> None:
+        while not self._ends.wait(_SAMPLE_S):
+            self()
+
+    def close(self) -> None:
+        self._ends.set()
+        self._thread.join()
 
 
 def write(bootstrap: str, topic: str, size: int, count: int, codec: str) -> None:
@@ -140,6 +166,8 @@ def archived(bootstrap: str, topic: str, warehouse: Path) -> None:
 def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[str, Callable[[], Any]]:
     from pyspark.sql import functions as f
 
+    from pyspark_odradek import read
+
     def connector() -> Any:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
         return session.read.format("kafka").options(**options, includeHeaders="true").load()
@@ -156,9 +184,13 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
         parsed = frame.select(f.from_json(f.col("value").cast("string"), fields).alias("o"))
         return parsed.agg(f.sum("o.amount"), f.max("o.customer"), f.max("o.id")).collect()
 
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"}
+
     def source(schema: str, **options: str) -> Any:
-        given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"} | options
-        return session.read.format("odradek").schema(schema).options(**given).load()
+        return session.read.format("odradek").schema(schema).options(**given, **options).load()
+
+    def frame(schema: Any = None, **options: str) -> Any:
+        return read(session, schema, **given, **options)
 
     def summed(frame: Any) -> Any:
         return frame.agg(f.sum("value.amount"), f.max("value.customer"), f.max("value.id")).collect()
@@ -168,6 +200,9 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
 
     all_columns = connector().schema
     return {
+        "read, 8 columns": lambda: everything(frame()),
+        "read, value and offset": lambda: values(frame(["value", "offset"])),
+        "read, JSON": lambda: summed(frame(f"value struct<{fields}>", valueFormat="json")),
         "format odradek, 8 columns": lambda: everything(source(all_columns)),
         "format odradek, value and offset": lambda: values(source("value binary, offset bigint")),
         "format odradek, JSON": lambda: summed(source(f"value struct<{fields}>", valueFormat="json")),
@@ -182,6 +217,17 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
         "table in Spark, value and offset": lambda: values(table("raw")),
         "table in Spark, JSON": lambda: summed(table("typed")),
     }
+
+
+def fetched(topic: str, bootstrap: str) -> Scan:
+    """All records of a topic through its brokers, which are on another machine, say."""
+    found = scan(topic, bootstrap_servers=bootstrap)
+    client = {"bootstrap.servers": bootstrap}
+    partitions = [
+        replace(one, splits=(Split(topic, one.partition, one.start, one.end, client=client),))
+        for one in found.plan.partitions
+    ]
+    return found.with_plan(replace(found.plan, partitions=tuple(partitions)))
 
 
 def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], Any]]:
@@ -209,11 +255,25 @@ def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], 
             polars.col("value").bin.size().sum(), polars.col("offset").max()
         ),
         "scan into DuckDB, JSON": lambda: into_duckdb(scan(path, values=ValueSchema("json", schema)), fields),
-        "Fetch into DuckDB, value and offset": lambda: into_duckdb(scan(topic, bootstrap_servers=bootstrap), values),
+        "Fetch into DuckDB, value and offset": lambda: into_duckdb(fetched(topic, bootstrap), values),
     }
 
 
-def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]]:
+def in_turn(runs: dict[str, Callable[[], Any]], rounds: int, records: int, cpu: Callable[[], float]) -> dict[str, Any]:
+    """Medians of the seconds of CPU for a million records. A round has each run once, after one that does not count."""
+    for run in runs.values():
+        run()
+    seconds: dict[str, list[float]] = {what: [] for what in runs}
+    for number in range(rounds):
+        for what, run in runs.items():
+            before = cpu()
+            run()
+            seconds[what].append((cpu() - before) / records * 1e6)
+        show({"round": number + 1} | {what: round(found[-1], 3) for what, found in seconds.items()})
+    return {what: round(statistics.median(found), 3) for what, found in seconds.items()}
+
+
+def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS) -> list[dict[str, Any]]:
     sys.path.insert(0, str(ROOT / "spark_examples"))
     os.environ["PYTHONPATH"] = str(ROOT)  # where Spark finds `pyspark_odradek`, also beside an editable installation
     from session import spark_session
@@ -226,8 +286,7 @@ def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]
             warehouse = Path(folder) / "tables"
             session = spark_session("benchmarks.columns", warehouse)
             session.sparkContext.setLogLevel("OFF")
-            me = psutil.Process()
-            of_broker = psutil.Process(broker.process.pid)
+            cpu = TreeCpu(psutil.Process(), psutil.Process(broker.process.pid))
             for name, size in SIZES.items():
                 for codec in (one for one in ("none", "lz4") if topics in f"{name} {one}"):
                     topic = f"t{size}-{codec}"
@@ -236,7 +295,7 @@ def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]
                     parquet = f"{folder}/{topic}.parquet"
                     runs = spark_rows(session, broker.bootstrap, topic, parquet)
                     runs |= scan_rows(broker.data_dir / topic, broker.bootstrap, topic)
-                    runs = {what: run for what, run in runs.items() if rows in what}
+                    runs = {what: run for what, run in runs.items() if re.search(rows, what)}
                     if any("Parquet" in what for what in runs):
                         whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
                         whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(
@@ -244,18 +303,11 @@ def engines(count: int, topics: str = "", rows: str = "") -> list[dict[str, Any]
                         )
                     if any("table" in what for what in runs):
                         archived(broker.bootstrap, topic, warehouse)
-                    row: dict[str, Any] = {"topic": f"{name} {codec}"}
-                    for what, run in runs.items():
-                        run()
-                        seconds = []
-                        for _ in range(_ROUNDS):
-                            before = tree_cpu(me, of_broker)
-                            run()
-                            seconds.append(tree_cpu(me, of_broker) - before)
-                        # Not the least: Spark ends idle workers, whose times then leave the sum.
-                        row[what] = round(statistics.median(seconds) / records * 1e6, 3)
+                    medians = in_turn(runs, rounds, records, cpu)
+                    row = {"topic": f"{name} {codec}"} | medians
                     found.append(row)
                     show(row)
+            cpu.close()
             session.stop()
         finally:
             broker.kill()
@@ -296,11 +348,12 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000, help="records of 100 B; a quarter of 1 KiB")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--topics", default="", help="text in the names of the topics of `engines`")
-    parser.add_argument("--rows", default="", help="text in the names of the rows of `engines`")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds of `engines`")
+    parser.add_argument("--rows", default="", help="regular expression of rows of `engines`")
     options = parser.parse_args()
     parts: dict[str, Callable[[], Any]] = {
         "decoder": decoder,
-        "engines": lambda: engines(options.records, options.topics, options.rows),
+        "engines": lambda: engines(options.records, options.topics, options.rows, options.rounds),
         "count": count_of_headers,
     }
     found = {name: run() for name, run in parts.items() if options.only in (None, name)}

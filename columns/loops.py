@@ -78,6 +78,20 @@ def _inlined(function: F) -> F:
     return _compiled(function, inline="always")
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _pointer(typingctx: Any, array: Any) -> Any:
+    """The first element of an array, for functions that run for each record: an array as an argument has its references
+    counted by atomic operations, which together take longer than the record. The caller keeps the array.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    if array.layout != "C":
+        return None  # its elements do not follow each other
+    return types.CPointer(array.dtype)(array), build  # type: ignore[attr-defined]
+
+
 @_compiled
 def _int32(data: Any, at: int) -> Any:
     number = np.uint32(data[at]) << np.uint32(24) | np.uint32(data[at + 1]) << np.uint32(16)
@@ -100,17 +114,17 @@ def walk_headers(
     `file_position`: of data[0]; rows have positions in the file, the result has one in `data`. `whole`: only batches that
     end in `data` count; without it the last one may end behind it, and so may the position.
     """
-    position, count, expected = start, 0, least_offset
+    source, position, count, expected = _pointer(data), start, 0, least_offset
     while True:
         if stop - position < _HEADER_BYTES:
             return count, position, END_OF_BUFFER
         if count >= rows.shape[0]:
             return count, position, ROWS_FULL
-        length, delta = _int32(data, position + 8), _int32(data, position + 23)
+        length, delta = _int32(source, position + 8), _int32(source, position + 23)
         size = length + _OVERHEAD
-        if data[position + 16] != _MAGIC or size < _HEADER_BYTES:
+        if source[position + 16] != _MAGIC or size < _HEADER_BYTES:
             return count, position, NO_BATCH
-        base_offset, records = _int64(data, position), _int32(data, position + 57)
+        base_offset, records = _int64(source, position), _int32(source, position + 57)
         if base_offset < expected or delta < 0 or base_offset > np.int64(0x7FFFFFFF00000000) or records < 0:
             return count, position, OUT_OF_ORDER
         if whole and size > stop - position:
@@ -119,13 +133,13 @@ def walk_headers(
         rows[count, SIZE] = size
         rows[count, BASE_OFFSET] = base_offset
         rows[count, LAST_DELTA] = delta
-        rows[count, BASE_TIMESTAMP] = _int64(data, position + 27)
-        rows[count, MAX_TIMESTAMP] = _int64(data, position + 35)
-        rows[count, PRODUCER_ID] = _int64(data, position + 43)
-        rows[count, ATTRIBUTES] = np.int64(data[position + 21]) << 8 | np.int64(data[position + 22])
+        rows[count, BASE_TIMESTAMP] = _int64(source, position + 27)
+        rows[count, MAX_TIMESTAMP] = _int64(source, position + 35)
+        rows[count, PRODUCER_ID] = _int64(source, position + 43)
+        rows[count, ATTRIBUTES] = np.int64(source[position + 21]) << 8 | np.int64(source[position + 22])
         rows[count, COUNT] = records
-        rows[count, CRC] = _int32(data, position + 17) & 0xFFFFFFFF
-        rows[count, LEADER_EPOCH] = _int32(data, position + 12)
+        rows[count, CRC] = _int32(source, position + 17) & 0xFFFFFFFF
+        rows[count, LEADER_EPOCH] = _int32(source, position + 12)
         expected = base_offset + delta + 1
         count += 1
         position += size
@@ -156,9 +170,7 @@ def _copy(typingctx: Any, source: Any, at: Any, size: Any, target: Any, to: Any)
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, at, size, target, to = arguments
-        read = context.make_array(signature.args[0])(context, builder, source)
-        written = context.make_array(signature.args[3])(context, builder, target)
-        cgutils.raw_memcpy(builder, builder.gep(written.data, [to]), builder.gep(read.data, [at]), size, 1)
+        cgutils.raw_memcpy(builder, builder.gep(target, [to]), builder.gep(source, [at]), size, 1)
         return context.get_dummy_value()
 
     return types.void(source, at, size, target, to), build
@@ -166,11 +178,12 @@ def _copy(typingctx: Any, source: Any, at: Any, size: Any, target: Any, to: Any)
 
 @_compiled
 def _headers(
-    data: Any, position: int, stop: int, wanted: bool, at: Any, ends: Any, validity: Any, keys: Any, values: Any
-) -> Any:
-    """Reads the headers of one record. Returns the position after them, or -1.
+    data: Any, position: int, stop: int, wanted: bool, at: Any, ends: Any, validity: Any, keys: Any, values: Any,
+    room: Any,
+) -> Any:  # fmt: skip
+    """Reads the headers of one record. Returns the position after them, -1 where they do not parse, -2 without room.
 
-    `at`: (headers, bytes of their keys, bytes of their values) so far, which it brings up to date.
+    `at`: (headers, bytes of their keys, bytes of their values) so far, which it brings up to date. `room`: the most of each.
     """
     count, position = _varint(data, position, stop, 35)
     if position < 0 or count < 0 or count > stop - position:
@@ -185,7 +198,7 @@ def _headers(
             return np.int64(-1)
         if wanted:
             row = at[0]
-            if row + 1 >= ends.shape[0] or at[1] + key_size > keys.shape[0] or at[2] + max(size, 0) > values.shape[0]:
+            if row >= room[0] or at[1] + key_size > room[1] or at[2] + max(size, 0) > room[2]:
                 return np.int64(-2)
             _copy(data, key_at, key_size, keys, at[1])
             at[1] += key_size
@@ -195,7 +208,7 @@ def _headers(
                 validity[row >> 3] |= np.uint8(1) << np.uint8(row & 7)
             else:
                 validity[row >> 3] &= ~(np.uint8(1) << np.uint8(row & 7))
-            ends[row + 1, 0], ends[row + 1, 1] = at[1], at[2]
+            ends[2 * row + 2], ends[2 * row + 3] = at[1], at[2]
             at[0] = row + 1
         position += max(size, 0)
     return position
@@ -228,12 +241,12 @@ def _fields(data: Any, position: int, end: int) -> Any:
 
 
 @_compiled
-def _put(data: Any, at: int, size: int, row: int, end: int, ends: Any, validity: Any, target: Any) -> Any:
+def _put(data: Any, at: int, size: int, row: int, end: int, ends: Any, validity: Any, target: Any, room: int) -> Any:
     """Appends bytes of a row, or null for a negative size. Returns the end of the bytes so far, or -1 without room."""
     if size < 0:
         validity[row >> 3] &= ~(np.uint8(1) << np.uint8(row & 7))
     else:
-        if size > target.shape[0] - end:
+        if size > room - end:
             return np.int64(-1)
         _copy(data, at, size, target, end)
         end += size
@@ -255,6 +268,11 @@ def decode_records(
     """
     row, key_end, value_end, null_keys, null_values = 0, 0, 0, 0, 0
     at = np.zeros(3, np.int64)
+    source = _pointer(data)
+    at_pairs, to_pairs = _pointer(at), (_pointer(pair_ends), _pointer(pair_validity), _pointer(pair_keys))
+    room = (pair_ends.shape[0] - 1, pair_keys.shape[0], pair_values.shape[0])
+    to_keys = (_pointer(key_ends), _pointer(key_validity), _pointer(keys))
+    to_values = (_pointer(value_ends), _pointer(value_validity), _pointer(values))
     for number in range(batches.shape[0]):
         position, end = batches[number, START], batches[number, STOP]
         append_time = batches[number, APPEND_TIME]
@@ -264,7 +282,7 @@ def decode_records(
             faults[number] = BROKEN
             continue
         for _ in range(batches[number, RECORDS]):
-            stop, delta, offset_delta, key_at, key_size, value_at, value_size = _fields(data, position, end)
+            stop, delta, offset_delta, key_at, key_size, value_at, value_size = _fields(source, position, end)
             if stop < 0 or offset_delta <= previous or offset_delta > batches[number, END_DELTA]:
                 fault = BROKEN
                 break
@@ -273,11 +291,11 @@ def decode_records(
             timestamp = append_time if append_time != -2 else batches[number, FIRST_TIMESTAMP] + delta
             kept = bounds[0] <= offset < bounds[1] and bounds[2] <= timestamp < bounds[3]
             position = value_at + max(value_size, 0)
-            if position < stop and data[position] == 0:
+            if position < stop and source[position] == 0:
                 position += 1
             else:
                 wanted = columns & HEADERS != 0 and kept
-                position = _headers(data, position, stop, wanted, at, pair_ends, pair_validity, pair_keys, pair_values)
+                position = _headers(source, position, stop, wanted, at_pairs, *to_pairs, _pointer(pair_values), room)
             if position != stop:
                 fault = NO_SPACE if position == -2 else BROKEN
                 break
@@ -288,10 +306,10 @@ def decode_records(
                 break
             offsets[row], timestamps[row], types[row] = offset, timestamp, append_time != -2
             if columns & KEYS:
-                key_end = _put(data, key_at, key_size, row, key_end, key_ends, key_validity, keys)
+                key_end = _put(source, key_at, key_size, row, key_end, *to_keys, keys.shape[0])
                 null_keys += key_size < 0
             if columns & VALUES:
-                value_end = _put(data, value_at, value_size, row, value_end, value_ends, value_validity, values)
+                value_end = _put(source, value_at, value_size, row, value_end, *to_values, values.shape[0])
                 null_values += value_size < 0
             if key_end < 0 or value_end < 0:
                 fault = NO_SPACE

@@ -1,8 +1,10 @@
-"""Spark's `format("odradek")`: a Python data source over the scans of odradek.columns (`pip install 'odradek[spark]'`).
+"""Spark over the scans of odradek.columns (`pip install 'odradek[spark]'`): the Python data source `format("odradek")`, and
+`pyspark_odradek.read`.
 
 | module | purpose |
 |---|---|
 | `source.py` | the data source and its batch reader |
+| `frame.py` | `read`: topics as a DataFrame, planned by the calling process |
 | `stream.py` | the streaming reader: offsets of a checkpoint, rate, restart |
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
 | `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |

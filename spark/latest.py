@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from .options import DROP_MALFORMED, EARLIEST, FAIL_FAST, FORMAT, LATEST, InvalidOptions, Options, Position, parse
+from .frame import read
+from .options import DROP_MALFORMED, EARLIEST, FAIL_FAST, LATEST, InvalidOptions, Options, Position, parse
 from .planning import DataLoss, Offsets, chosen_topics, resolved
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class LatestTable:
             "startingOffsets": json.dumps({self._topic: {str(one): starts[one] for one in ends}}),
             "endingOffsets": json.dumps({self._topic: {str(one): ends[one] for one in ends}}),
         }
-        records = self._spark.read.format(FORMAT).options(**given).schema(self._columns).load()
+        records = read(self._spark, self._columns, **given)
         last = f.max_by(f.struct("value", "offset", "timestamp"), "offset").alias("last")
         found = records.where("key IS NOT NULL").groupBy("key", "partition").agg(last)
         return found.select("key", "last.value", "partition", "last.offset", "last.timestamp")

@@ -26,6 +26,24 @@ class DataLoss(Exception):
         )
 
 
+def batch_splits(options: Options) -> list[Split]:
+    """The splits of a batch query, whose ends are those of the logs now. Raises ClusterError, DataLoss, InvalidOptions,
+    ScanError.
+    """
+    from ..columns.cluster import Cluster
+
+    with Cluster(options.client) as cluster:
+        topics = chosen_topics(cluster, options)
+        start = options.start or Position("startingOffsets", EARLIEST)
+        end = options.end or Position("endingOffsets", LATEST)
+        starts = resolved(cluster, topics, options, start, is_start=True)
+        ends = resolved(cluster, topics, options, end, is_start=False)
+        for place, first in starts.items():
+            if first > ends[place] and start.each:
+                raise InvalidOptions(f"{named(place)}: the start {first} is after the end {ends[place]}")
+        return splits(cluster, topics, options, *checked(cluster, topics, options, starts, ends))
+
+
 def chosen_topics(cluster: Cluster, options: Options) -> list[Topic]:
     """Described topics with the partitions of the query, sorted. Raises ClusterError, InvalidOptions."""
     if options.pattern:

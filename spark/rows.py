@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
@@ -43,15 +44,27 @@ def schema_of(options: Options) -> StructType:
         raise InvalidOptions(
             "Option 'valueFormat' needs .schema(...) with the fields of value: value struct<id: bigint>"
         )
-    names = [name for name in _TYPES if name != "headers" or options.include_headers]
-    return StructType([StructField(name, _TYPES[name]) for name in names])
+    return StructType(fields_of([name for name in _TYPES if name != "headers" or options.include_headers]))
+
+
+def fields_of(names: Iterable[str]) -> list[StructField]:
+    """The columns of these names. Raises InvalidOptions for those that there are not."""
+    found = list(names)
+    for name in found:
+        if name not in _TYPES:
+            raise InvalidOptions(_no_column(name))
+    return [StructField(name, _TYPES[name]) for name in found]
+
+
+def _no_column(name: str) -> str:
+    return f"schema: there is no column {name!r}, but {', '.join(_TYPES)}"
 
 
 def check_schema(schema: StructType, options: Options) -> None:
     """Raises InvalidOptions for columns that there are not, or have other types."""
     for field in schema.fields:
         if field.name not in _TYPES:
-            raise InvalidOptions(f"schema: there is no column {field.name!r}, but {', '.join(_TYPES)}")
+            raise InvalidOptions(_no_column(field.name))
         if field.name == "headers" and not options.include_headers:
             raise InvalidOptions("schema: the column 'headers' needs the option includeHeaders")
         expected, found = _TYPES[field.name].simpleString(), field.dataType.simpleString()
@@ -192,13 +205,13 @@ def _first_line(error: Exception) -> str:
 
 def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Values with the fields of a type by their names; those that the values lack are null."""
+    if column.type == kind:
+        return column
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from ..columns.values import floored
 
-    if column.type == kind:
-        return column
     if pa.types.is_list(kind) and pa.types.is_list(column.type):
         column = pa.concat_arrays([column]) if column.offset else column
         items = projected(column.values, kind.value_type)
@@ -216,10 +229,11 @@ def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Lists of headers, which are null where a record has none, as in the connector."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if not len(column.values):
         return pa.nulls(len(column), kind)
+    import pyarrow.compute as pc
+
     if column.offset:
         column = pa.concat_arrays([column])
     mask = pc.equal(pc.list_value_length(column), 0)

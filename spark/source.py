@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .options import EARLIEST, FORMAT, LATEST, InvalidOptions, Options, Position, named, parse
-from .planning import checked, chosen_topics, resolved, splits
+from .options import FORMAT, Options, parse
+from .planning import batch_splits
 from .rows import check_schema, schema_of
 from .tasks import Range, read_range
 
@@ -52,20 +52,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[Range]:
-        from ..columns.cluster import Cluster
-
-        options = self._options
-        with Cluster(options.client) as cluster:
-            topics = chosen_topics(cluster, options)
-            start = options.start or Position("startingOffsets", EARLIEST)
-            end = options.end or Position("endingOffsets", LATEST)
-            starts = resolved(cluster, topics, options, start, is_start=True)
-            ends = resolved(cluster, topics, options, end, is_start=False)
-            for place, first in starts.items():
-                if first > ends[place] and start.each:
-                    raise InvalidOptions(f"{named(place)}: the start {first} is after the end {ends[place]}")
-            made = splits(cluster, topics, options, *checked(cluster, topics, options, starts, ends))
-        return [Range(one) for one in made] or [Range(None)]
+        return [Range(one) for one in batch_splits(self._options)] or [Range(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(partition, self._options, self._schema)

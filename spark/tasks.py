@@ -30,14 +30,18 @@ class Range(InputPartition):
 
 
 def read_range(partition: Any, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a range from the data directory where this machine has it, from the brokers otherwise."""
-    if partition.split is None:
-        return
+    """Yields the records of a partition of the data source, a Range."""
+    if partition.split is not None:
+        yield from records(partition.split, options, schema)
+
+
+def records(split: Split, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Yields the records of a split from the data directory where this machine has it, from the brokers otherwise."""
     from ..columns import read_split
 
-    rows = Rows(schema, options, partition.split.topic)
+    rows = Rows(schema, options, split.topic)
     _freeze()
-    reader = read_split(partition.split, rows.scanned, on_unreadable="raise" if options.fail_on_data_loss else "skip")
+    reader = read_split(split, rows.scanned, on_unreadable="raise" if options.fail_on_data_loss else "skip")
     for batch in reader:
         yield rows.convert(batch)
     for unread in reader.unread:

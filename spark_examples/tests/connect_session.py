@@ -1,4 +1,6 @@
-"""Rows of format("odradek") for a client of Spark Connect, as JSON: `python connect_session.py BOOTSTRAP TOPIC FOLDER`.
+"""Rows of format("odradek") and pyspark_odradek.read for a client of Spark Connect, as JSON:
+
+    python connect_session.py BOOTSTRAP TOPIC FOLDER
 
 A process of its own: PySpark has either classic sessions or those of Spark Connect.
 """
@@ -14,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 from session import spark_session
 from streams import rows_of
+
+from pyspark_odradek import read
 
 DEADLINE_S = 240
 
@@ -37,7 +41,8 @@ class Counted(StreamingQueryListener):
 
 
 def batch(spark: SparkSession, form: str, given: dict[str, str]) -> list[Any]:
-    frame = spark.read.format(form).options(**given, includeHeaders="true").load()
+    options = given | {"includeHeaders": "true"}
+    frame = read(spark, **options) if form == "read" else spark.read.format(form).options(**options).load()
     rows = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
     return [repr(row) for row in rows]
 
@@ -68,7 +73,7 @@ def main(bootstrap: str, topic: str, folder: str) -> None:
     listener = Counted()
     spark.streams.addListener(listener)
     try:
-        found = {"stock": batch(spark, "kafka", given), "ours": batch(spark, "odradek", given)}
+        found = {form: batch(spark, form, given) for form in ("kafka", "odradek", "read")}
         found["amounts"] = stream(spark, given, folder)
         deadline = time.monotonic() + DEADLINE_S
         while listener.ended < len(found["amounts"]) and time.monotonic() < deadline:

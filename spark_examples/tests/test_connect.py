@@ -123,7 +123,7 @@ def test_the_source_through_a_server_equals_the_stock_connector(
         return done.stdout
 
     found = json.loads(_in_time(session))
-    assert len(found["stock"]) == ORDERS and found["ours"] == found["stock"]
+    assert len(found["kafka"]) == ORDERS and found["odradek"] == found["kafka"] and found["read"] == found["kafka"]
     assert found["amounts"] == [sum(event.order.amount_cents for event in events(ORDERS))] * 2
     assert found["listened"] == 2 * ORDERS
 

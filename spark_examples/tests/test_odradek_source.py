@@ -1,4 +1,4 @@
-"""`format("odradek")` in Spark: the rows of the stock connector, in batches and in streams."""
+"""`format("odradek")` and `pyspark_odradek.read`: the rows of the stock connector, in batches and in streams."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
+from odradek.columns import ClusterError
+from odradek.protocol.records.batch import iter_headers
+from odradek.spark.options import InvalidOptions
+from odradek.spark.planning import DataLoss
 from odradek.spark.stream import HAS_ADMISSION_CONTROL
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from pyspark_odradek import read
 from tests.columns.harness.logs import NOW_MS
 from tests.columns.harness.world import CODECS, World
 
@@ -38,7 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def reading(spark: SparkSession, world: World, form: str, **options: Any) -> DataFrame:
     given = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "includeHeaders": "true"} | options
-    return spark.read.format(form).options(**given).load()
+    return read(spark, **given) if form == "read" else spark.read.format(form).options(**given).load()
 
 
 def rows(frame: DataFrame) -> list[Row]:
@@ -47,12 +52,13 @@ def rows(frame: DataFrame) -> list[Row]:
 
 @pytest.mark.parametrize("isolation", [{}, COMMITTED], ids=["uncommitted", "committed"])
 def test_rows_equal_those_of_the_stock_connector(spark: SparkSession, world: World, isolation: dict[str, str]) -> None:
-    stock, ours = (
-        reading(spark, world, form, subscribe=",".join(TOPICS), **isolation) for form in ("kafka", "odradek")
+    stock, ours, frame = (
+        reading(spark, world, form, subscribe=",".join(TOPICS), **isolation) for form in ("kafka", "odradek", "read")
     )
-    assert ours.schema == stock.schema
+    assert frame.schema == ours.schema == stock.schema
     expected = rows(stock)
     assert rows(ours) == expected
+    assert rows(frame) == expected
     assert {row.topic for row in expected} == set(TOPICS) and {row.timestampType for row in expected} == {0, 1}
     assert {row.headers is None for row in expected} == {row.value is None for row in expected} == {True, False}
 
@@ -77,14 +83,16 @@ def test_rows_equal_those_of_the_stock_connector(spark: SparkSession, world: Wor
 def test_ranges_equal_those_of_the_stock_connector(spark: SparkSession, world: World, options: dict[str, str]) -> None:
     expected = rows(reading(spark, world, "kafka", **options))
     assert expected and rows(reading(spark, world, "odradek", **options)) == expected
+    assert rows(reading(spark, world, "read", **options)) == expected
 
 
 def test_columns_of_the_schema_are_read_in_parts_that_fit_together(spark: SparkSession, world: World) -> None:
     given = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "subscribe": "none", "minPartitions": "6"}
-    frame = spark.read.format("odradek").schema(PRUNED).options(**given).load()
-    found = frame.selectExpr("*", "spark_partition_id() as part").collect()
-    assert frame.columns == ["timestampType", "value", "offset"]
-    assert sorted(row.offset for row in found) == list(range(300)) and 4 <= len({row.part for row in found}) <= 8
+    source = spark.read.format("odradek").schema(PRUNED).options(**given).load()
+    for frame in (source, read(spark, PRUNED, **given), read(spark, ["timestampType", "value", "offset"], **given)):
+        found = frame.selectExpr("*", "spark_partition_id() as part").collect()
+        assert frame.schema == source.schema and frame.columns == ["timestampType", "value", "offset"]
+        assert sorted(row.offset for row in found) == list(range(300)) and 4 <= len({row.part for row in found}) <= 8
 
 
 def test_json_values_are_decoded_into_columns(spark: SparkSession, world: World) -> None:
@@ -94,11 +102,14 @@ def test_json_values_are_decoded_into_columns(spark: SparkSession, world: World)
         producer.produce("orders", value, partition=0)
     producer.flush()
     given = {"kafka.bootstrap.servers": world.broker.bootstrap_servers, "subscribe": "orders", "valueFormat": "json"}
-    source = spark.read.format("odradek").schema("value struct<id:bigint,name:string>, offset bigint").options(**given)
-    found = {row.offset: row.value and tuple(row.value) for row in source.load().collect()}
-    assert found == {0: (1, "a"), 1: None, 2: (3, None), 3: None}
-    with pytest.raises(PySparkException, match="orders-0: offset 1: the value does not decode"):
-        source.option("mode", "FAILFAST").load().collect()
+    schema = "value struct<id:bigint,name:string>, offset bigint"
+    source = spark.read.format("odradek").schema(schema).options(**given)
+    for frame in (source.load(), read(spark, schema, **given)):
+        found = {row.offset: row.value and tuple(row.value) for row in frame.collect()}
+        assert found == {0: (1, "a"), 1: None, 2: (3, None), 3: None}
+    for frame in (source.option("mode", "FAILFAST").load(), read(spark, schema, mode="FAILFAST", **given)):
+        with pytest.raises(PySparkException, match="orders-0: offset 1: the value does not decode"):
+            frame.collect()
 
 
 def test_an_error_of_the_options_reaches_the_user(spark: SparkSession, world: World) -> None:
@@ -106,6 +117,71 @@ def test_an_error_of_the_options_reaches_the_user(spark: SparkSession, world: Wo
         reading(spark, world, "odradek", subscribe="none", startingOffset="latest")
     with pytest.raises(PySparkException, match="topic nowhere"):
         reading(spark, world, "odradek", subscribe="nowhere").collect()
+
+
+def test_read_raises_the_errors_of_the_data_source_before_a_job(spark: SparkSession, world: World) -> None:
+    mistakes: dict[str, dict[str, Any]] = {
+        "has no option 'startingoffset'; did you mean": {"subscribe": "none", "startingOffset": "latest"},
+        "starting offset can't be latest": {"subscribe": "none", "startingOffsets": "latest"},
+        "there is no column 'keys'": {"subscribe": "none", "schema": ["keys"]},
+        "a column is named twice": {"subscribe": "none", "schema": ["key", "key"]},
+        "'headers' needs the option includeHeaders": {"subscribe": "none", "schema": ["headers"]},
+        "'value' is binary, not string": {"subscribe": "none", "schema": "value string"},
+        "'valueFormat' needs .schema": {"subscribe": "none", "valueFormat": "json"},
+    }
+    server = {"kafka.bootstrap.servers": world.broker.bootstrap_servers}
+    for message, given in mistakes.items():
+        with pytest.raises(InvalidOptions, match=message):
+            read(spark, **server, **given)
+    with pytest.raises(ClusterError, match="topic nowhere"):
+        read(spark, subscribe="nowhere", **server)
+    with pytest.raises(DataLoss, match="none-0: the log ends at 300, before offset 301"):
+        read(spark, subscribe="none", endingOffsets='{"none":{"0":301}}', **server)
+
+
+def test_actions_on_what_read_returns_have_the_same_records(spark: SparkSession, world: World) -> None:
+    world.create("fixed")
+    assert reading(spark, world, "read", subscribe="fixed").count() == 0
+    produce(world, "fixed", 0, 20)
+    frame = reading(spark, world, "read", subscribe="fixed", failOnDataLoss=True, minPartitions=2, endingOffsets=None)
+    assert frame.count() == 20
+    produce(world, "fixed", 20, 40)
+    assert [row.value for row in rows(frame)] == values(0, 20)
+    assert reading(spark, world, "read", subscribe="fixed").count() == 40
+
+
+def test_records_that_vanish_or_are_damaged_fail_a_task_or_are_left_out(spark: SparkSession, world: World) -> None:
+    world.create("lossy", internal_segment_bytes="500")
+    for first in range(0, 200, 10):
+        produce(world, "lossy", first, first + 10)
+    segments = sorted(world.directory.glob("lossy-0/*.log"))
+    strict, lenient = (
+        [reading(spark, world, form, subscribe="lossy", failOnDataLoss=one) for form in ("odradek", "read")]
+        for one in (True, False)
+    )
+    damaged = segments[2]
+    content = bytearray(damaged.read_bytes())
+    _, header = next(iter_headers(content))
+    content[70] ^= 1
+    damaged.write_bytes(content)
+    lost = f"lossy-0: offsets? {header.base_offset} .*cannot be read: .*{damaged.name} at position 0: the CRC is"
+    for frame in strict:
+        with pytest.raises(PySparkException, match=lost):
+            frame.collect()
+    for frame in lenient:
+        found = [row.value for row in rows(frame)]
+        assert found == values(0, header.base_offset) + values(header.next_offset, 200)
+
+    start = int(segments[3].stem)
+    admin = KafkaAdminClient(bootstrap_servers=world.broker.bootstrap_servers)
+    admin.delete_records({TopicPartition("lossy", 0): start})
+    admin.close()
+    for segment in segments[:3]:  # what retention does some minutes later
+        segment.unlink(missing_ok=True)
+    # The data source makes a new plan, that of `read` is from before.
+    assert [[row.value for row in rows(frame)] for frame in lenient] == [values(start, 200)] * 2
+    with pytest.raises(PySparkException, match=f"lossy-0: offsets 0 to {start - 1} cannot be read: .*: removed by"):
+        strict[1].collect()
 
 
 #: Without a pause the query asks for the end of the topic all the time.
