@@ -45,7 +45,7 @@ SEEDS, SEEDS_AT_ONCE = 16, 8
 STEPS, STEPS_BETWEEN_CHECKS = 120, 4
 #: Uploads that are under way at once.
 MOST_UPLOADS = 2
-#: What histories must come across, or they show little.
+#: Events that each group of histories must have, or it shows little.
 KINDS = ("late copies", "discarded", "overlaps", "remote reads", "deletions")
 #: Replicas have segments with other borders, as after restarts and with other sizes of fetches.
 SEGMENT_BYTES = (1_500, 2_000, 2_700)
