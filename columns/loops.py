@@ -58,6 +58,8 @@ from .layout import (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Types and values of numba and LLVM, which have no annotations.
+Value = Any
 
 _HEADER_BYTES = 61
 _OVERHEAD = 12
@@ -79,12 +81,12 @@ def _inlined(function: F) -> F:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typingctx: Any, array: Any) -> Any:
+def _pointer(typingctx: Value, array: Value) -> Value:
     """The first element of an array, for functions that run for each record: an array as an argument has its references
     counted by atomic operations, which together take longer than the record. The caller keeps the array.
     """
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def build(context: Value, builder: Value, signature: Value, arguments: Value) -> Value:
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
     if array.layout != "C":
@@ -165,10 +167,10 @@ def _varint(data: Any, position: int, stop: int, bits: int) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _copy(typingctx: Any, source: Any, at: Any, size: Any, target: Any, to: Any) -> Any:
+def _copy(typingctx: Value, source: Value, at: Value, size: Value, target: Value, to: Value) -> Value:
     """Copies bytes as memcpy does: seven times as fast as a slice is assigned. The caller has checked both ranges."""
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def build(context: Value, builder: Value, signature: Value, arguments: Value) -> Value:
         source, at, size, target, to = arguments
         cgutils.raw_memcpy(builder, builder.gep(target, [to]), builder.gep(source, [at]), size, 1)
         return context.get_dummy_value()

@@ -20,7 +20,7 @@ MOST = {
     "archive": 20,
     "cli": 23,
     "client": 11,
-    "columns": 108,
+    "columns": 98,
     "coordinator": 47,
     "metadata": 6,
     "protocol": 51,
