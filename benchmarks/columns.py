@@ -51,6 +51,8 @@ _DECODED_BYTES = 64 << 20
 _ROUNDS = 3
 _SAMPLE_S = 0.5
 _COUNTED = 100_000_000
+#: Small, so that most records are in closed segments, as those of a large topic are.
+_SEGMENT_BYTES = 64 << 20
 
 
 def order(number: int, size: int) -> bytes:
@@ -280,7 +282,7 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
 
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        broker = OdradekProcess(Path(folder), SINGLE_NODE)
+        broker = OdradekProcess(Path(folder), SINGLE_NODE | {"log.segment.bytes": str(_SEGMENT_BYTES)})
         broker.start()
         try:
             warehouse = Path(folder) / "tables"

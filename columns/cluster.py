@@ -1,11 +1,9 @@
 """A running broker's topic: offsets, directories that this machine has, and records through Fetch.
 
 Records of closed segments come from files where DescribeLogDirs names a directory of this machine: one with the cluster's
-and the broker's id in `meta.properties`, and the topic's id beside the segments. So do those of the newest segment, where
-the directory is that of the partition's leader, up to the high watermark or last stable offset that the leader itself
-returns. The newest segment of a follower is not read: one that does not follow may have other records there. What a remote
-store has (tier.py) is read from there, if the properties name it. Everything else is fetched. So is what the files lack
-when they are read: they may have moved since the plan.
+and the broker's id in `meta.properties`, and the topic's id beside the segments. What a remote store has (tier.py) is read
+from there, if the properties name it. The newest segment, and everything else, is fetched. So is what the files lack when
+they are read: they may have moved since the plan.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +32,6 @@ from ..cli.client.errors import CommandError, from_library
 from ..cli.client.properties import store_settings
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from ..protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ..protocol.records.batch import CONTROL_FLAG
 from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
 from ..storage.files.open_files import LogDirectoryFailure
@@ -169,7 +166,7 @@ class Cluster:
             starts = partition_offsets(self._admin, [asked], EARLIEST)
             ends = partition_offsets(self._admin, [asked], LATEST, committed=request.committed)
         topic_id = _uuid_bytes(described.get("topic_id"))
-        directories = self._with_ends(asked, self._directories(topic, topic_id, chosen), request.committed)
+        directories = self._directories(topic, topic_id, chosen)
         tiered = None if tier is None or topic_id is None else _Tiered(self, tier, topic_id, asked)
         made = []
         for one in chosen:
@@ -185,11 +182,9 @@ class Cluster:
             made.append(PartitionPlan(topic, one, start, end, log_start, log_end, splits))
         return Plan(topic, tuple(made))
 
-    def _directories(
-        self, topic: str, topic_id: bytes | None, partitions: Sequence[int]
-    ) -> dict[int, list[_Directory]]:
+    def _directories(self, topic: str, topic_id: bytes | None, partitions: Sequence[int]) -> dict[int, list[str]]:
         """Partition -> its directories on this machine; nothing where the cluster does not name them."""
-        found: dict[int, list[_Directory]] = {}
+        found: dict[int, list[str]] = {}
         try:
             with _explained():
                 cluster_id = self._admin.describe_cluster()["cluster_id"]
@@ -198,44 +193,14 @@ class Cluster:
             return found
         for broker in brokers:
             for directory in broker["log_dirs"]:
-                path, node_id = directory["log_dir"], broker.get("broker", broker.get("node_id"))
-                if not _is_of(path, cluster_id, node_id):
+                path = directory["log_dir"]
+                if not _is_of(path, cluster_id, broker.get("broker", broker.get("node_id"))):
                     continue
                 for one in (one for named in directory["topics"] for one in named["partitions"]):
                     log = f"{path}/{topic}-{one['partition_index']}"
                     if not one["is_future_key"] and topic_id is not None and topic_id_of(log) == topic_id:
-                        found.setdefault(one["partition_index"], []).append(_Directory(log, node_id))
+                        found.setdefault(one["partition_index"], []).append(log)
         return found
-
-    def _with_ends(
-        self, topic: Topic, directories: dict[int, list[_Directory]], committed: bool
-    ) -> dict[int, list[_Directory]]:
-        """The directories of leaders first, with the ends of their logs."""
-        of_leaders: dict[int, list[int]] = {}
-        for one in topic["partitions"]:
-            number, leader = one["partition_index"], one["leader_id"]
-            if any(directory.node_id == leader for directory in directories.get(number, ())):
-                of_leaders.setdefault(leader, []).append(number)
-        made = dict(directories)
-        for leader, numbers in of_leaders.items():
-            for number, end in self._ends_of(topic["name"], leader, numbers, committed).items():
-                found = [one._replace(end=end) if one.node_id == leader else one for one in directories[number]]
-                made[number] = sorted(found, key=lambda one: one.end is None)
-        return made
-
-    def _ends_of(self, topic: str, leader: int, partitions: Sequence[int], committed: bool) -> dict[int, int]:
-        """Partition -> the end that this broker returns, of those that it leads."""
-        asked = [ListOffsetsPartition(partition_index=one, timestamp=LATEST) for one in partitions]
-        request = ListOffsetsRequest(
-            replica_id=-1, isolation_level=int(committed), topics=[ListOffsetsTopic(name=topic, partitions=asked)]
-        )
-        try:
-            with _explained():
-                response = self._admin.repeated(lambda: ask(self._admin.impatient, request, leader))
-        except ClusterError:  # gone by now: these partitions are fetched
-            return {}
-        found = [one for one in response.topics[0].partitions if not one.error_code and one.offset >= 0]
-        return {one.partition_index: one.offset for one in found}
 
     # ---- records
 
@@ -334,19 +299,11 @@ class Cluster:
             return partition_offsets(self._admin, [described], EARLIEST)[split.topic, split.partition]
 
 
-class _Directory(NamedTuple):
-    """A partition's directory of a broker. `end`: where its log ends, by the broker itself as the leader."""
-
-    path: str
-    node_id: int | None
-    end: int | None = None
-
-
 def _splits(
-    fetched: Split, log_end: int, directories: Sequence[_Directory], request: Request, tiered: _Tiered | None
+    fetched: Split, log_end: int, directories: Sequence[str], request: Request, tiered: _Tiered | None
 ) -> tuple[Split, ...]:
-    """Splits of what a directory of this machine has, then of what a remote store has before, and fetched ones of the
-    rest.
+    """Splits of closed segments that a directory of this machine has, then of those of a remote store, and fetched ones of
+    the rest.
     """
     local, known = _local_splits(fetched, log_end, directories, request)
     head = replace(fetched, next_offset=local[0].first_offset) if local else fetched
@@ -362,16 +319,16 @@ def _is_empty(split: Split) -> bool:
 
 
 def _local_splits(
-    fetched: Split, log_end: int, directories: Sequence[_Directory], request: Request
+    fetched: Split, log_end: int, directories: Sequence[str], request: Request
 ) -> tuple[tuple[Split, ...], tuple[Aborted, ...] | None]:
-    """The splits of a directory's files, and the aborted transactions that end in it."""
-    for path, _, leader_end in directories:
+    """The splits of closed segments of a directory, and the aborted transactions that end in it."""
+    for path in directories:
         with contextlib.suppress(OSError, ScanError):
             segments = segments_of(path)
-            if not segments or end_of(segments[-1])[0] < log_end:
+            if len(segments) < 2 or end_of(segments[-1])[0] < log_end:
                 continue  # a follower that is behind: it may lack a marker, too
             first = max(fetched.first_offset, segments[0].base_offset)
-            end = min(fetched.next_offset, segments[-1].base_offset if leader_end is None else leader_end)
+            end = min(fetched.next_offset, segments[-1].base_offset)
             aborted = transactions_of(path, segments).aborted if request.committed else None
             if first >= end:
                 return (), aborted

@@ -256,10 +256,9 @@ def scan(
     """The records of a topic as Arrow: `odradek.scan("odradek-data/orders").to_table()`.
 
     `source`: DATA_DIRECTORY/TOPIC, or the directory of one partition, of Odradek or Apache Kafka, also a copy. With
-    `bootstrap_servers` a topic of a running cluster: records come from its data directories where this machine has them (the
-    newest segment only from the leader's), the others through Fetch. `client`: Kafka's client properties, for secured
-    clusters. With the broker's keys that name its remote store (`remote.log.storage.manager.class.name`, `rsm.config.*`) a
-    tiered topic is read from there.
+    `bootstrap_servers` a topic of a running cluster: closed segments come from its data directories where this machine has
+    them, the newest records through Fetch. `client`: Kafka's client properties, for secured clusters. With the broker's keys
+    that name its remote store (`remote.log.storage.manager.class.name`, `rsm.config.*`) a tiered topic is read from there.
     `columns`: of topic, partition, offset, timestamp, timestamp_type, key, value, headers; only these are built.
     `start_offsets`, `end_offsets`: a number for all partitions or one for each; the end is not included.
     `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range: milliseconds, or datetimes with a zone.

@@ -208,10 +208,9 @@ def _connect(url: str, config: dict[str, str], client: dict[str, str]) -> Any:
     """Returns obstore's store. Raises InvalidStore."""
     if url.startswith(("s3://", "s3a://")):
         config = {"checksum_algorithm": "SHA256"} | config
-    options: dict[str, Any] = {}
-    if not url.startswith("file:"):
-        options = {"config": config, "client_options": _CLIENT | client, "retry_config": _RETRY}
     try:
-        return from_url(url, **options)
+        if url.startswith("file:"):
+            return from_url(url)
+        return from_url(url, config=config, client_options=_CLIENT | client, retry_config=_RETRY)
     except (exceptions.BaseError, ValueError, OSError) as error:
         raise InvalidStore(f"{url}: {error}") from error
