@@ -27,6 +27,7 @@ from urllib.request import url2pathname
 
 import obstore
 from obstore import exceptions
+from obstore.store import ObjectStore as StoreOfUrl
 from obstore.store import from_url
 
 from ..protocol.checksum import crc32c
@@ -88,7 +89,7 @@ class ObjectStore:
                 self._folder.mkdir(parents=True, exist_ok=True)
 
     @property
-    def _store(self) -> Any:
+    def _store(self) -> StoreOfUrl:
         """obstore's store. Raises RemoteStorageError without its folder, which obstore would make with the first object."""
         if self._folder is not None and not self._folder.is_dir():
             raise RemoteStorageError(f"the folder {self._folder} is not there")
@@ -204,13 +205,14 @@ def _folder_of(url: str) -> Path | None:
     return Path(url2pathname(parts.path))
 
 
-def _connect(url: str, config: dict[str, str], client: dict[str, str]) -> Any:
+def _connect(url: str, config: dict[str, str], client: dict[str, str]) -> StoreOfUrl:
     """Returns obstore's store. Raises InvalidStore."""
     if url.startswith(("s3://", "s3a://")):
         config = {"checksum_algorithm": "SHA256"} | config
+    options: dict[str, Any] = {}
+    if not url.startswith("file:"):
+        options = {"config": config, "client_options": _CLIENT | client, "retry_config": _RETRY}
     try:
-        if url.startswith("file:"):
-            return from_url(url)
-        return from_url(url, config=config, client_options=_CLIENT | client, retry_config=_RETRY)
+        return from_url(url, **options)
     except (exceptions.BaseError, ValueError, OSError) as error:
         raise InvalidStore(f"{url}: {error}") from error

@@ -107,8 +107,11 @@ def test_cluster_that_has_not_begun_needs_its_bootstrap_records(tmp_path: Path, 
             activation(config, controller, transaction_open=False)
 
 
-def test_stopping_only_broker_decides_until_it_may_shut_down() -> None:
+@pytest.mark.parametrize("has_other", [False, True])
+def test_stopping_broker_decides_until_it_may_shut_down(*, has_other: bool) -> None:
     transcript = Transcript()
+    if has_other:
+        transcript.run("> broker 2\n")
     transcript.run("> broker 1\n> CreateTopics topics=\"[{'name':'a','num_partitions':3,'replication_factor':1}]\"\n")
     controller = transcript.controller
 
@@ -117,7 +120,7 @@ def test_stopping_only_broker_decides_until_it_may_shut_down() -> None:
             broker_id=1, broker_epoch=epoch, current_metadata_offset=metadata_offset, want_shut_down=want_shut_down
         )
 
-    registration: Any = SimpleNamespace(heartbeat=heartbeat)
+    registration: Any = SimpleNamespace(node_id=1, heartbeat=heartbeat)
     broker = controller.image.broker(1)
     assert broker is not None
     decided = []
@@ -129,6 +132,8 @@ def test_stopping_only_broker_decides_until_it_may_shut_down() -> None:
     assert [result.response.should_shut_down for result in decided] == [False] * (len(decided) - 1) + [True]  # type: ignore[attr-defined]
     stopped = controller.image.broker(1)
     assert stopped is not None and stopped.fenced
+    leaders = {one.leader for one in controller.image.topics.by_name["a"].partitions.values()}
+    assert (1 in leaders) is not has_other, "the only broker keeps its leaderships"
 
 
 @pytest.mark.parametrize(
