@@ -222,7 +222,9 @@ def test_kafka_goes_on_with_a_directory_that_we_wrote_to(history, logbook, tools
     history.kafka.start()
     complaints = Path(history.kafka.log_file).read_text()[logged:]
     assert "Found a corrupted index" not in complaints
-    assert "ERROR" not in complaints
+    # Kafka's node may register with its own controller before that is active, and tries again.
+    errors = [line for line in complaints.splitlines() if " ERROR " in line and " ERROR ControllerApis: " not in line]
+    assert not errors
     for codec in CODECS:
         assert consumed(history.kafka.bootstrap, codec, len(expected[codec])) == expected[codec]
     history.produce("none", 10, 9000)
