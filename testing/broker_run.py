@@ -21,6 +21,7 @@ from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsR
 from ..protocol.schema import Message
 from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig, check_known
+from ..server.runtime.thread_pools import begin_exit
 from .clock import MovedClock, return_to_real_time
 from .faults.faults import Faults, Interceptor
 from .inspection.request_log import RequestLog
@@ -287,6 +288,7 @@ async def _all(work: Iterable[Coroutine[object, None, None]]) -> None:
 
 
 def _stop_threads() -> None:
+    begin_exit()
     for run in list(_unfinished):
         if run.thread is not None and not run.is_inherited:
             run.stop_at_exit()

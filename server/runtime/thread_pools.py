@@ -3,8 +3,8 @@
 A pool is an executor, `await pools.disk.run(function, ...)`, or `pools.disk.run_then(function, done)` where no coroutine
 waits. It starts a thread when there is work and no idle thread, up to its size.
 
-When the main thread has ended, the interpreter exits, and CPython 3.12 and later start no more threads. Pools then do the
-work on the thread that submits it: an embedded broker that stops at exit still flushes its logs.
+When the interpreter exits, CPython 3.12 and later start no more threads. Pools then do the work on the thread that submits
+it: an embedded broker that stops at exit still flushes its logs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,18 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+#: Set when functions that the interpreter calls at its exit have begun: the main thread is alive then.
+_exit = threading.Event()
+
+
+def begin_exit() -> None:
+    """Says that the interpreter exits. Called by the first function that is registered for its exit."""
+    _exit.set()
+
+
 def can_start_threads() -> bool:
     """Returns whether the interpreter does not exit yet."""
-    return threading.main_thread().is_alive()
+    return threading.main_thread().is_alive() and not _exit.is_set()
 
 
 class ThreadPool(ThreadPoolExecutor):

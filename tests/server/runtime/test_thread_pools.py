@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
+from odradek.server.runtime import thread_pools
 from odradek.server.runtime.thread_pools import MOST_THREADS, ThreadPool, ThreadPools
 
 DEADLINE_S = 60
@@ -89,3 +90,14 @@ async def test_pool_at_interpreter_exit_works_on_the_callers_thread_after_runnin
     with pytest.raises(ZeroDivisionError):
         await pool.run(lambda: 1 // 0)
     assert (pool.active, pool.queued, pool.completed) == (0, 0, 3)
+
+
+def test_no_thread_is_started_once_the_exit_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread is alive while CPython 3.12 and later call the functions that are registered for the exit."""
+    monkeypatch.setattr(thread_pools, "_exit", threading.Event())
+    assert thread_pools.can_start_threads()
+    thread_pools.begin_exit()
+    assert threading.main_thread().is_alive() and not thread_pools.can_start_threads()
+    pool = ThreadPool("tested", 1)
+    assert pool.submit(threading.current_thread).result() is threading.current_thread()
+    assert threads_of(pool) == []
