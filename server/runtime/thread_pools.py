@@ -39,7 +39,7 @@ _exit = threading.Event()
 
 
 def begin_exit() -> None:
-    """Says that the interpreter exits. Called by the first function that is registered for its exit."""
+    """Notes that the interpreter exits. The first function that is registered for its exit calls it."""
     _exit.set()
 
 
