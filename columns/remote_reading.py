@@ -33,7 +33,7 @@ from ..tiers.store import (
     remote_range,
 )
 from . import kernel
-from .batches import BatchDecoder, BatchFault, Numbers, count_rows, data_rows
+from .batches import BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
 from .errors import InvalidScan, RemoteStoreUnavailable, Unread, UnreadableOffsets
 from .reading import AbortCheck, ReadOptions, Split
 
@@ -81,7 +81,7 @@ class RemoteReader:
         """The number of records, by the headers of their batches. Batches that reach over a bound are decoded."""
         decoder, found = self._new_decoder(()), 0
         for chunk in self._chunks():
-            rows, wanted, bounds = chunk.rows, self._wanted(chunk), self.split.bounds
+            rows, wanted, bounds = chunk.rows, self._wanted(chunk), self._bounds(chunk)
             base, last = rows[:, kernel.BASE_OFFSET], rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA]
             inside = (base >= bounds.first_offset) & (last < bounds.next_offset) & (not bounds.has_times)
             found += count_rows(rows, wanted & inside)
@@ -133,10 +133,14 @@ class RemoteReader:
         aborted = self.split.aborted
         if aborted is not None:
             aborted += self._aborts.added(self._named(chunk.name), chunk.batch, chunk.rows)
-        return data_rows(chunk.rows, self.split.bounds._replace(first_offset=self.next_offset), aborted)
+        return data_rows(chunk.rows, self._bounds(chunk), aborted)
+
+    def _bounds(self, chunk: _Chunk) -> Bounds:
+        """A batch may reach over the end of its range, and the next range has the rest of it."""
+        return self.split.bounds._replace(first_offset=self.next_offset, next_offset=chunk.end)
 
     def _decode(self, decoder: BatchDecoder, chunk: _Chunk, rows: Numbers, wanted: Numbers) -> Iterator[pa.RecordBatch]:
-        bounds = self.split.bounds._replace(first_offset=self.next_offset)
+        bounds = self._bounds(chunk)
         while len(rows):
             try:
                 yield from decoder.decode(chunk.data, chunk.data_at, rows, wanted, bounds)
@@ -174,12 +178,16 @@ class RemoteReader:
 
 
 class _Chunk(NamedTuple):
-    """Whole batches: their bytes, the position of data[0] in the segment, and the rows of their headers."""
+    """Whole batches: their bytes, the position of data[0] in the segment, and the rows of their headers.
+
+    Their records from `end` on are not of this chunk.
+    """
 
     name: str
     data: memoryview
     data_at: int
     rows: Numbers
+    end: int
 
     @property
     def next_offset(self) -> int:
@@ -228,7 +236,7 @@ class _SegmentReading:
                 self._loading = self._submit(position, wanted)
             inside = rows[rows[:, kernel.BASE_OFFSET] < self._end]
             if len(inside):
-                yield _Chunk(self._name, data, at, inside)
+                yield _Chunk(self._name, data, at, inside, self._end)
             if reason:
                 raise DamagedRemoteObject(self._name, position, reason)
 

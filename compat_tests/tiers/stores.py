@@ -20,16 +20,17 @@ HOLD_UPLOAD, CLAIMED, HELD, UPLOAD_ENDED = "hold-upload", "claimed", "held", "up
 #: A place for `hold-upload` beside the names of parts: all parts are written.
 END_OF_UPLOAD = "END"
 _POLL_S = 0.05
-#: A slow deletion takes as long.
-_SLOW_S = 1.0
+#: A slow deletion takes as long, unless the test ends it.
+_SLOW_S = 5.0
 
 
 class ControlledStore(FolderStore):
-    """With a file `hold`, reads wait; with a file `fail`, they fail. `slow-deletion` has deletions wait."""
+    """With a file `hold`, reads wait; with a file `fail`, they fail. `slow-deletion` has deletions but the first wait."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__(config)
         self._folder = Path(config["dir"])
+        self._deletions = 0
 
     def fetch_log_segment(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
         while (self._folder / HOLD).exists():
@@ -39,8 +40,10 @@ class ControlledStore(FolderStore):
         return super().fetch_log_segment(segment, position, size)
 
     def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
-        if (self._folder / SLOW_DELETION).exists():
-            time.sleep(_SLOW_S)
+        deadline = time.monotonic() + _SLOW_S
+        while self._deletions and (self._folder / SLOW_DELETION).exists() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self._deletions += 1
         super().delete_log_segment_data(segment)
 
 

@@ -31,8 +31,8 @@ def delete_topic(address: str) -> None:
     done.result(30)
 
 
-def await_first_deletion(folder: Path) -> None:
-    before = len(tiered.remote_segments(folder))
+def await_first_deletion(folder: Path, before: int) -> None:
+    """`before`: the segments that the store had when the deletion was asked for."""
     assert before > 3
     eventually(lambda: len(tiered.remote_segments(folder)) < before, what="a segment is deleted", deadline_s=60)
 
@@ -43,18 +43,20 @@ def await_empty(folder: Path) -> None:
     )
 
 
-def fill(broker: OdradekProcess, folder: Path) -> None:
+def fill(broker: OdradekProcess, folder: Path) -> int:
+    """Returns the number of segments in the store."""
     tiered.make_topic(broker.bootstrap)
     tiered.produce(broker.bootstrap, tiered.values_of(COUNT))
     tiered.await_local_start(broker.data_dir, COUNT // 2)
     (folder / stores.SLOW_DELETION).touch()
+    return len(tiered.remote_segments(folder))
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_deletion_of_a_topic_goes_on_after_the_broker_has_ended(broker: OdradekProcess, folder: Path, how: str) -> None:
-    fill(broker, folder)
+    before = fill(broker, folder)
     delete_topic(broker.bootstrap)
-    await_first_deletion(folder)
+    await_first_deletion(folder, before)
     getattr(broker, how)()
     (folder / stores.SLOW_DELETION).unlink()
     assert len(tiered.remote_segments(folder)) > 1
@@ -70,9 +72,9 @@ def test_deletion_of_a_topic_goes_on_after_the_broker_has_ended(broker: OdradekP
 
 
 def test_emptying_of_a_disabled_topic_goes_on_after_a_kill(broker: OdradekProcess, folder: Path) -> None:
-    fill(broker, folder)
+    before = fill(broker, folder)
     tiered.alter(broker.bootstrap, remote_storage_enable="false", remote_log_delete_on_disable="true")
-    await_first_deletion(folder)
+    await_first_deletion(folder, before)
     broker.kill()
     (folder / stores.SLOW_DELETION).unlink()
     assert len(tiered.remote_segments(folder)) > 1
@@ -110,9 +112,9 @@ def test_deletion_is_taken_over_from_a_leader_that_does_not_come_back(cluster: M
     leader, _, _ = partition_state(cluster)
     tiered.await_local_start(cluster.nodes[leader].log_dirs[0], COUNT // 2)
     (folder / stores.SLOW_DELETION).touch()
-    others = addresses_without(cluster, leader)
-    delete_through(others)
-    await_first_deletion(folder)
+    before = len(tiered.remote_segments(folder))
+    delete_through(addresses_without(cluster, leader))
+    await_first_deletion(folder, before)
     cluster.nodes[leader].kill()
     (folder / stores.SLOW_DELETION).unlink()
     assert len(tiered.remote_segments(folder)) > 1

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,28 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TieredWorld]:
 
 def objects_of(made: TieredWorld, topic: str, suffix: str = ".log") -> list[Path]:
     return sorted(Path(made.store["rsm.config.dir"]).glob(f"kafka-tiered-storage/{topic}-0-*/*{suffix}"))
+
+
+@pytest.mark.parametrize("isolation_level", LEVELS)
+def test_batch_over_the_end_of_a_range_is_read_once(small: TieredWorld, isolation_level: str) -> None:
+    """Ranges of one split may follow each other within a batch: a segment is cut at offsets."""
+    topic = f"cut-{isolation_level}"
+    small.create_tiered(topic)
+    small.fill(topic, 100, 5)
+    small.await_tiered(topic)
+    found = small.scan(topic, isolation_level=isolation_level, end_offsets=60)
+    assert [one.offset for one in rows_of(found)] == list(range(60))
+    ranges = [one for split in found.splits if split.remote is not None for one in split.remote.ranges]
+    remote = found.splits[0].remote
+    assert remote is not None
+    end = ranges[-1].next_offset
+    for cut in range(1, end):
+        before = [one._replace(next_offset=min(one.next_offset, cut)) for one in ranges if one.first_offset < cut]
+        after = [one._replace(first_offset=max(one.first_offset, cut)) for one in ranges if one.next_offset > cut]
+        split = replace(found.splits[0], next_offset=end, remote=remote._replace(ranges=(*before, *after)))
+        read = read_split(split, ["offset"])
+        assert [row for batch in read for row in batch.column("offset").to_pylist()] == list(range(end))
+        assert read_split(split, ["offset"]).count() == end
 
 
 def test_offsets_that_are_on_the_disk_and_in_the_store_come_once(small: TieredWorld) -> None:
