@@ -171,7 +171,7 @@ class FileReader:
                     self._lost(self.split.next_offset, f"{segment.path} ends before: it was truncated")
                     return None
                 self._check_end(before, segment.next_base)
-                self.next_offset = max(self.next_offset, segment.next_base)
+                self.next_offset = max(self.next_offset, min(segment.next_base, self.split.next_offset))
                 if self.next_offset >= self.split.next_offset:
                     return None
                 continue
@@ -489,11 +489,12 @@ class AbortCheck:
                 self._begun.setdefault(producer_id, offset)
                 continue
             first = self._begun.pop(producer_id, None)
-            if first is None or (producer_id, offset) in self._known:
+            # The plan leaves out those that end before the split. Reading may begin at earlier batches than the split does.
+            if first is None or offset < self._split.first_offset or (producer_id, offset) in self._known:
                 continue
             if marker_of(batch(row)) is not ControlType.ABORT:
                 continue
-            if first < first_row:
+            if max(first, self._split.first_offset) < first_row:
                 reason = (
                     f"the index of aborted transactions lacks the one that this marker ends: offsets from {first} on"
                 )

@@ -18,8 +18,9 @@ from odradek.protocol.records.batch import HEADER_BYTES, iter_headers, read_head
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.errors import OldFormatInLog
 from odradek.protocol.records.record import Record, encode_batch
+from odradek.storage.log.config import LogConfig
 
-from tests.columns.harness.logs import GeneratedLog, Row, rows_of
+from tests.columns.harness.logs import NOW_MS, GeneratedLog, Row, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Bytes around the arrays that the kernel writes to.
@@ -237,6 +238,20 @@ def test_lost_index_of_aborted_transactions_is_noticed(tmp_path: Path) -> None:
     damaged[1].unlink()
     rows, words = scanned(made, isolation_level="read_committed")
     assert rows == expected or "the index of aborted transactions lacks" in words
+
+
+def test_transaction_that_was_aborted_before_the_first_offset_is_no_damage(tmp_path: Path) -> None:
+    """The index of offsets is sparse, or lost, so reading begins at batches before the first offset."""
+    made = GeneratedLog(tmp_path, 1, LogConfig(index_interval_bytes=1 << 20))
+    made.append_transactional(1)
+    made.append([Record(made.end, NOW_MS, None, made.rng.randbytes(9_000))], compression=Compression.NONE)
+    made.end_transaction(1, committed=False)
+    start = made.end
+    for _ in range(3):
+        made.append()
+    found = scan(made.topic_path, isolation_level="read_committed", start_offsets=start)
+    assert found.count() == len(made.expected(first=start))
+    assert rows_of(found.to_table()) == made.expected(first=start)
 
 
 @pytest.mark.usefixtures("processes")
