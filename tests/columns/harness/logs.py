@@ -59,12 +59,19 @@ class GeneratedLog:
             headers,
         )
 
+    @property
+    def end(self) -> int:
+        """The offset of the next batch."""
+        return self.log.log_end_offset
+
+    def write(self, batch: bytes) -> None:
+        self.log.append(batch, None, NOW_MS)
+
     def append(self, records: list[Record] | None = None, **kind: Any) -> list[Record]:
         """Appends one batch, of random records unless some are given."""
-        base = self.log.log_end_offset
-        made = records or [self.record(base + number) for number in range(self.rng.randint(1, 9))]
+        made = records or [self.record(self.end + number) for number in range(self.rng.randint(1, 9))]
         options = {"leader_epoch": 0, "compression": self.rng.choice(list(Compression))} | kind
-        self.log.append(encode_batch(made, **options), None, NOW_MS)
+        self.write(encode_batch(made, **options))
         append_time = options.get("log_append_time")
         for one in made:
             stamp = one.timestamp if append_time is None else append_time
@@ -80,12 +87,12 @@ class GeneratedLog:
         self._sequences[producer_id] = sequence + len(made)
         self._open.setdefault(producer_id, []).extend(one.offset for one in made)
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, *, committed: bool, leader_epoch: int = 0) -> None:
         marker = encode_end_transaction(
-            committed, base_offset=self.log.log_end_offset, timestamp=NOW_MS, producer_id=producer_id,
-            producer_epoch=1, coordinator_epoch=0, leader_epoch=0,
+            committed, base_offset=self.end, timestamp=NOW_MS, producer_id=producer_id,
+            producer_epoch=1, coordinator_epoch=0, leader_epoch=leader_epoch,
         )  # fmt: skip
-        self.log.append(marker, None, NOW_MS)
+        self.write(marker)
         offsets = self._open.pop(producer_id, [])
         if not committed:
             self.aborted |= set(offsets)

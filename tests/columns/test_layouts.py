@@ -1,0 +1,128 @@
+"""Readings of random logs in random cuts have each record once, in order: what was written is the reference."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.columns import SCHEMA, scan
+from odradek.columns.cluster import open_split
+from odradek.columns.reading import ReadOptions
+
+from tests.columns.harness.layouts import (
+    Layout,
+    TieredLayout,
+    check_cover,
+    layout_config,
+    parts_of,
+    read,
+    small_reads,
+    unread_by,
+)
+from tests.columns.harness.logs import NOW_MS, Row, rows_of
+
+SEEDS = int(os.environ.get("ODRADEK_LAYOUT_SEEDS", "60"))
+FIRST_SEED = int(os.environ.get("ODRADEK_LAYOUT_FIRST_SEED", "0"))
+SEEDS_AT_ONCE = 20
+_LEVELS = {False: "read_uncommitted", True: "read_committed"}
+_FAR = 1 << 62
+GROUPS = range(FIRST_SEED, FIRST_SEED + SEEDS, SEEDS_AT_ONCE)
+
+
+def seeds_from(first: int) -> range:
+    return range(first, min(first + SEEDS_AT_ONCE, FIRST_SEED + SEEDS))
+
+
+def latest(rows: list[Row]) -> list[Row]:
+    found = {row.key: row for row in rows if row.key is not None}
+    return sorted(row for row in found.values() if row.value is not None)
+
+
+def random_times(rng: random.Random) -> tuple[int, int]:
+    chosen = [-2, -1, 0, NOW_MS - 1000, NOW_MS, NOW_MS + rng.randrange(1000), NOW_MS + rng.randrange(10**6), _FAR]
+    return rng.choice([(-_FAR, _FAR), (-_FAR, _FAR), tuple(sorted(rng.sample(chosen, 2)))])
+
+
+def check(made: Layout, rng: random.Random, **source: Any) -> None:
+    """Compares one scan with what was written."""
+    committed = rng.random() < 0.5
+    first, last = sorted(rng.randrange(made.end + 3) for _ in range(2))
+    if rng.random() < 0.4:
+        first, last = 0, made.end
+    times = random_times(rng)
+    options: dict[str, Any] = source | {
+        "isolation_level": _LEVELS[committed], "start_offsets": first, "end_offsets": last,
+        "split_bytes": rng.choice((1, 500, 500, 2_000, 10_000, 1 << 30)),
+    }  # fmt: skip
+    if times != (-_FAR, _FAR):
+        options |= {"start_timestamp": times[0], "end_timestamp": times[1]}
+    found = scan(made.topic_path, **options)
+    expected = made.expected_within(times, committed=committed, first=first, end=last)
+    (plan,) = found.plan.partitions
+    check_cover(plan.splits, plan.start, plan.end)
+    table = found.to_table()
+    assert rows_of(table) == expected
+    draw = rng.random()
+    if draw < 0.3:
+        assert found.count() == len(expected)
+        columns = rng.sample(SCHEMA.names, rng.randrange(len(SCHEMA.names)))
+        assert found.select(columns).to_table() == table.select(columns)
+    elif draw < 0.8:
+        parts = parts_of(rng, plan)
+        check_cover(parts, plan.start, plan.end)
+        rows, readers = read(parts)
+        assert rows == expected
+        assert [one.next_offset for one in readers] == [one.next_offset for one in parts] and not unread_by(readers)
+        assert sum(open_split(one, ReadOptions([])).count() for one in parts) == len(expected)
+    else:
+        kept = scan(made.topic_path, latest_per_key=True, **options)
+        assert rows_of(kept.to_table()) == latest(expected) and kept.count() == len(latest(expected))
+
+
+@pytest.mark.parametrize("first_seed", GROUPS)
+def test_local_scan_has_each_record_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_seed: int) -> None:
+    for seed in seeds_from(first_seed):
+        rng = random.Random(seed)
+        made = Layout(tmp_path / f"{seed}", seed, layout_config(rng, compact=seed % 4 == 0))
+        made.fill(rng.choice((3, 15, 50)))
+        if seed % 4 == 0:
+            made.compact()
+        if seed % 2:
+            made.close()
+        for file in sorted(made.path.iterdir()):
+            if file.suffix in (".index", ".snapshot") and rng.random() < 0.1:
+                file.unlink()
+        for number in range(3):
+            if number:
+                small_reads(monkeypatch, rng)
+            try:
+                check(made, rng)
+            except BaseException as error:
+                error.add_note(f"seed {seed}, check {number}")
+                raise
+
+
+@pytest.mark.parametrize("first_seed", GROUPS)
+def test_scan_of_a_store_has_each_record_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_seed: int) -> None:
+    remote = 0
+    for seed in seeds_from(first_seed):
+        rng = random.Random(seed)
+        made = TieredLayout(tmp_path / f"{seed}", seed)
+        made.fill(rng.choice((20, 60)))
+        made.copy_segments()
+        for file in made.objects(".index"):
+            if rng.random() < 0.1:
+                file.unlink()
+        for number in range(3):
+            if number:
+                small_reads(monkeypatch, rng)
+            try:
+                check(made, rng, client=made.client)
+            except BaseException as error:
+                error.add_note(f"seed {seed}, check {number}")
+                raise
+        remote += any(one.remote is not None for one in scan(made.topic_path, client=made.client).splits)
+    assert remote > SEEDS_AT_ONCE // 4
