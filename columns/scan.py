@@ -193,15 +193,19 @@ class Scan:
         columns = tuple(options.columns)
         with_offset = columns if "offset" in columns else (*columns, "offset")
         options = ReadOptions(with_offset, options.skip, options.check_crcs)
-        self.unread = []
         bounds = [np.searchsorted(winners, (one.first_offset, one.next_offset)) for one in splits]
         needed = [split for split, (first, end) in zip(splits, bounds, strict=True) if first < end]
-        for batch in self._read(needed, options):
-            offsets = batch.column("offset").to_numpy()
-            at = np.searchsorted(winners, offsets)
-            is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
-            if is_latest.any():
-                yield batch.filter(pa.array(is_latest)).select(list(columns))
+        known, self.unread = self.unread, []
+        try:
+            for batch in self._read(needed, options):
+                offsets = batch.column("offset").to_numpy()
+                at = np.searchsorted(winners, offsets)
+                is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
+                if is_latest.any():
+                    yield batch.filter(pa.array(is_latest)).select(list(columns))
+        finally:
+            # The keys of all splits were read before, and most of what cannot be read is named already.
+            self.unread = known + [one for one in self.unread if not any(_has(other, one) for other in known)]
 
     def _winners(self, splits: Sequence[Split]) -> Any:
         """The offsets of the latest record of each key of one partition, ascending; without tombstones."""
@@ -217,6 +221,14 @@ class Scan:
         latest = _merged([latest, *waiting])
         found = np.sort(latest.column("offset").to_numpy())
         return np.setdiff1d(found, np.concatenate(tombstones), assume_unique=True) if tombstones else found
+
+
+def _has(one: Unread, other: Unread) -> bool:
+    return (
+        one.partition == other.partition
+        and one.first_offset <= other.first_offset
+        and other.next_offset <= one.next_offset
+    )
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:

@@ -13,6 +13,7 @@ import polars
 import pyarrow as pa
 import pytest
 from odradek.columns import InvalidScan, ScanError, read_split, scan
+from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, write_offsets
@@ -122,6 +123,31 @@ def test_latest_per_key_has_the_last_record_of_each_key(tmp_path: Path, split_by
     assert rows_of(found.to_table()) == expected and len(expected) > 5
     assert found.count() == len(expected)
     assert found.select(["value"]).to_table().column("value").to_pylist() == [row.value for row in expected]
+
+
+@pytest.mark.parametrize("split_bytes", [1_000, 1 << 30])
+def test_latest_per_key_names_all_offsets_that_it_could_not_read(tmp_path: Path, split_bytes: int) -> None:
+    """Also of partitions before the last one, and of splits without a latest record, which are read for their keys alone."""
+    damaged = {}
+    for partition, directory in enumerate((tmp_path, tmp_path / "1")):
+        made = GeneratedLog(directory, partition)
+        for _ in range(30):
+            base = made.end
+            keys = [b"once" if base == 0 else b"k%d" % (base % 2)] * 5
+            made.append([Record(base + n, NOW_MS, key, b"v" * 200) for n, key in enumerate(keys)])
+        made.close()
+        file = made.segments()[0]
+        content = bytearray(file.read_bytes())
+        position, header = list(iter_headers(content))[9]
+        content[position + 70] ^= 1
+        file.write_bytes(content)
+        damaged[partition] = (header.base_offset, header.next_offset)
+    (tmp_path / "1" / "t-0").rename(tmp_path / "t-1")
+    found = scan(tmp_path / "t", latest_per_key=True, on_unreadable="skip", split_bytes=split_bytes)
+    for read in (found.to_table, found.count):
+        read()
+        assert {one.partition: (one.first_offset, one.next_offset) for one in found.unread} == damaged
+        assert len(found.unread) == 2
 
 
 def test_deleted_records_are_left_out_and_a_start_below_them_is_an_error(tmp_path: Path) -> None:
