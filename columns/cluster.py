@@ -41,7 +41,7 @@ from .batches import Aborted, BatchDecoder, BatchFault, Numbers, data_rows
 from .directory import end_of, segments_of, topic_id_of, transactions_of
 from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
 from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
-from .reading import FileReader, ReadOptions, Split
+from .reading import FileReader, ReadOptions, Split, end_of_faulty
 
 if TYPE_CHECKING:
     from ..cli.client.admin import AdminClient, Topic
@@ -396,6 +396,8 @@ class FetchReader:
         self.unread: list[Unread] = []
         self._options = options
         self._cluster = cluster
+        #: Why the last batch that was fetched cannot be read: its number of offsets may be wrong, too.
+        self._fault = ""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self._read(self._options.columns)
@@ -436,6 +438,9 @@ class FetchReader:
     def _decode(
         self, decoder: BatchDecoder, data: memoryview, rows: Numbers, aborted: Sequence[Aborted]
     ) -> Iterator[pa.RecordBatch]:
+        if self._fault:
+            self._unreadable(int(rows[0, kernel.BASE_OFFSET]), self._fault)
+            self._fault = ""
         bounds = self.split.bounds._replace(first_offset=self.next_offset)
         wanted = data_rows(rows, bounds, aborted if self.split.aborted is not None else None)
         while len(rows):
@@ -446,9 +451,11 @@ class FetchReader:
                 return
             except BatchFault as fault:
                 row = rows[fault.row]
-                self.next_offset = max(self.next_offset, int(row[kernel.BASE_OFFSET]))
-                self._unreadable(int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1, fault.reason)
+                self.next_offset = max(self.next_offset, min(int(row[kernel.BASE_OFFSET]), self.split.next_offset))
                 rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
+                self._unreadable(end_of_faulty(row, rows, None), fault.reason)
+                if not len(rows):
+                    self._fault = fault.reason
 
     def _failed(self, cluster: Cluster, response: PartitionData) -> None:
         code = ErrorCode(response.error_code)

@@ -96,6 +96,23 @@ class ReadOptions:
     check_crcs: bool = True
 
 
+class Faulty(NamedTuple):
+    """A batch that cannot be read."""
+
+    file: str
+    position: int
+    reason: str
+
+
+def end_of_faulty(row: Numbers, rows: Numbers, behind: int | None) -> int:
+    """The offset after a batch that cannot be read. `rows`: those behind it, and `behind` is the base offset after them.
+
+    Its own header may be wrong, and the next batch is the one that has a right CRC, or is reported, too.
+    """
+    own = int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
+    return max(own, int(rows[0, kernel.BASE_OFFSET]) if len(rows) else behind or 0)
+
+
 class FileReader:
     """Yields the records of a split. `next_offset`: all records of the split below it were yielded, or are in `unread`."""
 
@@ -111,11 +128,13 @@ class FileReader:
         self._bounds = split.bounds
         self._aborts = AbortCheck(split)
         self._damage: list[DamagedRange] | None = None
+        #: The last batch that was read, if its CRC is wrong, and so maybe its number of offsets.
+        self._faulty: Faulty | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         decoder = self._new_decoder(self._options.columns)
         for file, rows, wanted in self._chunks(whole=True):
-            yield from self._decode(decoder, file, rows, wanted)
+            yield from self._decode(decoder, file, rows, wanted, None)
 
     def count(self) -> int:
         """The number of records, by the headers of their batches alone. Batches that reach over a bound are decoded."""
@@ -129,7 +148,8 @@ class FileReader:
             found += count_rows(rows, wanted & inside)
             for row in np.flatnonzero(wanted & ~inside):
                 file.load(rows[row])
-                one = self._decode(decoder, file, rows[row : row + 1], np.ones(1, bool))
+                behind = int(rows[row + 1, kernel.BASE_OFFSET]) if row + 1 < len(rows) else None
+                one = self._decode(decoder, file, rows[row : row + 1], np.ones(1, bool), behind)
                 found += sum(batch.num_rows for batch in one)
         return found
 
@@ -207,6 +227,7 @@ class FileReader:
 
         Batches without a gap before them are those of a log that was never compacted, and so is what follows them.
         """
+        self._end_faulty(file, next_base)
         if self._damage is None:
             self._damage = list(Damage.load(PartitionDirectory(self._path)))
         for one in self._damage:
@@ -254,6 +275,7 @@ class FileReader:
         while self.next_offset < split.next_offset:
             rows = file.read() if whole else file.read_headers()
             if len(rows):
+                self._end_faulty(file, int(rows[0, kernel.BASE_OFFSET]))
                 aborted = split.aborted
                 if aborted is not None:
                     aborted += self._aborts.added(file.segment.path, file.batch, rows)
@@ -264,17 +286,28 @@ class FileReader:
             elif file.is_at_end() or not self._pass_damage(file):
                 return
 
-    def _decode(self, decoder: BatchDecoder, file: _File, rows: Numbers, wanted: Numbers) -> Iterator[pa.RecordBatch]:
+    def _decode(
+        self, decoder: BatchDecoder, file: _File, rows: Numbers, wanted: Numbers, behind: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """`behind`: the base offset of the batch behind these; None where it is not read yet."""
         while len(rows):
             try:
                 yield from decoder.decode(file.data, file.data_at, rows, wanted, self._bounds)
                 return
             except BatchFault as fault:
                 row = rows[fault.row]
-                first, after = int(row[kernel.BASE_OFFSET]), int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
-                self.next_offset = max(self.next_offset, first)
-                self._unreadable(file, int(row[kernel.POSITION]), after, fault.reason)
                 rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
+                first, position = int(row[kernel.BASE_OFFSET]), int(row[kernel.POSITION])
+                self.next_offset = max(self.next_offset, min(first, self.split.next_offset))
+                self._unreadable(file, position, end_of_faulty(row, rows, behind), fault.reason)
+                if not len(rows) and behind is None:
+                    self._faulty = Faulty(file.segment.path, position, fault.reason)
+
+    def _end_faulty(self, file: _File, next_offset: int) -> None:
+        """Reports the offsets between a batch with a wrong CRC and the next one."""
+        faulty, self._faulty = self._faulty, None
+        if faulty is not None:
+            self._unreadable(file, faulty.position, next_offset, faulty.reason)
 
     def _pass_damage(self, file: _File) -> bool:
         """Goes to the next whole batch behind bytes that are none; False at the torn tail of the log."""

@@ -35,7 +35,7 @@ from ..tiers.store import (
 from . import kernel
 from .batches import BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
 from .errors import InvalidScan, RemoteStoreUnavailable, Unread, UnreadableOffsets
-from .reading import AbortCheck, ReadOptions, Split
+from .reading import AbortCheck, Faulty, ReadOptions, Split, end_of_faulty
 
 #: Bytes of one request to the store. Two are in memory.
 CHUNK_BYTES = 8 << 20
@@ -71,11 +71,13 @@ class RemoteReader:
         self._remote = split.remote
         self._log_start = log_start
         self._aborts = AbortCheck(split)
+        #: The last batch that was read, if its CRC is wrong, and so maybe its number of offsets.
+        self._faulty: Faulty | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         decoder = self._new_decoder(self._options.columns)
         for chunk in self._chunks():
-            yield from self._decode(decoder, chunk, chunk.rows, self._wanted(chunk))
+            yield from self._decode(decoder, chunk, chunk.rows, self._wanted(chunk), None)
 
     def count(self) -> int:
         """The number of records, by the headers of their batches. Batches that reach over a bound are decoded."""
@@ -86,7 +88,8 @@ class RemoteReader:
             inside = (base >= bounds.first_offset) & (last < bounds.next_offset) & (not bounds.has_times)
             found += count_rows(rows, wanted & inside)
             for row in np.flatnonzero(wanted & ~inside):
-                one = self._decode(decoder, chunk, rows[row : row + 1], np.ones(1, bool))
+                behind = int(base[row + 1]) if row + 1 < len(rows) else None
+                one = self._decode(decoder, chunk, rows[row : row + 1], np.ones(1, bool), behind)
                 found += sum(batch.num_rows for batch in one)
         return found
 
@@ -105,6 +108,7 @@ class RemoteReader:
                     self.next_offset = max(self.next_offset, end)
                     continue
                 yield from self._of_segment(store, thread, one, end)
+                self._end_faulty(end)
                 self.next_offset = max(self.next_offset, end)
 
     def _of_segment(
@@ -114,6 +118,7 @@ class RemoteReader:
         reading = _SegmentReading(store, thread, one.segment, self.next_offset, end)
         try:
             for chunk in reading.chunks():
+                self._end_faulty(int(chunk.rows[0, kernel.BASE_OFFSET]))
                 yield chunk
                 self.next_offset = max(self.next_offset, min(chunk.next_offset, end))
         except RemoteResourceNotFound as error:
@@ -139,7 +144,10 @@ class RemoteReader:
         """A batch may reach over the end of its range, and the next range has the rest of it."""
         return self.split.bounds._replace(first_offset=self.next_offset, next_offset=chunk.end)
 
-    def _decode(self, decoder: BatchDecoder, chunk: _Chunk, rows: Numbers, wanted: Numbers) -> Iterator[pa.RecordBatch]:
+    def _decode(
+        self, decoder: BatchDecoder, chunk: _Chunk, rows: Numbers, wanted: Numbers, behind: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """`behind`: the base offset of the batch behind these; None where it is not in the chunk."""
         bounds = self._bounds(chunk)
         while len(rows):
             try:
@@ -147,10 +155,18 @@ class RemoteReader:
                 return
             except BatchFault as fault:
                 row = rows[fault.row]
-                first, after = int(row[kernel.BASE_OFFSET]), int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
-                self.next_offset = max(self.next_offset, first)
-                self._unreadable(after, self._named(chunk.name), int(row[kernel.POSITION]), fault.reason)
                 rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
+                name, position = self._named(chunk.name), int(row[kernel.POSITION])
+                self.next_offset = max(self.next_offset, min(int(row[kernel.BASE_OFFSET]), chunk.end))
+                self._unreadable(end_of_faulty(row, rows, behind), name, position, fault.reason)
+                if not len(rows) and behind is None:
+                    self._faulty = Faulty(name, position, fault.reason)
+
+    def _end_faulty(self, next_offset: int) -> None:
+        """Reports the offsets between a batch with a wrong CRC and the next one."""
+        faulty, self._faulty = self._faulty, None
+        if faulty is not None:
+            self._unreadable(next_offset, *faulty)
 
     # ---- offsets that cannot be read
 

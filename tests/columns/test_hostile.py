@@ -190,6 +190,34 @@ def test_records_that_do_not_parse_under_a_right_crc_are_an_error(tmp_path: Path
     assert faults > 3
 
 
+@pytest.mark.parametrize("first_read", [61, 8 << 20])
+@pytest.mark.parametrize("victim", [3, 9])
+@pytest.mark.parametrize("field", ["delta", "length"])
+def test_damaged_header_names_all_offsets_of_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, victim: int, first_read: int
+) -> None:
+    """The CRC covers the delta of the last offset, so a batch with a wrong CRC may have more offsets than its header says.
+    With a wrong length a batch may have another one in itself.
+    """
+    made = GeneratedLog(tmp_path, 1, LogConfig(segment_bytes=1_280))
+    for _ in range(11):
+        records = [Record(made.end + n, NOW_MS, None, b"v" * (2 if n else 24)) for n in range(5)]
+        assert len(encode_batch(records)) == 128
+        made.append(records, compression=Compression.NONE)
+    made.close()
+    file = made.segments()[0]
+    content = bytearray(file.read_bytes())
+    position, header = list(iter_headers(content))[victim - (field == "length")]
+    content[position + (26 if field == "delta" else 11)] ^= 4 if field == "delta" else 128
+    file.write_bytes(content)
+    monkeypatch.setattr("odradek.columns.reading._CHUNK_BYTES", first_read)
+    found = scan(made.topic_path, on_unreadable="skip")
+    offsets = {row.offset for row in rows_of(found.to_table())}
+    named = {n for one in found.unread for n in range(one.first_offset, one.next_offset)}
+    lost = set(range(header.base_offset, header.next_offset + (5 if field == "length" else 0)))
+    assert named == lost and offsets == set(made.rows) - lost
+
+
 @pytest.mark.parametrize("count", [0x7FFFFFFF, 1_000_000, -1])
 def test_record_counts_out_of_proportion_cost_no_memory(tmp_path: Path, count: int) -> None:
     made = GeneratedLog(tmp_path, 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,14 @@ import pytest
 from odradek.columns import SCHEMA, scan
 from odradek.columns.cluster import open_split
 from odradek.columns.reading import ReadOptions
+from odradek.storage.files.checkpoints import CLEANER_OFFSETS, write_offsets
 
 from tests.columns.harness.layouts import (
+    Damage,
     Layout,
     TieredLayout,
     check_cover,
+    check_read_or_named,
     layout_config,
     parts_of,
     read,
@@ -34,6 +39,15 @@ GROUPS = range(FIRST_SEED, FIRST_SEED + SEEDS, SEEDS_AT_ONCE)
 
 def seeds_from(first: int) -> range:
     return range(first, min(first + SEEDS_AT_ONCE, FIRST_SEED + SEEDS))
+
+
+@contextmanager
+def noted(text: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(text)
+        raise
 
 
 def latest(rows: list[Row]) -> list[Row]:
@@ -98,11 +112,8 @@ def test_local_scan_has_each_record_once(tmp_path: Path, monkeypatch: pytest.Mon
         for number in range(3):
             if number:
                 small_reads(monkeypatch, rng)
-            try:
+            with noted(f"seed {seed}, check {number}"):
                 check(made, rng)
-            except BaseException as error:
-                error.add_note(f"seed {seed}, check {number}")
-                raise
 
 
 @pytest.mark.parametrize("first_seed", GROUPS)
@@ -119,10 +130,71 @@ def test_scan_of_a_store_has_each_record_once(tmp_path: Path, monkeypatch: pytes
         for number in range(3):
             if number:
                 small_reads(monkeypatch, rng)
-            try:
+            with noted(f"seed {seed}, check {number}"):
                 check(made, rng, client=made.client)
-            except BaseException as error:
-                error.add_note(f"seed {seed}, check {number}")
-                raise
         remote += any(one.remote is not None for one in scan(made.topic_path, client=made.client).splits)
     assert remote > SEEDS_AT_ONCE // 4
+
+
+@pytest.mark.parametrize("first_seed", GROUPS)
+def test_damaged_files_are_read_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_seed: int) -> None:
+    unread = 0
+    for seed in seeds_from(first_seed):
+        rng = random.Random(seed)
+        made = Layout(tmp_path / f"{seed}", seed)
+        made.has_gaps = seed % 2 == 0
+        made.fill(rng.choice((15, 50)))
+        made.close()
+        write_offsets(str(made.path.parent), CLEANER_OFFSETS, {})
+        damage = Damage(rng, dense=not made.has_gaps)
+        for number in range(3):
+            small_reads(monkeypatch, rng)
+            committed = rng.random() < 0.3
+            options = {"isolation_level": _LEVELS[committed], "split_bytes": rng.choice((500, 10_000, 1 << 30))}
+            found = scan(made.topic_path, **options)
+            victim, whole = (file := rng.choice(made.segments())), file.read_bytes()
+            kinds = [damage.flip, damage.cut] if victim != made.segments()[-1] else [damage.flip]
+            if not made.has_gaps and victim not in (made.segments()[0], made.segments()[-1]):
+                kinds.append(damage.remove)
+            if whole:
+                rng.choice(kinds)(victim)
+            if rng.random() < 0.3 and not committed:
+                found = scan(made.topic_path, **options)
+            (plan,) = found.plan.partitions
+            rows, readers = read(parts_of(rng, plan), skip=True)
+            with noted(f"seed {seed}, check {number}"):
+                expected = made.expected(committed=committed, first=plan.start, end=plan.end)
+                check_read_or_named(expected, rows, readers)
+            unread += any(one.unread for one in readers)
+            victim.write_bytes(whole)
+    assert unread > SEEDS_AT_ONCE
+
+
+@pytest.mark.parametrize("first_seed", GROUPS)
+def test_damaged_objects_are_read_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_seed: int) -> None:
+    unread = 0
+    for seed in seeds_from(first_seed):
+        rng = random.Random(seed)
+        made = TieredLayout(tmp_path / f"{seed}", seed)
+        made.has_gaps = seed % 2 == 0
+        made.fill(rng.choice((20, 60)))
+        made.copy_segments()
+        damage = Damage(rng, dense=not made.has_gaps)
+        for number in range(3 if made.objects() else 0):
+            small_reads(monkeypatch, rng)
+            committed = rng.random() < 0.3
+            victim = rng.choice(made.objects(rng.choice((".log", ".log", ".log", ".index"))))
+            whole = victim.read_bytes()
+            if victim.suffix == ".log":
+                rng.choice([damage.flip, damage.cut, damage.remove])(victim)
+            else:
+                victim.write_bytes(rng.randbytes(rng.choice((0, 8, 80))))
+            options = {"isolation_level": _LEVELS[committed], "split_bytes": rng.choice((500, 10_000, 1 << 30))}
+            (plan,) = scan(made.topic_path, client=made.client, **options).plan.partitions
+            rows, readers = read(parts_of(rng, plan), skip=True)
+            with noted(f"seed {seed}, check {number}"):
+                expected = made.expected(committed=committed, first=plan.start, end=plan.end)
+                check_read_or_named(expected, rows, readers)
+            unread += any(one.unread for one in readers)
+            victim.write_bytes(whole)
+    assert unread > SEEDS_AT_ONCE // 2

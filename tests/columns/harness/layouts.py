@@ -14,7 +14,7 @@ from odradek.columns import SCHEMA, Split, cluster, directory, reading, remote_r
 from odradek.columns.cluster import Reader, open_split
 from odradek.columns.plan import PartitionPlan, divided, sized
 from odradek.columns.reading import ReadOptions
-from odradek.protocol.records.batch import HEADER_BYTES
+from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import encode_batch
 from odradek.storage.files.identity import write_topic_id
@@ -56,6 +56,8 @@ class Layout(GeneratedLog):
     def __init__(self, directory: Path, seed: int, config: LogConfig | None = None) -> None:
         super().__init__(directory, seed, config or layout_config(random.Random(seed)))
         self.leader_epoch = 0
+        #: Whether offsets are without records, as compaction leaves them.
+        self.has_gaps = True
         self._waiting: list[bytes] = []
         self._end = 0
 
@@ -78,7 +80,7 @@ class Layout(GeneratedLog):
         for _ in range(steps):
             draw, producer_id = self.rng.random(), self.rng.randrange(3)
             self.leader_epoch += draw > 0.93
-            if draw < 0.1 and self.end:
+            if draw < 0.1 and self.end and self.has_gaps:
                 self._end += self.rng.choice((1, 3, 50))
             if transactions and draw < 0.4:
                 self._append_part(producer_id)
@@ -96,7 +98,7 @@ class Layout(GeneratedLog):
         kept = [self.record(base + number) for number in range(count)]
         if rng.random() < 0.1:
             kept[0].value = rng.randbytes(rng.choice((3_000, 9_000)))
-        if rng.random() < 0.3:
+        if rng.random() < 0.3 and self.has_gaps:
             kept = [one for one in kept if rng.random() < 0.6]
         kind: dict[str, Any] = {"leader_epoch": self.leader_epoch, "base_offset": base, "last_offset": base + count - 1}
         if rng.random() < 0.1:
@@ -282,3 +284,42 @@ class _Tail(Layout):
     def write(self, batch: bytes) -> None:
         self.batches.append(batch[:12] + struct.pack(">i", self._epoch) + batch[16:])
         super().write(batch)
+
+
+# ---- damage
+
+
+class Damage:
+    """Damages files of batches. No CRC covers a batch's base offset, and only the offsets around it contradict a wrong one: it
+    is changed in logs without gaps only, and not in the last batch of a file.
+    """
+
+    def __init__(self, rng: random.Random, *, dense: bool) -> None:
+        self._rng = rng
+        self._dense = dense
+
+    def flip(self, file: Path) -> None:
+        content = bytearray(file.read_bytes())
+        batches = list(iter_headers(content))
+        position, header = self._rng.choice(batches)
+        least = 0 if self._dense and (position, header) != batches[-1] else 8
+        most = self._rng.choice((header.size, HEADER_BYTES, 27))
+        content[position + self._rng.randrange(least, most)] ^= 1 << self._rng.randrange(8)
+        file.write_bytes(content)
+
+    def cut(self, file: Path) -> None:
+        """Cuts within a batch."""
+        content = file.read_bytes()
+        position, header = self._rng.choice(list(iter_headers(content)))
+        file.write_bytes(content[: position + self._rng.randrange(1, header.size)])
+
+    def remove(self, file: Path) -> None:
+        file.unlink()
+
+
+def check_read_or_named(expected: list[Row], rows: list[Row], readers: Sequence[Reader]) -> None:
+    """Each record is read once, in order, or its offset is named as unread once; nothing else is read."""
+    unread = set(unread_by(readers))
+    assert not unread & {one.offset for one in rows}
+    assert rows == [one for one in expected if one.offset not in unread]
+    assert [one.next_offset for one in readers] == [one.split.next_offset for one in readers]
