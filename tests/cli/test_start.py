@@ -75,9 +75,9 @@ async def started(broker):
     if HANGS == "thread":
         broker.pools.cpu.run_then(wait_for_a_writer, print)
     else:
-        import asyncio
+        import asyncio, signal
 
-        asyncio.get_running_loop().call_later(0.5, wait_for_a_writer)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, wait_for_a_writer)
 
 
 BrokerServer.start = started
@@ -103,6 +103,8 @@ def test_a_stop_ends_whatever_hangs(tmp_path: Path, hangs: str, status: int, wor
     command = [sys.executable, "-c", HANGING, hangs, "start", "--port", "0", "--data-dir", "data"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     serving_address(process)
+    if hangs == "loop":
+        process.send_signal(signal.SIGUSR1)
     assert process.stderr is not None
     assert process.stderr.readline() == "hangs\n"
     _, err = stop_once_it_hangs(process)
