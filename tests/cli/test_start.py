@@ -38,7 +38,7 @@ def serving_address(process: subprocess.Popen[str]) -> str:
 
 def ended(process: subprocess.Popen[str], number: int) -> int:
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert out == "", "one line on standard output, and no more"
     assert "Traceback" not in err, err
     return process.returncode
@@ -87,7 +87,7 @@ sys.exit(main())
 
 def stop_once_it_hangs(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Sends SIGTERM until the process has ended: Python acts on a signal before the hanging call only after that call."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -177,7 +177,7 @@ def test_a_properties_file_of_kafka_works_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_explained_in_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
     process = started(*arguments, cwd=tmp_path)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert err.startswith("odradek: ")
     assert words in err
@@ -188,7 +188,7 @@ def test_a_port_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = started("--port", str(port), cwd=tmp_path)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert str(port) in err
     assert "--port" in err
@@ -198,7 +198,7 @@ def test_a_data_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
     first = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
     serving_address(first)
     second = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
-    _, err = second.communicate(timeout=30)
+    _, err = second.communicate(timeout=60)
     assert second.returncode == 1
     assert "data" in err
     assert ended(first, signal.SIGTERM) == 0
