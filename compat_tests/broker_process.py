@@ -19,7 +19,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 
 from .access import connect
 
-_STOP_DEADLINE_S = 30
+_STOP_DEADLINE_S = 60
 POLL_S = 0.02
 
 

@@ -30,7 +30,7 @@ class OdradekProcess(BrokerProcess):
         properties: dict[str, str] | None = None,
         *,
         python: tuple[str, ...] = (sys.executable,),
-        start_deadline_s: float = 30,
+        start_deadline_s: float = 60,
     ) -> None:
         super().__init__(directory, properties, start_deadline_s=start_deadline_s)
         self.python = python

@@ -40,7 +40,7 @@ def test_killed_broker_is_found_and_started_again(tmp_path: Path) -> None:
                 lambda group=group: run("group", "reset", group, "--to", "beginning", "--topic", "orders").status == 0
             )
         sampler = Sampler(stack.enter_context(connection_of(bootstrap, None, None, [], DEADLINE_S).admin()), None)
-        assert lags(sampler) == dict.fromkeys(groups, 3)
+        awaited(lambda: lags(sampler) == dict.fromkeys(groups, 3))
         os.kill(pid_of(directory, "3"), signal.SIGKILL)
         awaited(lambda: len(lacking(run)) == 6, lambda: run("topic", "describe", "orders").out)
         # `top` continues: the groups have new coordinators now.

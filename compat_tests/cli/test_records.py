@@ -207,7 +207,7 @@ def test_follow_shows_records_as_they_come_and_ends_on_interrupt(cluster: str, r
         run("produce", orders, "-k", "new", stdin="x\n")
         assert process.stdout.readline() == "new\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     finally:
         process.kill()
         process.wait()

@@ -46,7 +46,8 @@ def run(host: ToolHost, cluster: Cluster) -> Run:
 
 
 def in_sync(cluster: Cluster) -> bool:
-    return all(len(p.isr_nodes) == len(p.replica_nodes) for p in cluster.partitions(TOPIC).values())
+    found = cluster.partitions(TOPIC).values()
+    return bool(found) and all(len(p.isr_nodes) == len(p.replica_nodes) for p in found)
 
 
 def test_the_cluster_and_its_brokers_are_shown(run: Run) -> None:
@@ -147,8 +148,10 @@ def test_partitions_that_lack_a_replica_are_listed_and_preferred_leaders_elected
     assert "Partition:" not in run("TopicCommand", "--describe", "--under-replicated-partitions")
     elected = run("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
     assert f"{TOPIC}-{killed - 1}" in elected
-    leaders = {index: partition.leader_id for index, partition in cluster.partitions(TOPIC).items()}
-    assert leaders == {0: 1, 1: 2, 2: 3}
+    cluster.until(
+        lambda: {index: p.leader_id for index, p in cluster.partitions(TOPIC).items()} == {0: 1, 1: 2, 2: 3},
+        "they lead",
+    )
 
 
 def test_replicas_are_reassigned_and_the_reassignment_verified(run: Run, cluster: Cluster, tmp_path: Path) -> None:

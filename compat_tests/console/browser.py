@@ -18,6 +18,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from compat_tests.console.process import DEADLINE_S, POLL_S
 from compat_tests.needed_tools import needed
+from compat_tests.stopwatch import Stopwatch
 
 T = TypeVar("T")
 #: Elements of a page that Tab passes at most.
@@ -53,6 +54,9 @@ class Browser:
     def __init__(self, driver: webdriver.Chrome, address: str) -> None:
         self.driver = driver
         self.address = address
+        #: Seconds from each press of a form's button to the next text that a test waited for.
+        self.answers_s: list[float] = []
+        self._since_enter: Stopwatch | None = None
 
     def open(self, path: str) -> None:
         self.driver.get(self.address + path)
@@ -92,8 +96,15 @@ class Browser:
             assert time.monotonic() < deadline, self.text
             time.sleep(POLL_S)
 
+    def steady(self, step: Callable[[], T]) -> T:
+        """Returns the result of a step of several calls. Repeats it when a live part was replaced between them."""
+        return self.await_true(lambda: (step(),))[0]
+
     def await_text(self, text: str, deadline_s: float = DEADLINE_S) -> None:
         self.await_true(lambda: text in self.text, deadline_s)
+        if self._since_enter is not None:
+            self.answers_s.append(self._since_enter.seconds)
+            self._since_enter = None
 
     def send(self, title: str, **fields: str) -> None:
         """Unfolds the form with the title, fills it in and presses its button, by keyboard alone."""
@@ -112,14 +123,15 @@ class Browser:
             else:
                 self.press(Keys.CONTROL + "a", Keys.BACKSPACE, value)
         self.tab_to(form.find_element(By.CSS_SELECTOR, "form > button"))
-        self.press(Keys.ENTER)
+        self._enter()
 
     def set_row(self, row: str, value: str) -> None:
         """Types a value into the form of the row with the text, and sends it, by keyboard alone."""
         field = self.row_field(row)
         self.tab_to(field)
         self.press(*([Keys.HOME, value] if field.tag_name == "select" else [Keys.CONTROL + "a", Keys.BACKSPACE, value]))
-        self.press(Keys.TAB, Keys.ENTER)
+        self.press(Keys.TAB)
+        self._enter()
 
     def row_field(self, row: str) -> WebElement:
         (found,) = [
@@ -148,6 +160,10 @@ class Browser:
     def press_button(self, selector: str) -> None:
         """Presses a button by keyboard alone."""
         self.tab_to(self.find(selector))
+        self._enter()
+
+    def _enter(self) -> None:
+        self._since_enter = Stopwatch()
         self.press(Keys.ENTER)
 
     def confirm(self, selector: str) -> None:

@@ -64,7 +64,7 @@ def test_group_is_reset_after_a_preview_and_deleted(browser: Browser, console_th
     odradek_command("consume", "bills", "--from-beginning", "--count", "3", "--group", group, "-b", console_three)
     browser.open("/groups")
     browser.await_text(group)
-    next(link for link in browser.all("main a") if link.text == group).click()
+    browser.steady(lambda: next(link for link in browser.all("main a") if link.text == group).click())
     browser.send("Reset offsets", to="1", topic="bills")
     browser.await_text("Nothing has changed yet")
     browser.await_text("-2")

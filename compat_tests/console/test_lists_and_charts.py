@@ -38,6 +38,10 @@ def column(browser: Browser, index: int) -> list[str]:
 def test_every_list_counts_its_rows_and_sorts(browser: Browser, path: str) -> None:
     browser.open(path)
     browser.await_text(PAGES[path])
+    browser.steady(lambda: check_lists(browser))
+
+
+def check_lists(browser: Browser) -> None:
     for section in browser.all("main section.list"):
         rows = section.find_elements(By.CSS_SELECTOR, "tbody tr")
         counts = [one.text for one in section.find_elements(By.CSS_SELECTOR, ".count")]
@@ -61,7 +65,7 @@ def test_list_is_sorted_by_keyboard_over_all_pages_and_stays_so_when_it_is_live(
     browser.await_true(lambda: browser.all("th[aria-sort=descending]"))
     found = [int(one) for one in column(browser, 1)]
     assert found == sorted(found, reverse=True)
-    browser.find("#list th a[href*='Partitions']").click()
+    browser.steady(lambda: browser.find("#list th a[href*='Partitions']").click())
     browser.await_true(lambda: browser.all("th[aria-sort=ascending]"))
     assert odradek_command("topic", "create", "one-more", "--partitions", "9", "-b", console_three).status == 0
     browser.await_true(lambda: "one-more" in column(browser, 0))
@@ -126,12 +130,12 @@ def test_chart_is_read_by_keyboard(browser: Browser) -> None:
 def test_range_of_a_chart_outlives_the_live_updates(browser: Browser) -> None:
     browser.open("/")
     browser.await_true(lambda: browser.all(".chart .ranges"))
-    browser.find(".chart .ranges button:nth-child(3)").click()
+    browser.steady(lambda: browser.find(".chart .ranges button:nth-child(3)").click())
     browser.driver.execute_script("document.activeElement.blur()")
-    before = browser.find(".chart").get_attribute("data-times")
+    before = browser.steady(lambda: browser.find(".chart").get_attribute("data-times"))
     browser.await_true(lambda: browser.find(".chart").get_attribute("data-times") != before)
-    pressed = browser.find(".chart .ranges button[aria-pressed=true]")
-    assert pressed.text == "6 h" and len(browser.all(".chart")) == len(browser.all(".chart .uplot"))
+    pressed = browser.steady(lambda: browser.find(".chart .ranges button[aria-pressed=true]").text)
+    assert pressed == "6 h" and len(browser.all(".chart")) == len(browser.all(".chart .uplot"))
 
 
 def test_chart_without_scripts_is_a_line_with_words(console: ConsoleProcess) -> None:

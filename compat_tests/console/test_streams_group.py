@@ -27,7 +27,7 @@ def test_topology_of_a_streams_group_is_a_graph(browser: Browser, console_three:
     assert answered(console_three, describe(topology), 0).error_code == 0
     browser.driver.refresh()
     browser.await_text("Topology")
-    drawn = [one.get_attribute("textContent") for one in browser.all(".graph title")]
+    drawn = browser.steady(lambda: [one.get_attribute("textContent") for one in browser.all(".graph title")])
     assert sorted(drawn) == sorted([TOPIC, "read", "count", "counts", "write", "words"])
     assert len(browser.all(".graph .edge")) == 5
     assert "streams" in browser.text and "Tasks" in browser.text

@@ -63,7 +63,7 @@ def rows(browser: Browser, table: str) -> dict[str, list[str]]:
 def test_groups_that_read_the_topic_are_listed_with_their_lag(browser: Browser, topic: str) -> None:
     browser.open(topic)
     browser.await_true(lambda: rows(browser, "#groups-that-read-it").get(GROUP, [""])[-1] == "60")
-    browser.find(f"#groups-that-read-it a[href='/groups/{GROUP}']").click()
+    browser.steady(lambda: browser.find(f"#groups-that-read-it a[href='/groups/{GROUP}']").click())
     browser.await_text("Committed")
 
 
@@ -84,6 +84,10 @@ def test_sizes_and_rates_of_topic_and_partitions_are_shown(browser: Browser, top
 def test_leaders_and_replicas_are_drawn(browser: Browser, console_three: str, topic: str) -> None:
     browser.open(topic)
     browser.await_true(lambda: len(rows(browser, "#partitions")) == 3)
+    browser.steady(lambda: check_drawings(browser))
+
+
+def check_drawings(browser: Browser) -> None:
     for row in browser.all("#partitions tbody tr"):
         leader = row.find_elements(By.TAG_NAME, "td")[1].text.partition(",")[0]
         drawing = row.find_element(By.CSS_SELECTOR, "svg.replicas")

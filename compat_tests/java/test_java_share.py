@@ -97,7 +97,7 @@ def test_a_share_consumer_acquires_whole_batches_or_no_more_records_than_it_asks
 ) -> None:
     """KIP-1206. The second member gets the records that the first has not acquired, while the first holds its own."""
     make_topic(bootstrap, topic)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 500})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 10_000})
     for number in range(BATCH):
         producer.produce(topic, str(number))
     assert producer.flush(30) == 0

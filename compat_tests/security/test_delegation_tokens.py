@@ -178,7 +178,7 @@ def test_expired_tokens_are_removed_and_tokens_survive_a_restart(tmp_path: Path)
 
     with broker:
         alice = User(port_of_the_last_start(), "alice")
-        kept, short = alice.ask(create(), 3), alice.ask(create(max_lifetime_ms=2000), 3)
+        kept, short = alice.ask(create(), 3), alice.ask(create(max_lifetime_ms=6000), 3)
         assert {token.token_id for token in alice.ask(describe("User:alice"), 3).tokens} == {
             kept.token_id,
             short.token_id,

@@ -1,5 +1,5 @@
-"""Stores in a folder that a test controls by files in that folder: it holds or fails reads, holds an upload, and slows
-deletions down.
+"""Stores in a folder that a test controls by files in that folder: it holds or fails reads, holds an upload, and holds
+deletions.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from odradek.tiers.store import PartType, RemoteStorageError, SegmentParts
 
 from . import tiered
 
-HOLD, FAIL, SLOW_DELETION = "hold", "fail", "slow-deletion"
+HOLD, FAIL, HOLD_DELETIONS = "hold", "fail", "hold-deletions"
 HOLD_UPLOAD, CLAIMED, HELD, UPLOAD_ENDED = "hold-upload", "claimed", "held", "upload-ended"
 #: A place for `hold-upload` beside the names of parts: all parts are written.
 END_OF_UPLOAD = "END"
 _POLL_S = 0.05
-#: A slow deletion takes as long, unless the test ends it.
-_SLOW_S = 5.0
 
 
 class ControlledStore(FolderStore):
-    """With a file `hold`, reads wait; with a file `fail`, they fail. `slow-deletion` has deletions but the first wait."""
+    """With a file `hold`, reads wait; with a file `fail`, they fail.
+
+    `hold-deletions` has deletions but the first wait until the file is gone, or the broker stops.
+    """
 
     def __init__(self, config: Mapping[str, str]) -> None:
         super().__init__(config)
         self._folder = Path(config["dir"])
         self._deletions = 0
+        self._is_closed = False
 
     def fetch_log_segment(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
         while (self._folder / HOLD).exists():
@@ -40,11 +42,14 @@ class ControlledStore(FolderStore):
         return super().fetch_log_segment(segment, position, size)
 
     def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
-        deadline = time.monotonic() + _SLOW_S
-        while self._deletions and (self._folder / SLOW_DELETION).exists() and time.monotonic() < deadline:
+        while self._deletions and (self._folder / HOLD_DELETIONS).exists() and not self._is_closed:
             time.sleep(_POLL_S)
         self._deletions += 1
         super().delete_log_segment_data(segment)
+
+    def close(self) -> None:
+        self._is_closed = True
+        super().close()
 
 
 class HeldUploadStore(FolderStore):

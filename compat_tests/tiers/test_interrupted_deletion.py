@@ -18,6 +18,8 @@ from . import stores, tiered
 from .cluster import bootstrap, partition_state, tiered_cluster
 
 COUNT = 6000
+#: All of its segments but the active one.
+SEGMENTS = 5
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def delete_topic(address: str) -> None:
 
 def await_first_deletion(folder: Path, before: int) -> None:
     """`before`: the segments that the store had when the deletion was asked for."""
-    assert before > 3
+    assert before >= SEGMENTS
     eventually(lambda: len(tiered.remote_segments(folder)) < before, what="a segment is deleted", deadline_s=60)
 
 
@@ -47,8 +49,9 @@ def fill(broker: OdradekProcess, folder: Path) -> int:
     """Returns the number of segments in the store."""
     tiered.make_topic(broker.bootstrap)
     tiered.produce(broker.bootstrap, tiered.values_of(COUNT))
+    tiered.await_remote(folder, SEGMENTS)
     tiered.await_local_start(broker.data_dir, COUNT // 2)
-    (folder / stores.SLOW_DELETION).touch()
+    (folder / stores.HOLD_DELETIONS).touch()
     return len(tiered.remote_segments(folder))
 
 
@@ -58,7 +61,7 @@ def test_deletion_of_a_topic_goes_on_after_the_broker_has_ended(broker: OdradekP
     delete_topic(broker.bootstrap)
     await_first_deletion(folder, before)
     getattr(broker, how)()
-    (folder / stores.SLOW_DELETION).unlink()
+    (folder / stores.HOLD_DELETIONS).unlink()
     assert len(tiered.remote_segments(folder)) > 1
     broker.start()
     await_empty(folder)
@@ -76,7 +79,7 @@ def test_emptying_of_a_disabled_topic_goes_on_after_a_kill(broker: OdradekProces
     tiered.alter(broker.bootstrap, remote_storage_enable="false", remote_log_delete_on_disable="true")
     await_first_deletion(folder, before)
     broker.kill()
-    (folder / stores.SLOW_DELETION).unlink()
+    (folder / stores.HOLD_DELETIONS).unlink()
     assert len(tiered.remote_segments(folder)) > 1
     broker.start()
     await_empty(folder)
@@ -110,13 +113,14 @@ def test_deletion_is_taken_over_from_a_leader_that_does_not_come_back(cluster: M
     tiered.make_topic(bootstrap(cluster), replication=3)
     tiered.produce(bootstrap(cluster), tiered.values_of(COUNT))
     leader, _, _ = partition_state(cluster)
+    tiered.await_remote(folder, SEGMENTS)
     tiered.await_local_start(cluster.nodes[leader].log_dirs[0], COUNT // 2)
-    (folder / stores.SLOW_DELETION).touch()
+    (folder / stores.HOLD_DELETIONS).touch()
     before = len(tiered.remote_segments(folder))
     delete_through(addresses_without(cluster, leader))
     await_first_deletion(folder, before)
     cluster.nodes[leader].kill()
-    (folder / stores.SLOW_DELETION).unlink()
+    (folder / stores.HOLD_DELETIONS).unlink()
     assert len(tiered.remote_segments(folder)) > 1
     await_empty(folder)
 

@@ -116,7 +116,7 @@ def test_retention_takes_records_from_a_job_that_asks_for_them_by_offset(
 def begins_at(bootstrap: str, topic: str) -> int:
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "retention"})
     try:
-        return reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[0]
+        return reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[0]
     finally:
         reader.close()
 

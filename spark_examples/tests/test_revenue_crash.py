@@ -116,7 +116,7 @@ def kill_within_a_batch(stream: Program, checkpoint: Path) -> None:
 def produced(broker: BrokerProcess) -> int:
     reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends"})
     try:
-        return sum(reader.get_watermark_offsets(TopicPartition("order-events", p), timeout=10)[1] for p in range(3))
+        return sum(reader.get_watermark_offsets(TopicPartition("order-events", p), timeout=60)[1] for p in range(3))
     finally:
         reader.close()
 

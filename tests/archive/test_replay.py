@@ -99,7 +99,8 @@ def test_a_replay_that_is_killed_continues_where_its_transactions_end(harness: H
     harness.create("killed", 2)
     command = [sys.executable, "-m", "odradek", "replay", "kafka.orders", "killed", "-b", harness.process.bootstrap]
     command += ["--warehouse", str(tables / "iceberg"), "--name", "killed"]
-    with subprocess.Popen([*command, "--rate", "150"], stdout=subprocess.DEVNULL) as process:
+    # 1,100 more records take half a minute, and `committed` takes seconds on a machine with much other work.
+    with subprocess.Popen([*command, "--rate", "40"], stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + _DEADLINE_S
         while committed(harness, "killed") < 100:
             assert process.poll() is None and time.monotonic() < deadline

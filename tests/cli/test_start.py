@@ -38,7 +38,7 @@ def serving_address(process: subprocess.Popen[str]) -> str:
 
 def ended(process: subprocess.Popen[str], number: int) -> int:
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert out == "", "one line on standard output, and no more"
     assert "Traceback" not in err, err
     return process.returncode
@@ -75,9 +75,9 @@ async def started(broker):
     if HANGS == "thread":
         broker.pools.cpu.run_then(wait_for_a_writer, print)
     else:
-        import asyncio
+        import asyncio, signal
 
-        asyncio.get_running_loop().call_later(0.5, wait_for_a_writer)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, wait_for_a_writer)
 
 
 BrokerServer.start = started
@@ -87,7 +87,7 @@ sys.exit(main())
 
 def stop_once_it_hangs(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Sends SIGTERM until the process has ended: Python acts on a signal before the hanging call only after that call."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -103,6 +103,8 @@ def test_a_stop_ends_whatever_hangs(tmp_path: Path, hangs: str, status: int, wor
     command = [sys.executable, "-c", HANGING, hangs, "start", "--port", "0", "--data-dir", "data"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     serving_address(process)
+    if hangs == "loop":
+        process.send_signal(signal.SIGUSR1)
     assert process.stderr is not None
     assert process.stderr.readline() == "hangs\n"
     _, err = stop_once_it_hangs(process)
@@ -175,7 +177,7 @@ def test_a_properties_file_of_kafka_works_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_explained_in_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
     process = started(*arguments, cwd=tmp_path)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "")
     assert err.startswith("odradek: ")
     assert words in err
@@ -186,7 +188,7 @@ def test_a_port_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = started("--port", str(port), cwd=tmp_path)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert str(port) in err
     assert "--port" in err
@@ -196,7 +198,7 @@ def test_a_data_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
     first = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
     serving_address(first)
     second = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
-    _, err = second.communicate(timeout=30)
+    _, err = second.communicate(timeout=60)
     assert second.returncode == 1
     assert "data" in err
     assert ended(first, signal.SIGTERM) == 0

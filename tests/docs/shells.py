@@ -22,7 +22,7 @@ from compat_tests.java.program import java_command
 from tests.docs.environments import search_path
 from tests.docs.pages import Block
 
-DEADLINE_S = 60
+DEADLINE_S = 180
 KAFKA_SCRIPTS = "Kafka's scripts"
 #: The scripts of Apache Kafka's distribution on the pages, and the classes that they run.
 KAFKA_TOOLS = {

@@ -17,7 +17,7 @@ def test_first_requests_of_a_process_hold_the_loop_within_the_budget() -> None:
     root = Path(__file__).parents[2]
     least_s: dict[str, float] = {}
     for _ in range(3):  # the least of several processes: a cold cache of a busy processor lengthens a turn
-        ended = subprocess.run(program, cwd=root, capture_output=True, text=True, timeout=60, check=True)
+        ended = subprocess.run(program, cwd=root, capture_output=True, text=True, timeout=180, check=True)
         longest_s = {name: float(text) for name, text in map(str.split, ended.stdout.splitlines())}
         print(longest_s)
         assert len(longest_s) == 4

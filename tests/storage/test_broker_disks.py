@@ -98,7 +98,7 @@ def test_a_broker_without_any_log_directory_left_halts_and_starts_again_when_the
         broker.start()
         with WireClient(broker.bootstrap) as client, contextlib.suppress(ConnectionClosed, OSError):
             produce(client)
-        assert broker.process.wait(30) == 1
+        assert broker.process.wait(60) == 1
         assert "halting: the broker cannot continue" in broker.log_file.read_text()
         segment.unlink()
         broker.start()

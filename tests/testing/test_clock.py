@@ -66,7 +66,7 @@ def test_a_silent_member_loses_its_partitions(broker: odradek.Broker, producer: 
 
     producer.send("orders", b"order 1").get(timeout=60)
     silent = member()
-    assert silent.poll(timeout_ms=10_000)
+    assert silent.poll(timeout_ms=60_000)
     broker.clock.advance(minutes=1)
     began, other = time.monotonic(), member()
     assert other.poll(timeout_ms=10_000), "the other member is alone in the group"

@@ -180,4 +180,4 @@ def test_a_process_serves_until_its_input_ends() -> None:
         assert http("GET", "/v1/brokers")[1]["broker_ids"] == [1, 3]
         assert http("POST", "/v1/brokers/2/restart", {})[0] == 200
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0

@@ -43,17 +43,19 @@ def test_full_directory_takes_its_partitions_alone_offline(tmp_path: Path) -> No
             broker.topic(topic).create()
         with (
             broker.faults.disk_full(topic="orders") as full,
+            KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as patient,
             KafkaProducer(
                 bootstrap_servers=broker.bootstrap_servers,
                 enable_idempotence=False,
                 request_timeout_ms=4000,
                 delivery_timeout_ms=5000,
-            ) as producer,
+            ) as impatient,
         ):
-            producer.send("payments", b"payment 1").get(timeout=30)
+            patient.send("payments", b"payment 1").get(timeout=60)
             with pytest.raises(KafkaError):
-                producer.send("orders", b"order 1").get(timeout=30)
-            producer.send("payments", b"payment 2").get(timeout=30)
+                impatient.send("orders", b"order 1").get(timeout=60)
+            full.wait(timeout=60)
+            patient.send("payments", b"payment 2").get(timeout=60)
         assert full.count == 1
         assert broker.topic("payments").values() == [b"payment 1", b"payment 2"]
 
@@ -67,7 +69,10 @@ def test_others_lead_when_a_disk_is_full(odradek_cluster: odradek.Cluster) -> No
         full = cluster.faults.disk_full(node_id=leader, topic="orders")
         producer.send("orders", b"order 2").get(timeout=60)
     assert full.count == 1 and leader not in cluster.broker_ids
-    assert [record.value for record in cluster.topic("orders").wait_for(records=2)] == [b"order 1", b"order 2"]
+    assert [record.value for record in cluster.topic("orders").wait_for(records=2, timeout=60)] == [
+        b"order 1",
+        b"order 2",
+    ]
     full.cancel()
     cluster.restart(leader)
     assert leader in cluster.broker_ids

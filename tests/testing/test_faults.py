@@ -207,7 +207,7 @@ def test_a_paused_broker_does_what_waited_when_it_goes_on(broker: odradek.Broker
     create(wire, "orders")
     with broker.faults.pause() as pause:
         number = wire.send(produce(("orders", 0)), 9)
-        pause.wait()
+        pause.wait(timeout=60)
     response = wire.receive(produce(), 9, number)
     assert produced(response) == {("orders", 0): 0}
 
@@ -217,7 +217,7 @@ def test_a_request_that_hangs_takes_effect_only_after(broker: odradek.Broker, wi
     fault = broker.faults.hang("Produce", times=1, after=True)
     with WireClient(broker.bootstrap_servers, timeout=60) as victim:
         victim.send(produce(("orders", 0)), 9)
-        fault.wait()
+        fault.wait(timeout=60)
         victim._socket.settimeout(0.2)
         with pytest.raises(TimeoutError):
             victim.receive_frame()
@@ -281,11 +281,11 @@ def test_a_client_retries_through_faults(broker: odradek.Broker) -> None:
     lost = broker.faults.drop("Produce", after=True, times=1)
     sent = threading.Thread(target=lambda: producer.send("orders", b"order 1").get(timeout=60))
     sent.start()
-    fault.wait(3)
-    lost.wait()
-    sent.join(20)
+    fault.wait(3, timeout=60)
+    lost.wait(timeout=60)
+    sent.join(60)
     consumer = KafkaConsumer(
-        "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+        "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000
     )
     assert next(consumer).value == b"order 1"
     assert consumer.end_offsets(consumer.assignment()) == dict.fromkeys(consumer.assignment(), 1)

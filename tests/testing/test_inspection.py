@@ -53,8 +53,8 @@ def test_waiting_ends_when_records_come_and_says_how_many_came(broker: odradek.B
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     sending = threading.Thread(target=lambda: [producer.send("orders", b"x").get(timeout=60) for _ in range(2)])
     sending.start()
-    assert len(topic.wait_for(records=2)) == 2
-    sending.join(10)
+    assert len(topic.wait_for(records=2, timeout=60)) == 2
+    sending.join(60)
     producer.close()
 
 
@@ -72,9 +72,9 @@ def test_a_group_shows_its_lag_and_members(broker: odradek.Broker) -> None:
         enable_auto_commit=False,
     )
     next(consumer)
-    group.wait_for(state="Stable", members=1)
+    group.wait_for(state="Stable", members=1, timeout=60)
     consumer.commit()
-    group.wait_for(lag=2)
+    group.wait_for(lag=2, timeout=60)
     assert group.lags == {("orders", 0): 2} and group.offsets == {("orders", 0): 1}
     with pytest.raises(TimeoutError, match="the group is Stable with 1 members"):
         group.wait_for(lag=0, timeout=0.05)

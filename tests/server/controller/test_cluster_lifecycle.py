@@ -284,7 +284,7 @@ async def test_a_restarted_broker_says_once_that_its_former_session_lives_and_re
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Apache Kafka's controller keeps a session until it expires, as here that of a broker whose listener accepts."""
-    async with first_node(**{"broker.session.timeout.ms": 2000}) as broker:
+    async with first_node(**{"broker.session.timeout.ms": 4000}) as broker:
         former = await RemoteBroker.start(broker.server, SECOND)
         await former.join()
         await former.fall_silent()
@@ -293,12 +293,12 @@ async def test_a_restarted_broker_says_once_that_its_former_session_lives_and_re
         counted(restarted.lifecycle, "_heartbeat_failed", failed)
         joined = asyncio.create_task(restarted.join())
         await until(lambda: former.registered.fenced)
-        ended = time.monotonic()
+        before = len(failed)
         await joined
-        assert time.monotonic() - ended < 1 and len(failed) >= 10
+        assert before >= 10 and len(failed) <= before + 2, "it asks often, and registers with the next request"
         said = [record.message for record in caplog.records if record.name == "odradek.lifecycle"]
         (line,) = [words for words in said if "session of this broker's previous process" in words]
-        assert line.endswith("at most broker.session.timeout.ms=2000 after its last heartbeat")
+        assert line.endswith("at most broker.session.timeout.ms=4000 after its last heartbeat")
         assert not [words for words in said if "rejected" in words]
         await restarted.die()
         await former.die()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from odradek.server.runtime import sliced_work
 from odradek.server.runtime.gc_policy import GC_PAUSES, GcPauses, LongCollections
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, Turns, TurnWatch, Work, without_gc
 
@@ -74,8 +75,11 @@ def test_collector_that_the_program_turned_off_stays_off() -> None:
         gc.enable()
 
 
-async def test_every_step_of_large_work_runs_without_collector_while_a_snapshot_loads_beside_it() -> None:
+async def test_every_step_of_large_work_runs_without_collector_while_a_snapshot_loads_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Both pause the collector, and the load ends while the large work goes on."""
+    monkeypatch.setattr(sliced_work, "SLICE_S", 3600.0)  # so that the load is one slice on a slow machine, too
     enabled, ends, loads = 0, [False], [0]
 
     def large() -> Work:

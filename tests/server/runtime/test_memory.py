@@ -43,10 +43,11 @@ def await_end(release: MemoryRelease) -> None:
 
 def test_large_work_is_followed_by_a_trim_flushes_and_a_last_trim() -> None:
     trims, flushes = Calls(), Calls()
-    # The thread waits for a quarter of the interval, in which all five calls come.
-    release = MemoryRelease(trims, flushes, interval_s=1.0, flush_interval_s=0.0)
-    for _ in range(5):
-        release.after(LARGE_BYTES)
+    release = MemoryRelease(trims, flushes, interval_s=0.01, flush_interval_s=0.0)
+    release._lock = threading.RLock()  # type: ignore[assignment]
+    with release._lock:  # the thread waits until all five calls have come
+        for _ in range(5):
+            release.after(LARGE_BYTES)
     await_end(release)
     assert (trims.count, flushes.count) == (2, 2 + FLUSHES)
 
