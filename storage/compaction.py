@@ -13,7 +13,7 @@ Nothing at or above the last stable offset, and nothing of the active segment, i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -586,7 +586,9 @@ def finish(log: Log, cleaning: CleaningJob, result: CleaningResult, now_ms: int)
     return all([*finish_in_steps(log, cleaning, result, now_ms)])
 
 
-def finish_in_steps(log: Log, cleaning: CleaningJob, result: CleaningResult, now_ms: int) -> Iterator[bool]:
+def finish_in_steps(
+    log: Log, cleaning: CleaningJob, result: CleaningResult, now_ms: int
+) -> Generator[bool, None, None]:
     """Does what `finish` does, a segment at a time: each takes a dozen renames. Yields whether the segment was swapped in.
     The log may change between two of them. When the iterator is closed early, the other cleaned segments are removed.
     """

@@ -255,7 +255,7 @@ def test_log_that_is_gone_or_cut_between_two_swaps_keeps_its_other_segments(stat
     async def story() -> None:
         harness = Cleaning(tmp_path, [[b"a", b"b", b"c", b"end"]])
         [hosted] = harness.hosted
-        inodes = [Path(one.path).stat().st_ino for one in hosted.log.segments]
+        inodes = inodes_of(hosted)
 
         def change() -> None:
             hosted.offline, hosted.is_removed = state == "offline", state == "removed"
@@ -265,12 +265,16 @@ def test_log_that_is_gone_or_cut_between_two_swaps_keeps_its_other_segments(stat
         harness.disk.after = lambda: asyncio.get_running_loop().call_soon(change)
         assert await harness.cleaner.clean_one()
         harness.disk.after = lambda: None
-        left = [Path(one.path).stat().st_ino for one in hosted.log.segments]
+        left = inodes_of(hosted)
         assert left[0] != inodes[0] and left[1] == inodes[1], "only the first was swapped"
-        assert not list(tmp_path.glob("*/*.cleaned"))
         assert harness.checkpoint() == {}
 
     simulated(story)
+    assert not list(tmp_path.glob("*/*.cleaned"))
+
+
+def inodes_of(hosted: Hosted) -> list[int]:
+    return [Path(one.path).stat().st_ino for one in hosted.log.segments]
 
 
 @pytest.mark.parametrize("bytes_per_s", [1, 100])
