@@ -1,16 +1,17 @@
 """Measures how costs grow, beside Apache Kafka: `python -m benchmarks.growth_beside_apache [--partitions N]
-[--connections N] [--records MB] [--members N] [--producers N] [--subscribed N] [--groups N] [--rows NAME ...]
-[--only-odradek] [--write DIR]`.
+[--connections N] [--records KB] [--members N] [--producers N] [--subscribed N] [--groups N] [--rows NAME ...]
+[--least N] [--warm-up N] [--only-odradek] [--write DIR]`.
 
 Sizes double up to the given limits, and both brokers take each size in turn, as a single node with its defaults. The
 table names the size from which a curve bends: at all larger ones the cost of one more is over 1.5 times the least that was
-measured before. `--write` keeps the values in `growth-beside-apache.json`, which also keeps rows of earlier runs, and writes
-a picture with a curve for each row (`.svg`) and the table of them (`.md`).
+measured before. `--write` keeps the values in `growth-beside-apache.json`, which also keeps rows and sizes of earlier runs,
+and writes a picture with a curve for each row (`.svg`) and the table of them (`.md`).
 
 - `partitions`: CPU of creating one, CPU of Metadata of all topics, and the time of a stop, of a clean start and of a start
   after kill -9 until every partition has a leader.
 - `connections`: CPU of a small Produce, with as many producers in turn.
-- `records`: the latencies of a paced producer beside one that sends records of so many megabytes.
+- `records`: CPU of a Produce of one record of so many kilobytes, and the latencies of a paced producer beside a producer
+  of them.
 - `members`: CPU of a record that one of so many members of a share group takes and accepts, its Produce included.
 - `producers`: CPU of a transaction of one record, with so many transactional producers at once, and their rate.
 - `subscription`: CPU of a Fetch of so many partitions without records, without a session and within one.
@@ -28,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,8 +66,18 @@ TRANSACTIONS = 12_000
 TRANSACTED_PARTITIONS = 10
 #: Records or transactions before those that are measured: a JVM compiles what they run.
 WARM_UP = 3000
+#: Parts of the warm-up whose cost is printed: it falls until the JVM has compiled.
+WARM_UP_PARTS = 10
 PACE_S = 0.002
+PACED_REQUESTS = 2000
+#: For a start of many partitions on a busy machine.
+START_DEADLINE_S = 600
+KILOBYTE = 1000
 MEGABYTE = 10**6
+#: Bytes of the records of one size, where its requests would be too many.
+PRODUCED_BYTES = 400 * MEGABYTE
+#: Between two records of the producer beside the paced one, so that its disk and its interpreter do not fill the machine.
+LARGE_PAUSE_S = 0.02
 #: The factor by which the cost of one more is over the least cost where a curve bends.
 BEND = 1.5
 #: The unit of a row whose values are better the larger they are.
@@ -109,10 +121,10 @@ def main() -> None:
         ("subscription", 10, options.subscribed),
         ("groups", 10, options.groups),
     ):
-        for size in doubled(first, most) if name in options.rows else ():
-            for broker, points in measured.items():
-                if broker == ODRADEK_NAME or not options.only_odradek:
-                    points += measure(broker, MEASURES[name], size)
+        sizes = doubled(first, most) if name in options.rows else ()
+        for size, broker in itertools.product((one for one in sizes if one >= options.least), measured):
+            if broker == ODRADEK_NAME or not options.only_odradek:
+                measured[broker] += measure(broker, measures(options.warm_up)[name], size)
     print(table(measured))
     if options.write:
         write(measured, options.write)
@@ -121,22 +133,30 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", type=int, default=2000, help="at most (default: 2,000)")
-    parser.add_argument("--connections", type=int, default=640, help="at most (default: 640)")
-    parser.add_argument("--records", type=int, default=32, help="megabytes of a record at most (default: 32)")
+    parser.add_argument("--connections", type=int, default=1000, help="at most (default: 1,000)")
+    parser.add_argument("--records", type=int, default=50_000, help="kilobytes of a record at most (default: 50,000)")
     parser.add_argument("--members", type=int, default=128, help="of a share group at most (default: 128)")
-    parser.add_argument("--producers", type=int, default=256, help="transactional ones at most (default: 256)")
+    parser.add_argument("--producers", type=int, default=300, help="transactional ones at most (default: 300)")
     parser.add_argument("--subscribed", type=int, default=5120, help="partitions of a Fetch at most (default: 5,120)")
-    parser.add_argument("--groups", type=int, default=2560, help="at most (default: 2,560)")
-    parser.add_argument("--rows", nargs="+", choices=tuple(MEASURES), default=list(MEASURES))
+    parser.add_argument("--groups", type=int, default=10_000, help="at most (default: 10,000)")
+    parser.add_argument("--rows", nargs="+", choices=tuple(measures(0)), default=list(measures(0)))
+    parser.add_argument("--least", type=int, default=1, metavar="N", help="no smaller sizes (default: 1)")
+    parser.add_argument(
+        "--warm-up", type=int, default=WARM_UP, metavar="N", help="transactions or records before (default: 3,000)"
+    )
     parser.add_argument("--only-odradek", action="store_true")
     parser.add_argument("--write", type=Path, metavar="DIR", help="the folder for the curves")
     return parser.parse_args()
 
 
 def doubled(first: int, most: int) -> Iterator[int]:
-    while first <= most:
-        yield first
-        first *= 2
+    """Yields sizes that double, then the largest."""
+    size = first
+    while size < most:
+        yield size
+        size *= 2
+    if first <= most:
+        yield most
 
 
 def measure(name: str, row: Measure, size: int) -> list[Point]:
@@ -164,6 +184,7 @@ def produce_request(topic: str, size: int) -> ProduceRequest:
 
 
 def of_partitions(broker: BrokerProcess, size: int) -> Iterator[Point]:
+    broker.start_deadline_s = broker.stop_deadline_s = START_DEADLINE_S
     with WireClient(broker.bootstrap) as client:
         before = Cost.of(broker.pid).cpu_s
         for number in range(size // PARTITIONS_PER_TOPIC):
@@ -194,7 +215,7 @@ def start(broker: BrokerProcess, size: int) -> None:
             topics = client.call(MetadataRequest(None), _METADATA).topics
             return sum(one.leader_id >= 0 for topic in topics for one in topic.partitions) >= size
 
-        eventually(led, what="every partition has a leader")
+        eventually(led, what="every partition has a leader", deadline_s=START_DEADLINE_S)
 
 
 def of_connections(broker: BrokerProcess, size: int) -> Iterator[Point]:
@@ -216,24 +237,30 @@ def of_connections(broker: BrokerProcess, size: int) -> Iterator[Point]:
 def of_records(broker: BrokerProcess, size: int) -> Iterator[Point]:
     with WireClient(broker.bootstrap) as client:
         create(client, "small", 1)
-        create(client, "large", 1, max_message_bytes=str(2 * MEGABYTE * size), retention_bytes=str(256 * MEGABYTE))
+        create(client, "large", 1, max_message_bytes=str(MEGABYTE + 2 * KILOBYTE * size))
+        request = produce_request("large", size * KILOBYTE)
+        requests = max(10, min(PRODUCE_REQUESTS, PRODUCED_BYTES // (size * KILOBYTE)))
+        for _ in range(requests):  # a JVM compiles meanwhile
+            client.call(request, _PRODUCE)
+        each_us = cpu_us(broker, requests, lambda: client.call(request, _PRODUCE))
+        yield Point("a Produce of a record of so many KB", "us of CPU", size, each_us, True)
         is_over = threading.Event()
-        bulk = threading.Thread(target=send_large, args=(broker.bootstrap, size, is_over))
+        bulk = threading.Thread(target=send_large, args=(broker.bootstrap, request, is_over))
         bulk.start()
         try:
-            latencies = sorted(paced(client, 2000))
+            latencies = sorted(paced(client, PACED_REQUESTS))
         finally:
             is_over.set()
             bulk.join()
     for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
-        yield Point(f"{name} beside large records (MB)", "ms", size, latencies[int(len(latencies) * share)], False)
+        yield Point(f"{name} beside records of so many KB", "ms", size, latencies[int(len(latencies) * share)], False)
 
 
-def send_large(bootstrap: str, size: int, is_over: threading.Event) -> None:
+def send_large(bootstrap: str, request: ProduceRequest, is_over: threading.Event) -> None:
     with WireClient(bootstrap) as client:
-        request = produce_request("large", size * MEGABYTE)
         while not is_over.is_set():
             client.call(request, _PRODUCE)
+            time.sleep(LARGE_PAUSE_S)
 
 
 def paced(client: WireClient, count: int) -> Iterator[float]:
@@ -245,28 +272,33 @@ def paced(client: WireClient, count: int) -> Iterator[float]:
         yield timed(lambda: client.call(request, _PRODUCE)) * 1000
 
 
-def of_members(broker: BrokerProcess, size: int) -> Iterator[Point]:
+def of_members(broker: BrokerProcess, size: int, warm_up: int) -> Iterator[Point]:
     with WireClient(broker.bootstrap) as client:
         create(client, "shared", 1)
     begin_with_the_first_record(broker.bootstrap, "shared")
     with closing(ShareGroupLoad(broker.bootstrap, "shared", size)) as load:
-        load.run(WARM_UP)
+        load.run(warm_up)
         before = Cost.of(broker.pid).cpu_s
         load.run(SHARED_RECORDS)
         spent_us = (Cost.of(broker.pid).cpu_s - before) / SHARED_RECORDS * 1e6
     yield Point("a record of a share group of so many members", "us of CPU", size, spent_us, False)
 
 
-def of_producers(broker: BrokerProcess, size: int) -> Iterator[Point]:
+def of_producers(broker: BrokerProcess, size: int, warm_up: int) -> Iterator[Point]:
     with WireClient(broker.bootstrap) as client:
         create(client, "transacted", TRANSACTED_PARTITIONS)
+    words = "" if warm_up == WARM_UP else f", {warm_up:,} before"
     with closing(TransactionLoad(broker.bootstrap, "transacted", TRANSACTED_PARTITIONS, size)) as load:
-        load.run(WARM_UP)
+        for _ in range(WARM_UP_PARTS):
+            before = Cost.of(broker.pid).cpu_s
+            load.run(warm_up // WARM_UP_PARTS)
+            part_us = (Cost.of(broker.pid).cpu_s - before) * WARM_UP_PARTS / warm_up * 1e6
+            print(f"warm-up: {part_us:.0f} us of CPU a transaction", flush=True)
         before = Cost.of(broker.pid).cpu_s
         seconds = timed(lambda: load.run(TRANSACTIONS))
         spent_us = (Cost.of(broker.pid).cpu_s - before) / TRANSACTIONS * 1e6
-    yield Point("a transaction of so many producers", "us of CPU", size, spent_us, False)
-    yield Point("transactions of so many producers", RATE, size, TRANSACTIONS / seconds, False)
+    yield Point(f"a transaction of so many producers{words}", "us of CPU", size, spent_us, False)
+    yield Point(f"transactions of so many producers{words}", RATE, size, TRANSACTIONS / seconds, False)
 
 
 def of_subscription(broker: BrokerProcess, size: int) -> Iterator[Point]:
@@ -359,15 +391,17 @@ def cpu_us(broker: BrokerProcess, calls: int, call: Callable[[], object]) -> flo
     return (Cost.of(broker.pid).cpu_s - before) / calls * 1e6
 
 
-MEASURES: dict[str, Measure] = {
-    "partitions": of_partitions,
-    "connections": of_connections,
-    "records": of_records,
-    "members": of_members,
-    "producers": of_producers,
-    "subscription": of_subscription,
-    "groups": of_groups,
-}
+def measures(warm_up: int) -> dict[str, Measure]:
+    """Returns the rows. `warm_up`: records or transactions before those that are measured."""
+    return {
+        "partitions": of_partitions,
+        "connections": of_connections,
+        "records": of_records,
+        "members": partial(of_members, warm_up=warm_up),
+        "producers": partial(of_producers, warm_up=warm_up),
+        "subscription": of_subscription,
+        "groups": of_groups,
+    }
 
 
 # ---- results
@@ -404,14 +438,16 @@ def _costs(curve: list[Point]) -> Iterator[float]:
 
 
 def write(measured: dict[str, list[Point]], folder: Path) -> None:
-    """Writes values, picture and table; rows that were not measured now are those of the file."""
+    """Writes values, picture and table; rows and sizes that were not measured now are those of the file."""
     folder.mkdir(parents=True, exist_ok=True)
     values = folder / f"{NAME}.json"
     earlier = json.loads(values.read_text(encoding="utf-8")) if values.exists() else {}
     for broker, points in measured.items():
-        rows = {point.row for point in points}
-        kept = [Point(*point) for point in earlier.get(broker, []) if point[0] not in rows]
-        measured[broker] = kept + points
+        found = {
+            (point.row, point.size): point for point in (*(Point(*one) for one in earlier.get(broker, [])), *points)
+        }
+        rows = list(dict.fromkeys(row for row, _ in found))
+        measured[broker] = sorted(found.values(), key=lambda point: (rows.index(point.row), point.size))
     values.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     draw(measured, folder / f"{NAME}.svg")
     words = "`python -m benchmarks.growth_beside_apache --write DIR` writes the values, this table and the picture."

@@ -13,7 +13,7 @@ Nothing at or above the last stable offset, and nothing of the active segment, i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -387,10 +387,10 @@ class CleaningJob:
                 written += self._clean_group(directory, group, cleaner, poisoned, is_aborted)
                 read += sum(segment.size for segment in group)
         except OSError as error:
-            _remove_cleaned(directory, groups)
+            _remove_cleaned(directory, [group[0].base_offset for group in groups])
             raise LogDirectoryFailure(directory.log_directory, f"compacting {self.path}", error) from error
         except (CleaningAborted, BatchError):
-            _remove_cleaned(directory, groups)
+            _remove_cleaned(directory, [group[0].base_offset for group in groups])
             raise
         replaced = tuple((group[0].base_offset, len(group)) for group in groups)
         return CleaningResult(replaced, end, read, written, tuple(poisoned))
@@ -499,11 +499,11 @@ def _good_batches(
         raise SegmentSuspected(segment.base_offset, f"{path} has no good batch at {end}")
 
 
-def _remove_cleaned(directory: PartitionDirectory, groups: Sequence[Sequence[SourceSegment]]) -> None:
+def _remove_cleaned(directory: PartitionDirectory, base_offsets: Iterable[int]) -> None:
     with suppress(OSError):
-        for group in groups:
+        for base_offset in base_offsets:
             for kind in SEGMENT_SUFFIXES:
-                unlink_if_exists(directory.file(group[0].base_offset, kind + CLEANED_SUFFIX))
+                unlink_if_exists(directory.file(base_offset, kind + CLEANED_SUFFIX))
 
 
 def _finish_file(path: str, modified_ns: int) -> None:
@@ -583,15 +583,28 @@ def _source(segment: Segment) -> SourceSegment:
 
 def finish(log: Log, cleaning: CleaningJob, result: CleaningResult, now_ms: int) -> bool:
     """Swaps the cleaned segments in; False when the log has changed meanwhile, and what was done is thrown away."""
-    is_same = log.path == cleaning.path and log.generation == cleaning.generation
-    done = 0
-    for base_offset, count in result.groups:
-        if is_same and _swap(log, base_offset, count, now_ms):
-            done += 1
-            continue
-        for kind in SEGMENT_SUFFIXES:
-            unlink_if_exists(PartitionDirectory(log.path).file(base_offset, kind + CLEANED_SUFFIX))
-    return done == len(result.groups)
+    return all([*finish_in_steps(log, cleaning, result, now_ms)])
+
+
+def finish_in_steps(
+    log: Log, cleaning: CleaningJob, result: CleaningResult, now_ms: int
+) -> Generator[bool, None, None]:
+    """Does what `finish` does, a segment at a time: each takes a dozen renames. Yields whether the segment was swapped in.
+    The log may change between two of them. When the iterator is closed early, the other cleaned segments are removed.
+    """
+    left = list(result.groups)
+    try:
+        while left:
+            base_offset, count = left[0]
+            is_same = log.path == cleaning.path and log.generation == cleaning.generation
+            is_swapped = is_same and _swap(log, base_offset, count, now_ms)
+            if is_swapped:
+                del left[0]
+            else:
+                _remove_cleaned(PartitionDirectory(log.path), [left.pop(0)[0]])
+            yield is_swapped
+    finally:
+        _remove_cleaned(PartitionDirectory(log.path), [base_offset for base_offset, _ in left])
 
 
 def _swap(log: Log, base_offset: int, count: int, now_ms: int) -> bool:

@@ -326,9 +326,10 @@ def reply_in_slices(call: Call, response: Message, version: int, own: tuple[str,
 
 def _encoded(call: Call, response: Message, version: int, own: tuple[str, ...]) -> Work:
     pieces = _Pieces()
-    steps = stepwise_encoder(type(response), version)(response, pieces.write)
+    steps = stepwise_encoder(type(response), version)(response, pieces.new.append)
     for number, _ in enumerate(steps):
         if not number % ITEMS_PER_CLOCK:
+            pieces.join()
             yield
     if not call.connection.closed:
         call.finish([b"", *pieces.taken()])
@@ -341,24 +342,36 @@ def _encoded(call: Call, response: Message, version: int, own: tuple[str, ...]) 
 
 
 class _Pieces:
-    """Many small pieces of a response, joined to few."""
+    """Many small pieces of a response, joined to few. An encoder adds to `new`."""
 
     def __init__(self) -> None:
+        self.new: list[Piece] = []
         self._made: list[Piece] = []
         self._last = bytearray()
 
-    def write(self, piece: Piece) -> None:
-        if type(piece) is bytes:
-            self._last += piece
-            if len(self._last) > RESPONSE_PIECE_BYTES:
-                self._made.append(self._last)
-                self._last = bytearray()
+    def join(self) -> None:
+        """Joins what was added since the last call. Most items have several pieces, all bytes: these take one call."""
+        new = self.new
+        if set(map(type, new)) <= _ONLY_BYTES:
+            self._last += b"".join(new)  # type: ignore[arg-type]
         else:
-            self._made += [self._last, piece]
+            for piece in new:
+                if type(piece) is bytes:
+                    self._last += piece
+                else:
+                    self._made += [self._last, piece]
+                    self._last = bytearray()
+        new.clear()
+        if len(self._last) > RESPONSE_PIECE_BYTES:
+            self._made.append(self._last)
             self._last = bytearray()
 
     def taken(self) -> list[Piece]:
+        self.join()
         return [*self._made, self._last]
+
+
+_ONLY_BYTES = {bytes}
 
 
 def released(message: Message, path: tuple[str, ...]) -> Work:

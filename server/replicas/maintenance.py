@@ -21,6 +21,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -447,14 +448,14 @@ class LogCleaner:
         return (hosted.topic, hosted.index) not in self._uncleanable
 
     async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
-        from ...storage.compaction import BYTES_PER_KEY, finish, job
+        from ...storage.compaction import BYTES_PER_KEY, job
 
         most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.log, dirt, self._clock.now_ms(), most_keys)
         began = time.monotonic()
         result = await run_job(cleaning, dirt.total_bytes, self._disk)
         took_s = time.monotonic() - began
-        if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, self._clock.now_ms()):
+        if not await self._swap_in(hosted, cleaning, result):
             return True
         self.note_poisoned(hosted, result.poisoned, 0, result.end_offset)
         self._maintenance.schedule_segment_deletion(hosted)
@@ -467,6 +468,21 @@ class LogCleaner:
         await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
         # A full map cleans a part only; without progress it would begin anew for ever.
         return result.end_offset > dirt.first_dirty_offset
+
+    async def _swap_in(self, hosted: HostedPartition, cleaning: CleaningJob, result: CleaningResult) -> bool:
+        """Swaps the cleaned segments in, one in a turn of the loop. Returns whether all are the log's now."""
+        from ...storage.compaction import finish_in_steps
+
+        if hosted.is_removed or hosted.offline:
+            return False
+        is_whole = True
+        with closing(finish_in_steps(hosted.log, cleaning, result, self._clock.now_ms())) as swaps:
+            for is_swapped in swaps:
+                is_whole = is_whole and is_swapped
+                await asyncio.sleep(0)
+                if hosted.is_removed or hosted.offline:
+                    return False
+        return is_whole
 
     def note_poisoned(
         self, hosted: HostedPartition, found: Iterable[PoisonedBatch], first_offset: int, end_offset: int

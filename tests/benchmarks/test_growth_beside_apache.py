@@ -16,6 +16,7 @@ def curve(*values: float, is_total: bool = True, unit: str = "s") -> list[Point]
 
 def test_sizes_double_up_to_the_limit() -> None:
     assert list(doubled(10, 80)) == [10, 20, 40, 80]
+    assert list(doubled(10, 100)) == [10, 20, 40, 80, 100]
     assert list(doubled(10, 9)) == []
 
 
@@ -47,12 +48,12 @@ def test_table_has_a_line_for_each_broker() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_rows_of_earlier_runs_are_kept_and_measured_ones_replaced(tmp_path: Path) -> None:
+def test_rows_and_sizes_of_earlier_runs_are_kept_and_measured_ones_replaced(tmp_path: Path) -> None:
     other = [Point("other row", "ms", 1, 2.5, False)]
-    write({ODRADEK_NAME: curve(1, 2) + other, APACHE_NAME: curve(3, 6) + other}, tmp_path)
+    write({ODRADEK_NAME: curve(1, 2, 4) + other, APACHE_NAME: curve(3, 6) + other}, tmp_path)
     write({ODRADEK_NAME: curve(1, 3), APACHE_NAME: curve(4, 8)}, tmp_path)
     page = (tmp_path / "growth-beside-apache.md").read_text()
-    lines = [f"| other row, ms | {broker} | 1: 2.5 | - |" for broker in (ODRADEK_NAME, APACHE_NAME)]
-    lines += [f"| row, s | {ODRADEK_NAME} | 10: 1, 20: 3 | 10 |", f"| row, s | {APACHE_NAME} | 10: 4, 20: 8 | - |"]
+    lines = [f"| row, s | {ODRADEK_NAME} | 10: 1, 20: 3, 40: 4 | - |", f"| row, s | {APACHE_NAME} | 10: 4, 20: 8 | - |"]
+    lines += [f"| other row, ms | {broker} | 1: 2.5 | - |" for broker in (ODRADEK_NAME, APACHE_NAME)]
     assert page.splitlines()[-4:] == lines
     assert (tmp_path / "growth-beside-apache.svg").read_text().count("<svg") == 1

@@ -214,6 +214,69 @@ def test_cleaning_of_a_log_that_is_gone_or_cut_meanwhile_changes_nothing(state: 
     simulated(story)
 
 
+def test_each_cleaned_segment_is_swapped_in_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"b", b"c", b"end"]])
+        [hosted] = harness.hosted
+        loop, turn = asyncio.get_running_loop(), [0]
+        swapped: list[tuple[int, int]] = []
+        replace = hosted.log.replace
+
+        def count() -> None:
+            turn[0] += 1
+            loop.call_soon(count)
+
+        def noting(base_offset: int, *rest: Any) -> bool:
+            swapped.append((base_offset, turn[0]))
+            return replace(base_offset, *rest)
+
+        hosted.log = Delegating(hosted.log, replace=noting)  # type: ignore[assignment]
+        count()
+        assert await harness.cleaner.clean_one()
+        assert [offset for offset, _ in swapped] == [0, 1, 2]
+        assert len({number for _, number in swapped}) == 3
+        assert keys_of(hosted) == [b"a", b"b", b"c", b"end"] and harness.checkpoint() == {0: 3}
+
+    simulated(story)
+
+
+class Delegating:
+    """A log, of which a test replaces a method."""
+
+    def __init__(self, log: Any, **replaced: Any) -> None:
+        self._log, self._replaced = log, replaced
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced.get(name) or getattr(self._log, name)
+
+
+@pytest.mark.parametrize("state", ["offline", "removed", "truncated"])
+def test_log_that_is_gone_or_cut_between_two_swaps_keeps_its_other_segments(state: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Cleaning(tmp_path, [[b"a", b"b", b"c", b"end"]])
+        [hosted] = harness.hosted
+        inodes = inodes_of(hosted)
+
+        def change() -> None:
+            hosted.offline, hosted.is_removed = state == "offline", state == "removed"
+            if state == "truncated":
+                hosted.log.truncate_to(2, NOW_MS)
+
+        harness.disk.after = lambda: asyncio.get_running_loop().call_soon(change)
+        assert await harness.cleaner.clean_one()
+        harness.disk.after = lambda: None
+        left = inodes_of(hosted)
+        assert left[0] != inodes[0] and left[1] == inodes[1], "only the first was swapped"
+        assert harness.checkpoint() == {}
+
+    simulated(story)
+    assert not list(tmp_path.glob("*/*.cleaned"))
+
+
+def inodes_of(hosted: Hosted) -> list[int]:
+    return [Path(one.path).stat().st_ino for one in hosted.log.segments]
+
+
 @pytest.mark.parametrize("bytes_per_s", [1, 100])
 def test_cleaning_keeps_to_the_limit_of_reads_and_writes(bytes_per_s: int, tmp_path: Path) -> None:
     async def story() -> None:
