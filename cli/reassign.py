@@ -25,7 +25,7 @@ from .output import Table
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ..protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
+    from ..protocol.messages.reassignments import OngoingPartitionReassignment
     from .client.admin import AdminClient, Topic
 
 
@@ -372,13 +372,17 @@ def _lines(placement: Mapping[Place, list[int]]) -> list[str]:
 
 def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
     """Begins moves; None cancels one. Raises CommandError for the first that is refused."""
-    from ..protocol.messages import alter_partition_reassignments as alter
+    from ..protocol.messages.reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+        ReassignableTopic,
+    )
 
-    named: dict[str, list[alter.ReassignablePartition]] = defaultdict(list)
+    named: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (topic, index), held in wanted.items():
-        named[topic].append(alter.ReassignablePartition(index, held))
-    topics = [alter.ReassignableTopic(topic, partitions) for topic, partitions in named.items()]
-    response = ask(admin, alter.AlterPartitionReassignmentsRequest(topics=topics))
+        named[topic].append(ReassignablePartition(index, held))
+    topics = [ReassignableTopic(topic, partitions) for topic, partitions in named.items()]
+    response = ask(admin, AlterPartitionReassignmentsRequest(topics=topics))
     check("reassignment", response.error_code, response.error_message)
     for topic in response.responses:
         for one in topic.partitions:
@@ -387,7 +391,7 @@ def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
 
 
 def _ongoing(admin: AdminClient) -> dict[Place, OngoingPartitionReassignment]:
-    from ..protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+    from ..protocol.messages.reassignments import ListPartitionReassignmentsRequest
 
     response = admin.repeated(lambda: ask(admin, ListPartitionReassignmentsRequest(topics=None)))
     check("reassignments", response.error_code, response.error_message)

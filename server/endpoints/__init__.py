@@ -33,9 +33,8 @@ def endpoint_files(folders: frozenset[str] = _FOLDERS) -> dict[str, str]:
     are served.
     """
     here = Path(__file__).parent
-    files = [f"{folder}.{name}" for folder in folders for name in _modules(here / folder)]
-    files += [name for name in _modules(here) if name not in _FOLDERS]
-    return {file.rpartition(".")[2].replace("_", ""): file for file in files}
+    found = {name.replace("_", ""): f"{folder}.{name}" for folder in folders for name in _modules(here / folder)}
+    return found | {name.replace("_", ""): name for name in _modules(here) if name not in _FOLDERS}
 
 
 def _modules(folder: Path) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from odradek.protocol.messages.alter_client_quotas import (
+from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityDataRequest,
     EntryDataRequest,
