@@ -71,7 +71,7 @@ class Api:
 
 API_VERSIONS_KEY = 18
 
-# key, name, module in messages/ (one for each noun), versions, flexible versions, listeners, whether the latest version is stable
+# key, name, module in messages/ (of its noun), versions, flexible versions, listeners, whether the latest version is stable
 APIS: dict[int, Api] = {
     api.key: api
     for api in (

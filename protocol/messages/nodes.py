@@ -1,4 +1,4 @@
-"""Brokers and controllers as the active controller knows them: registration, heartbeats, removal."""
+"""Brokers and controllers of the cluster: registration with the active controller, heartbeats, removal."""
 
 from __future__ import annotations
 
