@@ -21,8 +21,7 @@ from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import CommandError, Misused
 from .client.options import DryRun, Output, client_command, new_app
-from .output import Table
-from .progress import Progress
+from .output import Progress, Table
 
 if TYPE_CHECKING:
     from ..protocol.messages.reassignments import OngoingPartitionReassignment

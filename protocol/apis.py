@@ -78,7 +78,7 @@ APIS: dict[int, Api] = {
         # KIP-896: versions 0 to 2 are listed, and refused; older librdkafka derives from them which codecs there are.
         Api(0, "Produce", "produce", "3-13", "9+", "broker", advertised_from=0),
         Api(1, "Fetch", "fetch", "4-18", "12+", "broker,controller"),
-        Api(2, "ListOffsets", "list_offsets", "1-11", "6+", "broker"),
+        Api(2, "ListOffsets", "log_offsets", "1-11", "6+", "broker"),
         Api(3, "Metadata", "metadata", "0-13", "9+", "broker"),
         Api(8, "OffsetCommit", "offsets", "2-10", "8+", "broker"),
         Api(9, "OffsetFetch", "offsets", "1-10", "6+", "broker"),
@@ -95,7 +95,7 @@ APIS: dict[int, Api] = {
         Api(20, "DeleteTopics", "topics", "1-6", "4+", "broker,controller"),
         Api(21, "DeleteRecords", "topics", "0-2", "2+", "broker"),
         Api(22, "InitProducerId", "producers", "0-6", "2+", "broker", stable=False),
-        Api(23, "OffsetForLeaderEpoch", "offset_for_leader_epoch", "2-4", "4+", "broker"),
+        Api(23, "OffsetForLeaderEpoch", "log_offsets", "2-4", "4+", "broker"),
         Api(24, "AddPartitionsToTxn", "transactions", "0-5", "3+", "broker"),
         Api(25, "AddOffsetsToTxn", "transactions", "0-4", "3+", "broker"),
         Api(26, "EndTxn", "transactions", "0-5", "3+", "broker"),

@@ -19,7 +19,7 @@ from ...coordinator.groups.share.offset_requests import (
 )
 from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_offsets import (
+from ...protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,

@@ -18,7 +18,7 @@ from odradek.coordinator.share_state.state import (
     encode_record,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
+from odradek.protocol.internal.share_group_records import ShareSnapshotValue, ShareUpdateValue
 from odradek.protocol.messages.share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeStateData,

@@ -8,7 +8,7 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
