@@ -17,8 +17,8 @@ from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import Output, client_command, new_app
 from ..cli.client.properties import pairs
 from ..cli.options import FAILED, warn
+from ..cli.output import Progress
 from ..cli.output import Table as ResultTable
-from ..cli.progress import Progress
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema

@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.broker_process import BrokerProcess, free_port, start_all
 from compat_tests.java.fetch import ORACLE, classpath, java
@@ -165,5 +169,7 @@ class MeasuredCluster:
         return int(self._partitions(name)[0].leader_id)
 
     def controller(self) -> int:
-        asked = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+        asked = DescribeQuorumRequest(
+            [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+        )
         return int(self._ask(asked, 1).topics[0].partitions[0].leader_id)  # type: ignore[attr-defined]

@@ -10,7 +10,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.protocol.internal.headers import RequestHeader
-from odradek.protocol.messages import fetch, heartbeat, join_group, metadata, offset_commit, offset_fetch, produce
+from odradek.protocol.messages import fetch, metadata, produce
+from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 
@@ -113,40 +123,36 @@ def metadata_response() -> Message:
 
 def offset_commit_request() -> Message:
     partitions = [
-        offset_commit.OffsetCommitRequestPartition(
+        OffsetCommitRequestPartition(
             partition_index=index, committed_offset=99_000 + index, committed_leader_epoch=3, committed_metadata=""
         )
         for index in range(3)
     ]
-    return offset_commit.OffsetCommitRequest(
+    return OffsetCommitRequest(
         group_id="revenue",
         generation_id_or_member_epoch=5,
         member_id="consumer-revenue-1-0e7b5c9a-59d7-4a1d-9a37-8f0f2b6a2c11",
-        topics=[offset_commit.OffsetCommitRequestTopic(name="order-events", partitions=partitions)],
+        topics=[OffsetCommitRequestTopic(name="order-events", partitions=partitions)],
     )
 
 
 def offset_fetch_response() -> Message:
     partitions = [
-        offset_fetch.OffsetFetchResponsePartitions(
+        OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=99_000 + index, committed_leader_epoch=3, metadata=""
         )
         for index in range(3)
     ]
-    topic = offset_fetch.OffsetFetchResponseTopics(name="order-events", partitions=partitions)
-    return offset_fetch.OffsetFetchResponse(
-        groups=[offset_fetch.OffsetFetchResponseGroup(group_id="revenue", topics=[topic])]
-    )
+    topic = OffsetFetchResponseTopics(name="order-events", partitions=partitions)
+    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="revenue", topics=[topic])])
 
 
 def join_group_request() -> Message:
     protocols = [
-        join_group.JoinGroupRequestProtocol(
-            name=name, metadata=b"\0\1\0\0\0\1\0\x0corder-events\xff\xff\xff\xff\0\0\0\0"
-        )
+        JoinGroupRequestProtocol(name=name, metadata=b"\0\1\0\0\0\1\0\x0corder-events\xff\xff\xff\xff\0\0\0\0")
         for name in ("range", "cooperative-sticky")
     ]
-    return join_group.JoinGroupRequest(
+    return JoinGroupRequest(
         group_id="revenue",
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
@@ -157,6 +163,6 @@ def join_group_request() -> Message:
 
 
 def heartbeat_request() -> Message:
-    return heartbeat.HeartbeatRequest(
+    return HeartbeatRequest(
         group_id="revenue", generation_id=5, member_id="consumer-revenue-1-0e7b5c9a-59d7-4a1d-9a37-8f0f2b6a2c11"
     )

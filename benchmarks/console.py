@@ -14,8 +14,7 @@ from pathlib import Path
 
 from odradek.cli.client.connection import Connection
 from odradek.cli.topics import create_topics
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 
 from compat_tests.broker_process import free_port
 from compat_tests.console.process import ConsoleProcess, Visitor

@@ -21,7 +21,6 @@ from pathlib import Path
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.internal.headers import RequestHeader
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.produce import (
@@ -30,6 +29,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ShareFetchRequest
-from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.share_records import AcknowledgementBatch, FetchPartition, FetchTopic, ShareFetchRequest
+from odradek.protocol.messages.transactions import EndTxnRequest
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.recipes import eventually

@@ -25,9 +25,9 @@ from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.metadata.metadata_version import DEFAULT
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.cluster_metadata import BrokerEndpoint, FeatureLevelRecord, RegisterBrokerRecord
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest

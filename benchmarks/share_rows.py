@@ -12,11 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 
 from compat_tests.wire import WireClient
 

@@ -20,8 +20,7 @@ import typer
 from .client.connection import Connection, connection_of
 from .client.errors import UNREACHABLE, CommandError, Misused, status_of_code
 from .client.options import Output, client_command, new_app
-from .output import Table
-from .progress import Progress
+from .output import Progress, Table
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer

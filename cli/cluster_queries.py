@@ -9,26 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..client.peers import Peers
-from ..protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    PartitionDataRequest,
-    TopicDataRequest,
-)
 from ..protocol.messages.metadata import MetadataRequest
+from ..protocol.messages.quorum import DescribeQuorumPartitionRequest, DescribeQuorumRequest, DescribeQuorumTopicRequest
 from ..server.config.listeners import Endpoint
 from .cluster_plan import ListenerNames, Node, Plan, properties_file
 
 if TYPE_CHECKING:
-    from ..protocol.messages.describe_quorum import DescribeQuorumResponse
-    from ..protocol.messages.describe_quorum import PartitionDataResponse as QuorumPartition
     from ..protocol.messages.metadata import MetadataResponse
+    from ..protocol.messages.quorum import DescribeQuorumPartitionResponse as QuorumPartition
+    from ..protocol.messages.quorum import DescribeQuorumResponse
     from ..protocol.schema import Message
 
 
 _TIMEOUT_MS = 5000
 _POLL_S = 0.05
 _CLIENT_ID = "odradek-status"
-_QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+_QUORUM = DescribeQuorumRequest([DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])])
 
 
 class Responses(NamedTuple):

@@ -19,7 +19,7 @@ from .client.properties import pairs
 from .output import Table
 
 if TYPE_CHECKING:
-    from ..protocol.messages.elect_leaders import ElectLeadersResponse
+    from ..protocol.messages.reassignments import ElectLeadersResponse
     from .client.admin import LogDirectory, Partition, QuorumPartition, QuorumReplica
 
 
@@ -216,7 +216,7 @@ def elect_leaders(
     dry_run: DryRun = False,
 ) -> None:
     """Make the first replica of each partition its leader again, where it is in the ISR and does not lead."""
-    from ..protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+    from ..protocol.messages.reassignments import ElectLeadersRequest, TopicPartitions
 
     with connection.admin() as admin:
         wanted = [

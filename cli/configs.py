@@ -21,8 +21,7 @@ from .client.properties import HIDDEN, pairs
 from .output import Table
 
 if TYPE_CHECKING:
-    from ..protocol.messages.describe_configs import DescribeConfigsResponse
-    from ..protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
+    from ..protocol.messages.configs import DescribeConfigsResponse, IncrementalAlterConfigsResponse
     from .client.admin import AdminClient, ConfigValue
 
 
@@ -38,7 +37,7 @@ def cluster_defaults(admin: AdminClient) -> dict[str, ConfigValue]:
     """The configs that are set for all brokers, as `config_values` gives those of one."""
     from kafka.admin import ConfigSourceType, ConfigType
 
-    from ..protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+    from ..protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 
     resource = DescribeConfigsResource(resource_type=_BROKER, resource_name="", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
@@ -59,11 +58,7 @@ def cluster_defaults(admin: AdminClient) -> dict[str, ConfigValue]:
 
 def alter_cluster_defaults(admin: AdminClient, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool) -> None:
     """Sets, deletes, appends to or subtracts from configs of all brokers. Raises CommandError."""
-    from ..protocol.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
+    from ..protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 
     entries = [
         AlterableConfig(name=key, config_operation=_OPERATIONS[word], value=value)

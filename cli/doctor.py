@@ -19,8 +19,7 @@ from .client.admin_calls import config_values, described_topics
 from .client.connection import Connection
 from .client.errors import NOT_FOUND, CommandError
 from .client.options import Output, client_command, new_app
-from .output import Table
-from .progress import Progress
+from .output import Progress, Table
 from .transactions import open_transactions
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import CommandError, Misused
 from .client.options import DryRun, Output, client_command, new_app
-from .output import Table
-from .progress import Progress
+from .output import Progress, Table
 
 if TYPE_CHECKING:
-    from ..protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
+    from ..protocol.messages.reassignments import OngoingPartitionReassignment
     from .client.admin import AdminClient, Topic
 
 
@@ -372,13 +371,17 @@ def _lines(placement: Mapping[Place, list[int]]) -> list[str]:
 
 def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
     """Begins moves; None cancels one. Raises CommandError for the first that is refused."""
-    from ..protocol.messages import alter_partition_reassignments as alter
+    from ..protocol.messages.reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+        ReassignableTopic,
+    )
 
-    named: dict[str, list[alter.ReassignablePartition]] = defaultdict(list)
+    named: dict[str, list[ReassignablePartition]] = defaultdict(list)
     for (topic, index), held in wanted.items():
-        named[topic].append(alter.ReassignablePartition(index, held))
-    topics = [alter.ReassignableTopic(topic, partitions) for topic, partitions in named.items()]
-    response = ask(admin, alter.AlterPartitionReassignmentsRequest(topics=topics))
+        named[topic].append(ReassignablePartition(index, held))
+    topics = [ReassignableTopic(topic, partitions) for topic, partitions in named.items()]
+    response = ask(admin, AlterPartitionReassignmentsRequest(topics=topics))
     check("reassignment", response.error_code, response.error_message)
     for topic in response.responses:
         for one in topic.partitions:
@@ -387,7 +390,7 @@ def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
 
 
 def _ongoing(admin: AdminClient) -> dict[Place, OngoingPartitionReassignment]:
-    from ..protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+    from ..protocol.messages.reassignments import ListPartitionReassignmentsRequest
 
     response = admin.repeated(lambda: ask(admin, ListPartitionReassignmentsRequest(topics=None)))
     check("reassignments", response.error_code, response.error_message)

@@ -25,8 +25,7 @@ from .client.completing import complete_topic
 from .client.errors import CommandError, Misused
 from .client.options import Connection, DryRun, Output, Yes, client_command, new_app
 from .client.properties import pairs
-from .output import Table
-from .progress import Progress
+from .output import Progress, Table
 
 if TYPE_CHECKING:
     from .client.admin import AdminClient, Partition, Topic, TopicOptions, TopicResult

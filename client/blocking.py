@@ -89,8 +89,7 @@ class BlockingConnection:
         self._socket.settimeout(left_s)
 
     def _log_in(self, login: Login, host: str) -> None:
-        from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-        from ..protocol.messages.sasl_handshake import SaslHandshakeRequest
+        from ..protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
         handshake = self.ask(SaslHandshakeRequest(mechanism=login.mechanism), _HANDSHAKE_VERSION)
         if handshake.error_code != ErrorCode.NONE:

@@ -26,8 +26,12 @@ from ..metadata.credentials import (
     server_key,
 )
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from ..protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ..protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from ..protocol.schema import Message, ResponseCallback
 from .scram_messages import (
     InvalidScramMessage,

@@ -15,8 +15,7 @@ from typing import Any
 
 from odradek.cli.client.properties import jaas_options, read_client_properties
 from odradek.client.sasl import PasswordLogin
-from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from .wire import WireClient
 

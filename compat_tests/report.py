@@ -76,7 +76,7 @@ _TOOLS_HEAD = f"""
 def served() -> list[Api]:
     """Returns the APIs that Odradek offers to clients: those with a handler that brokers serve."""
     handled = endpoint_files()
-    return [api for api in APIS.values() if "broker" in api.listeners and api.module in handled]
+    return [api for api in APIS.values() if "broker" in api.listeners and api.name.lower() in handled]
 
 
 def offered(api: Api) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ..protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ..protocol.schema import Message
 from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig, check_known

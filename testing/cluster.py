@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.alter_partition_reassignments import (
+from ..protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from ..protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ..server.access.provisioning import INTERNAL, NODE_NAME
 from .broker_run import EmbeddedRun, temporary_path
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text

@@ -19,12 +19,12 @@ from ..metadata.credentials import (
     salted_password,
 )
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.alter_user_scram_credentials import (
+from ..protocol.messages.acls import DeleteAclsFilter, DeleteAclsRequest
+from ..protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ..protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ..server.access.provisioning import NODE_NAME, Authority, ClientFiles, Security, inline_stores
 from .loop_thread import reached
 

@@ -21,20 +21,16 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import odradek
-from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from odradek.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.testing.loop_thread import LoopThread
 
 from compat_tests.recipes import eventually

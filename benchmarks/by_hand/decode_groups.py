@@ -5,7 +5,17 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from odradek.protocol.messages import heartbeat, join_group, metadata, offset_commit, offset_fetch
+from odradek.protocol.messages import metadata
+from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from odradek.protocol.varint import Fault, varint_tail
 
 from .tags import keep_tags
@@ -160,7 +170,7 @@ def nullable_text(buf: Any, pos: int, end: int) -> tuple[str | None, int]:
     return text(buf, pos, end) if buf[pos] else (None, pos + 1)
 
 
-def offset_commit_request(buf: Any, pos: int) -> tuple[offset_commit.OffsetCommitRequest, int]:
+def offset_commit_request(buf: Any, pos: int) -> tuple[OffsetCommitRequest, int]:
     end = len(buf)
     size = buf[pos]
     pos += 1
@@ -189,13 +199,13 @@ def offset_commit_request(buf: Any, pos: int) -> tuple[offset_commit.OffsetCommi
     for _ in range(count - 1):
         topic, pos = commit_topic(buf, pos, end)
         topics.append(topic)
-    made = offset_commit.OffsetCommitRequest(group_id, generation_id, member_id, instance_id, -1, topics)
+    made = OffsetCommitRequest(group_id, generation_id, member_id, instance_id, -1, topics)
     tags = buf[pos]
     pos += 1
     return made, keep_tags(made, buf, pos, tags) if tags else pos
 
 
-def commit_topic(buf: Any, pos: int, end: int) -> tuple[offset_commit.OffsetCommitRequestTopic, int]:
+def commit_topic(buf: Any, pos: int, end: int) -> tuple[OffsetCommitRequestTopic, int]:
     name, pos = text(buf, pos, end)
     count = buf[pos]
     pos += 1
@@ -216,19 +226,19 @@ def commit_topic(buf: Any, pos: int, end: int) -> tuple[offset_commit.OffsetComm
                 raise Fault
             note = buf[pos:stop].decode("utf-8", "replace")
             pos = stop
-        partition = offset_commit.OffsetCommitRequestPartition(index, offset, epoch, note)
+        partition = OffsetCommitRequestPartition(index, offset, epoch, note)
         tags = buf[pos]
         pos += 1
         if tags:
             pos = keep_tags(partition, buf, pos, tags)
         partitions.append(partition)
-    made = offset_commit.OffsetCommitRequestTopic(name, bytes(16), partitions)
+    made = OffsetCommitRequestTopic(name, bytes(16), partitions)
     tags = buf[pos]
     pos += 1
     return made, keep_tags(made, buf, pos, tags) if tags else pos
 
 
-def offset_fetch_response(buf: Any, pos: int) -> tuple[offset_fetch.OffsetFetchResponse, int]:
+def offset_fetch_response(buf: Any, pos: int) -> tuple[OffsetFetchResponse, int]:
     end = len(buf)
     throttle_time_ms, count = INT_COUNT(buf, pos)
     pos += 5
@@ -251,17 +261,17 @@ def offset_fetch_response(buf: Any, pos: int) -> tuple[offset_fetch.OffsetFetchR
             topics.append(topic)
         error_code, tags = INT_SHORT(buf, pos)
         pos += 3
-        group = offset_fetch.OffsetFetchResponseGroup(group_id, topics, error_code)
+        group = OffsetFetchResponseGroup(group_id, topics, error_code)
         if tags:
             pos = keep_tags(group, buf, pos, tags)
         groups.append(group)
-    made = offset_fetch.OffsetFetchResponse(throttle_time_ms, [], 0, groups)
+    made = OffsetFetchResponse(throttle_time_ms, [], 0, groups)
     tags = buf[pos]
     pos += 1
     return made, keep_tags(made, buf, pos, tags) if tags else pos
 
 
-def fetched_topic(buf: Any, pos: int, end: int) -> tuple[offset_fetch.OffsetFetchResponseTopics, int]:
+def fetched_topic(buf: Any, pos: int, end: int) -> tuple[OffsetFetchResponseTopics, int]:
     name, pos = text(buf, pos, end)
     count = buf[pos]
     pos += 1
@@ -284,17 +294,17 @@ def fetched_topic(buf: Any, pos: int, end: int) -> tuple[offset_fetch.OffsetFetc
             pos = stop
         error_code, tags = INT_SHORT(buf, pos)
         pos += 3
-        partition = offset_fetch.OffsetFetchResponsePartitions(index, offset, epoch, note, error_code)
+        partition = OffsetFetchResponsePartitions(index, offset, epoch, note, error_code)
         if tags:
             pos = keep_tags(partition, buf, pos, tags)
         partitions.append(partition)
-    made = offset_fetch.OffsetFetchResponseTopics(name, bytes(16), partitions)
+    made = OffsetFetchResponseTopics(name, bytes(16), partitions)
     tags = buf[pos]
     pos += 1
     return made, keep_tags(made, buf, pos, tags) if tags else pos
 
 
-def join_group_request(buf: Any, pos: int) -> tuple[join_group.JoinGroupRequest, int]:
+def join_group_request(buf: Any, pos: int) -> tuple[JoinGroupRequest, int]:
     end = len(buf)
     group_id, pos = text(buf, pos, end)
     session_timeout_ms, rebalance_timeout_ms, size = TWO_INTS_COUNT(buf, pos)
@@ -323,14 +333,14 @@ def join_group_request(buf: Any, pos: int) -> tuple[join_group.JoinGroupRequest,
         stop = pos + size - 1
         if not size or stop > end:
             raise Fault
-        protocol = join_group.JoinGroupRequestProtocol(name, bytes(buf[pos:stop]))
+        protocol = JoinGroupRequestProtocol(name, bytes(buf[pos:stop]))
         tags = buf[stop]
         pos = stop + 1
         if tags:
             pos = keep_tags(protocol, buf, pos, tags)
         protocols.append(protocol)
     reason, pos = nullable_text(buf, pos, end)
-    made = join_group.JoinGroupRequest(
+    made = JoinGroupRequest(
         group_id, session_timeout_ms, rebalance_timeout_ms, member_id, instance_id, protocol_type, protocols, reason
     )
     tags = buf[pos]
@@ -338,7 +348,7 @@ def join_group_request(buf: Any, pos: int) -> tuple[join_group.JoinGroupRequest,
     return made, keep_tags(made, buf, pos, tags) if tags else pos
 
 
-def heartbeat_request(buf: Any, pos: int) -> tuple[heartbeat.HeartbeatRequest, int]:
+def heartbeat_request(buf: Any, pos: int) -> tuple[HeartbeatRequest, int]:
     end = len(buf)
     size = buf[pos]
     pos += 1
@@ -357,7 +367,7 @@ def heartbeat_request(buf: Any, pos: int) -> tuple[heartbeat.HeartbeatRequest, i
         raise Fault
     member_id = buf[pos:stop].decode("utf-8", "replace")
     instance_id, pos = nullable_text(buf, stop, end)
-    made = heartbeat.HeartbeatRequest(group_id, generation_id, member_id, instance_id)
+    made = HeartbeatRequest(group_id, generation_id, member_id, instance_id)
     tags = buf[pos]
     pos += 1
     return made, keep_tags(made, buf, pos, tags) if tags else pos

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from struct import Struct
 
 from odradek.protocol.internal.headers import RequestHeader
-from odradek.protocol.messages import fetch, heartbeat, join_group, metadata, offset_commit, offset_fetch, produce
+from odradek.protocol.messages import fetch, metadata, produce
+from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
+from odradek.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchResponse
 from odradek.protocol.schema import Message
 from odradek.protocol.varint import encode_varint
 
@@ -232,7 +234,7 @@ def metadata_response(message: metadata.MetadataResponse) -> bytes:
     return b"".join(parts)
 
 
-def offset_commit_request(message: offset_commit.OffsetCommitRequest) -> bytes:
+def offset_commit_request(message: OffsetCommitRequest) -> bytes:
     parts: list[bytes] = []
     write = parts.append
     text(write, message.group_id)
@@ -252,7 +254,7 @@ def offset_commit_request(message: offset_commit.OffsetCommitRequest) -> bytes:
     return b"".join(parts)
 
 
-def offset_fetch_response(message: offset_fetch.OffsetFetchResponse) -> bytes:
+def offset_fetch_response(message: OffsetFetchResponse) -> bytes:
     parts: list[bytes] = []
     write = parts.append
     write(INT(message.throttle_time_ms))
@@ -276,7 +278,7 @@ def offset_fetch_response(message: offset_fetch.OffsetFetchResponse) -> bytes:
     return b"".join(parts)
 
 
-def join_group_request(message: join_group.JoinGroupRequest) -> bytes:
+def join_group_request(message: JoinGroupRequest) -> bytes:
     parts: list[bytes] = []
     write = parts.append
     text(write, message.group_id)
@@ -295,7 +297,7 @@ def join_group_request(message: join_group.JoinGroupRequest) -> bytes:
     return b"".join(parts)
 
 
-def heartbeat_request(message: heartbeat.HeartbeatRequest) -> bytes:
+def heartbeat_request(message: HeartbeatRequest) -> bytes:
     parts: list[bytes] = []
     write = parts.append
     text(write, message.group_id)

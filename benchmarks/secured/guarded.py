@@ -14,13 +14,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
-from odradek.protocol.messages.alter_client_quotas import (
+from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityDataRequest,
     EntryDataRequest,
     OpData,
 )
-from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 
 from compat_tests.wire import WireClient
 

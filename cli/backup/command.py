@@ -13,8 +13,7 @@ from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import DryRun, Output, client_command, new_app
 from ..options import warn
-from ..output import Table
-from ..progress import Progress
+from ..output import Progress, Table
 from .manifests import Manifest, Topic, checked, numbers, read_manifest
 from .stores import Store, open_store
 

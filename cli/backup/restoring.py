@@ -19,9 +19,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ...protocol.messages.producers import InitProducerIdRequest
+from ...protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
 from ...tiers.segment_metadata import METADATA_TOPIC

@@ -11,19 +11,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...metadata import acls
-from ...protocol.messages import alter_client_quotas as alter_quotas
-from ...protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from ...protocol.messages.describe_acls import DescribeAclsRequest
-from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
-from ...protocol.messages.describe_cluster import DescribeClusterRequest
-from ...protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from ...protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from ...protocol.messages.incremental_alter_configs import (
+from ...protocol.messages.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
+from ...protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
+    EntityDataRequest,
+    EntryDataRequest,
+    OpData,
+)
+from ...protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
 )
-from ...protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ...protocol.messages.describe_cluster import DescribeClusterRequest
+from ...protocol.messages.scram_credentials import DescribeUserScramCredentialsRequest
 from ..client.admin_calls import ask, check
 from ..client.errors import DENIED, CommandError
 from .manifests import Configs, Quota, Rule, Settings, User
@@ -210,15 +215,15 @@ class SettingsWriter:
 
     def _write_quotas(self, *, validate_only: bool = False) -> None:
         entries = [
-            alter_quotas.EntryDataRequest(
-                entity=[alter_quotas.EntityDataRequest(kind, name) for kind, name in quota.entity.items()],
-                ops=[alter_quotas.OpData(key, value, False) for key, value in quota.values.items()],
+            EntryDataRequest(
+                entity=[EntityDataRequest(kind, name) for kind, name in quota.entity.items()],
+                ops=[OpData(key, value, False) for key, value in quota.values.items()],
             )
             for quota in self._settings.quotas
         ]
         if not entries:
             return
-        for response in ask(self._admin, alter_quotas.AlterClientQuotasRequest(entries, validate_only)).entries:
+        for response in ask(self._admin, AlterClientQuotasRequest(entries, validate_only)).entries:
             check("quotas", response.error_code, response.error_message)
 
     def _write_configs(self, *, validate_only: bool = False) -> list[str]:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Union
 
-from ...storage.files.open_files import FILE_MODE, make_folder, restrict
-from ...storage.files.regular_files import read_regular_file
+from ...storage.files.open_files import FILE_MODE, make_folder, read_regular_file, restrict
 from ..client.errors import CommandError, Misused
 
 _EXTRA = "pip install 'odradek[backup]'"

@@ -64,7 +64,7 @@ def _topics(connection: Connection) -> Iterable[str]:
 
 def _groups(connection: Connection) -> Iterable[str]:
     """Asks every broker: a group is in the list of its coordinator only."""
-    from ...protocol.messages.list_groups import ListGroupsRequest
+    from ...protocol.messages.groups import ListGroupsRequest
     from ...protocol.messages.metadata import MetadataRequest
 
     none = MetadataRequest(topics=[])

@@ -16,9 +16,9 @@ from .members import by_coordinator
 from .offsets import Place, committed_offsets, share_offsets
 
 if TYPE_CHECKING:
-    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-    from ...protocol.messages.describe_groups import DescribeGroupsResponse
-    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+    from ...protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
+    from ...protocol.messages.groups import DescribeGroupsResponse
+    from ...protocol.messages.streams_groups import StreamsGroupDescribeResponse
     from ..client.admin import AdminClient
 
 
@@ -177,7 +177,7 @@ def read_topics(admin: AdminClient, kinds: Mapping[str, str], nodes: Mapping[int
 
 
 def _of_classic(admin: AdminClient, groups: list[str], node: int) -> dict[str, Reading]:
-    from ...protocol.messages.describe_groups import DescribeGroupsRequest
+    from ...protocol.messages.groups import DescribeGroupsRequest
 
     made = {}
     response: DescribeGroupsResponse = ask(admin, DescribeGroupsRequest(groups=groups), node)
@@ -202,7 +202,7 @@ def _subscribed(metadata: bytes) -> Sequence[str]:
 
 
 def _of_consumer(admin: AdminClient, groups: list[str], node: int) -> dict[str, Reading]:
-    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from ...protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     made = {}
     response: ConsumerGroupDescribeResponse = ask(admin, ConsumerGroupDescribeRequest(group_ids=groups), node)
@@ -215,7 +215,7 @@ def _of_consumer(admin: AdminClient, groups: list[str], node: int) -> dict[str, 
 
 
 def _of_streams(admin: AdminClient, groups: list[str], node: int) -> dict[str, Reading]:
-    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+    from ...protocol.messages.streams_groups import StreamsGroupDescribeRequest
 
     made = {}
     request = StreamsGroupDescribeRequest(group_ids=groups, include_topology_description=False)

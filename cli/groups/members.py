@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from ..client.admin_calls import ask, check, coordinator_of
 
 if TYPE_CHECKING:
-    from ...protocol.messages.share_group_describe import Member as ShareMember
-    from ...protocol.messages.share_group_describe import ShareGroupDescribeResponse
-    from ...protocol.messages.streams_group_describe import DescribedGroup as StreamsGroup
-    from ...protocol.messages.streams_group_describe import Member as StreamsMember
-    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
+    from ...protocol.messages.share_groups import Member as ShareMember
+    from ...protocol.messages.share_groups import ShareGroupDescribeResponse
+    from ...protocol.messages.streams_groups import DescribedGroup as StreamsGroup
+    from ...protocol.messages.streams_groups import Member as StreamsMember
+    from ...protocol.messages.streams_groups import StreamsGroupDescribeResponse
     from ..client.admin import AdminClient
 
 
@@ -42,7 +42,7 @@ class GroupDescription(TypedDict):
 
 def share_groups(admin: AdminClient, names: Iterable[str]) -> dict[str, GroupDescription]:
     """Assignor, coordinator and members of share groups."""
-    from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
+    from ...protocol.messages.share_groups import ShareGroupDescribeRequest
 
     made: dict[str, GroupDescription] = {}
     for node, groups in by_coordinator(admin, names).items():
@@ -64,7 +64,7 @@ def _share_member(member: ShareMember) -> Member:
 
 def streams_groups(admin: AdminClient, names: Iterable[str]) -> dict[str, GroupDescription]:
     """Assignor, coordinator, topology epoch and members with their tasks of streams groups."""
-    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+    from ...protocol.messages.streams_groups import StreamsGroupDescribeRequest
 
     made: dict[str, GroupDescription] = {}
     for node, groups in by_coordinator(admin, names).items():

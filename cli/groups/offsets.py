@@ -19,9 +19,11 @@ from ..records.positions import BEGINNING, END, STORED, Position
 from .members import by_coordinator
 
 if TYPE_CHECKING:
-    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
-    from ...protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
-    from ...protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
+    from ...protocol.messages.share_groups import (
+        AlterShareGroupOffsetsResponse,
+        DeleteShareGroupOffsetsResponse,
+        DescribeShareGroupOffsetsResponse,
+    )
     from ...protocol.schema import Message
     from ..client.admin import AdminClient, Topic
 
@@ -43,7 +45,7 @@ def share_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[Pl
 
 
 def _share_offsets(admin: AdminClient, names: list[str]) -> dict[str, dict[Place, Started]]:
-    from ...protocol.messages.describe_share_group_offsets import (
+    from ...protocol.messages.share_groups import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
     )
@@ -69,15 +71,19 @@ def _known(number: int) -> int | None:
 
 def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
     """Sets start offsets, of a group that need not exist yet. Raises CommandError for a group with members."""
-    from ...protocol.messages import alter_share_group_offsets as alter
+    from ...protocol.messages.share_groups import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
 
     topics = [
-        alter.AlterShareGroupOffsetsRequestTopic(
-            name, [alter.AlterShareGroupOffsetsRequestPartition(index, offsets[name, index]) for _, index in places]
+        AlterShareGroupOffsetsRequestTopic(
+            name, [AlterShareGroupOffsetsRequestPartition(index, offsets[name, index]) for _, index in places]
         )
         for name, places in groupby(sorted(offsets), key=lambda place: place[0])
     ]
-    response: AlterShareGroupOffsetsResponse = _asked(admin, group, alter.AlterShareGroupOffsetsRequest(group, topics))
+    response: AlterShareGroupOffsetsResponse = _asked(admin, group, AlterShareGroupOffsetsRequest(group, topics))
     for topic in response.responses:
         for one in topic.partitions:
             _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)
@@ -85,11 +91,9 @@ def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, 
 
 def delete_share_offsets(admin: AdminClient, group: str, topics: Sequence[str]) -> None:
     """Deletes the start offsets of whole topics. Raises CommandError for a group with members."""
-    from ...protocol.messages import delete_share_group_offsets as delete
+    from ...protocol.messages.share_groups import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic
 
-    request = delete.DeleteShareGroupOffsetsRequest(
-        group, [delete.DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
-    )
+    request = DeleteShareGroupOffsetsRequest(group, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics])
     response: DeleteShareGroupOffsetsResponse = _asked(admin, group, request)
     for topic in response.responses:
         _check(f"{group}, {topic.topic_name}", topic)

@@ -16,7 +16,7 @@ from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app
 from ..options import INTERRUPTED, warn
-from ..progress import Progress
+from ..output import Progress
 from .decoding import Coding, Form, decoder
 from .filters import Filter, filters_of
 from .positions import END, parse_position

@@ -21,8 +21,7 @@ from ..client.completing import complete_topic
 from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError, Misused, status_of_code
 from ..client.options import DryRun, client_command, new_app
-from ..output import Output, Table
-from ..progress import Progress
+from ..output import Output, Progress, Table
 from .decoding import Coding, Form
 from .encoding import Encode, encoder
 from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, value_batches

@@ -12,7 +12,7 @@ from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
-from ..progress import Progress
+from ..output import Progress
 from .positions import BEGINNING, Position
 from .reading import Reader, Selection
 from .record_options import TopicsArgument

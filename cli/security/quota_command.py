@@ -35,7 +35,7 @@ def list_quotas(
     connection: Connection, output: Output, user: User = None, client_id: ClientId = None, ip: Address = None
 ) -> None:
     """List quotas: all, or only those of a user, a client id or an IP address."""
-    from ...protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+    from ...protocol.messages.client_quotas import ComponentData, DescribeClientQuotasRequest
 
     asked = [
         ComponentData(entity_type=kind, match_type=_EXACT if name is not None else _MATCH_DEFAULT, match=name)
@@ -79,7 +79,7 @@ def set_quotas(
     dry_run: DryRun = False,
 ) -> None:
     """Set or delete quotas: producer_byte_rate, consumer_byte_rate, request_percentage and others."""
-    from ...protocol.messages import alter_client_quotas as alter
+    from ...protocol.messages.client_quotas import AlterClientQuotasRequest, EntityDataRequest, EntryDataRequest, OpData
 
     entity = _entity(user, client_id, ip)
     if not entity:
@@ -93,11 +93,11 @@ def set_quotas(
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE or --delete KEY")
     with connection.admin() as admin:
-        asked = alter.EntryDataRequest(
-            entity=[alter.EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity],
-            ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
+        asked = EntryDataRequest(
+            entity=[EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity],
+            ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
         )
-        response = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
+        response = ask(admin, AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))
     for one in response.entries:
         check(f"quota of {_words(entity)}", one.error_code, one.error_message)
     output.changed("set", [_change(entity, key, value) for key, value in changes.items()], dry_run=dry_run)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from odradek.protocol.messages.alter_partition_reassignments import (
+from odradek.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 from tests.server.harness.cluster_process import Cluster
 

@@ -6,15 +6,19 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
-from odradek.protocol.messages.alter_partition_reassignments import (
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.nodes import UnregisterBrokerRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+    RemoveRaftVoterRequest,
+)
+from odradek.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
-from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER
@@ -168,7 +172,9 @@ def _accepted(response: object) -> bool:
 
 def voters(cluster: MixedCluster) -> dict[int, bytes]:
     """Returns the directory ids of the voters, by node id; none when no broker names the leader."""
-    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    request = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     response = cluster.ask_any(request, 2)
     if response is None or response.error_code or response.topics[0].partitions[0].error_code:
         return {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from odradek.protocol.messages.streams_group_topology_description_update import (
-    TopologyDescription,
-    TopologyDescriptionNode,
-    TopologyDescriptionSubtopology,
+from odradek.protocol.messages.streams_groups import (
+    UpdatedTopologyDescription,
+    UpdatedTopologyDescriptionNode,
+    UpdatedTopologyDescriptionSubtopology,
 )
 
 from compat_tests.cli.commands import odradek_command
@@ -19,11 +19,11 @@ def test_topology_of_a_streams_group_is_a_graph(browser: Browser, console_three:
     assert answered(console_three, join(), 1).error_code == 0
     browser.open(f"/groups/{GROUP}")
     browser.await_text("subtopology 0")
-    read = TopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["count"])
-    count = TopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["write"])
-    write = TopologyDescriptionNode(name="write", node_type=3, sink_topic="words")
-    nodes = TopologyDescriptionSubtopology(subtopology_id="0", nodes=[read, count, write])
-    topology = TopologyDescription(subtopologies=[nodes], global_stores=[])
+    read = UpdatedTopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["count"])
+    count = UpdatedTopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["write"])
+    write = UpdatedTopologyDescriptionNode(name="write", node_type=3, sink_topic="words")
+    nodes = UpdatedTopologyDescriptionSubtopology(subtopology_id="0", nodes=[read, count, write])
+    topology = UpdatedTopologyDescription(subtopologies=[nodes], global_stores=[])
     assert answered(console_three, describe(topology), 0).error_code == 0
     browser.driver.refresh()
     browser.await_text("Topology")

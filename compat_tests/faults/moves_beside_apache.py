@@ -22,21 +22,22 @@ from typing import Any
 
 import odradek
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.alter_partition_reassignments import (
+from odradek.protocol.messages.groups import DeleteGroupsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from odradek.protocol.messages.create_topics import (
+from odradek.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
 )
-from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
-from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
 from odradek.testing.inspection.topics import send

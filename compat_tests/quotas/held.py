@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
-from odradek.protocol.messages.alter_client_quotas import (
+from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityDataRequest,
     EntryDataRequest,

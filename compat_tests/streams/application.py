@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
-from odradek.protocol.messages.streams_group_topology_description_update import (
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupHeartbeatRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
-    TopologyDescription,
+    Subtopology,
+    Topology,
+    UpdatedTopologyDescription,
 )
 
 GROUP, MEMBER, TOPIC = "application", "member", "lines"
@@ -32,7 +34,7 @@ def join() -> StreamsGroupHeartbeatRequest:
     )
 
 
-def describe(topology: TopologyDescription) -> StreamsGroupTopologyDescriptionUpdateRequest:
+def describe(topology: UpdatedTopologyDescription) -> StreamsGroupTopologyDescriptionUpdateRequest:
     """Returns the request with the member's topology, in the words of `Topology.describe()` (KIP-1331)."""
     return StreamsGroupTopologyDescriptionUpdateRequest(
         group_id=GROUP, member_id=MEMBER, topology_epoch=0, topology_description=topology

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from odradek.protocol.messages.streams_group_topology_description_update import (
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupHeartbeatRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
-    TopologyDescription,
-    TopologyDescriptionGlobalStore,
-    TopologyDescriptionNode,
-    TopologyDescriptionSubtopology,
+    UpdatedTopologyDescription,
+    UpdatedTopologyDescriptionGlobalStore,
+    UpdatedTopologyDescriptionNode,
+    UpdatedTopologyDescriptionSubtopology,
 )
 from odradek.protocol.schema import Message
 
@@ -88,15 +88,17 @@ def ask(bootstrap: str, request: Message, version: int) -> Any:
 
 
 def described() -> StreamsGroupTopologyDescriptionUpdateRequest:
-    read = TopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["count"])
-    count = TopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["write"])
-    write = TopologyDescriptionNode(name="write", node_type=3, sink_topic="words")
-    everywhere = TopologyDescriptionGlobalStore(
-        source=TopologyDescriptionNode(name="all", node_type=1, source_topics=["countries"], successors=["keep"]),
-        processor=TopologyDescriptionNode(name="keep", node_type=2, stores=["countries"]),
+    read = UpdatedTopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["count"])
+    count = UpdatedTopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["write"])
+    write = UpdatedTopologyDescriptionNode(name="write", node_type=3, sink_topic="words")
+    everywhere = UpdatedTopologyDescriptionGlobalStore(
+        source=UpdatedTopologyDescriptionNode(
+            name="all", node_type=1, source_topics=["countries"], successors=["keep"]
+        ),
+        processor=UpdatedTopologyDescriptionNode(name="keep", node_type=2, stores=["countries"]),
     )
-    topology = TopologyDescription(
-        subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[read, count, write])],
+    topology = UpdatedTopologyDescription(
+        subtopologies=[UpdatedTopologyDescriptionSubtopology(subtopology_id="0", nodes=[read, count, write])],
         global_stores=[everywhere],
     )
     return describe(topology)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from odradek.protocol.messages.alter_partition_reassignments import (
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.java.fetch import TIERS, home

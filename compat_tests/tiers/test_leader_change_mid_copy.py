@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from odradek.cli.client.connection import Connection
 from odradek.cli.tier.metadata import RemoteMetadata
-from odradek.protocol.messages.alter_partition_reassignments import (
+from odradek.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 from odradek.tiers.store import PartType
 

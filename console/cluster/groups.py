@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...cli.client.admin import AdminClient, DecodedAssignment
-    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
-    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-    from ...protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
-    from ...protocol.messages.share_group_describe import DescribedGroup as ShareGroup
-    from ...protocol.messages.share_group_describe import ShareGroupDescribeResponse
-    from ...protocol.messages.streams_group_describe import (
+    from ...protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
+    from ...protocol.messages.consumer_groups import DescribedGroup as ConsumerGroup
+    from ...protocol.messages.share_groups import AlterShareGroupOffsetsResponse, ShareGroupDescribeResponse
+    from ...protocol.messages.share_groups import DescribedGroup as ShareGroup
+    from ...protocol.messages.streams_groups import (
+        DescribedSubtopology,
         StreamsGroupDescribeResponse,
-        Subtopology,
         TopologyDescription,
     )
 
@@ -135,7 +134,7 @@ def _members_with_topics(found: ConsumerGroup | ShareGroup) -> list[Member]:
 
 
 def _consumer(admin: AdminClient, name: str, coordinator: int) -> Group:
-    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from ...protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     response: ConsumerGroupDescribeResponse = ask(admin, ConsumerGroupDescribeRequest(group_ids=[name]), coordinator)
     found = _only(response.groups, name)
@@ -151,7 +150,7 @@ def _consumer(admin: AdminClient, name: str, coordinator: int) -> Group:
 
 
 def _share(admin: AdminClient, name: str, coordinator: int) -> Group:
-    from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
+    from ...protocol.messages.share_groups import ShareGroupDescribeRequest
 
     response: ShareGroupDescribeResponse = ask(admin, ShareGroupDescribeRequest(group_ids=[name]), coordinator)
     found = _only(response.groups, name)
@@ -167,7 +166,7 @@ def _share(admin: AdminClient, name: str, coordinator: int) -> Group:
 
 
 def _streams(admin: AdminClient, name: str, coordinator: int) -> Group:
-    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+    from ...protocol.messages.streams_groups import StreamsGroupDescribeRequest
 
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=True)
     response: StreamsGroupDescribeResponse = ask(admin, request, coordinator)
@@ -195,7 +194,7 @@ def _streams(admin: AdminClient, name: str, coordinator: int) -> Group:
     return group
 
 
-def _add_subtopologies(group: Group, subtopologies: Sequence[Subtopology]) -> None:
+def _add_subtopologies(group: Group, subtopologies: Sequence[DescribedSubtopology]) -> None:
     """The graph of topics and subtopologies, which every streams group has."""
     for one in subtopologies:
         label = f"subtopology {one.subtopology_id}"
@@ -236,12 +235,16 @@ _BY_KIND = {"classic": _classic, "consumer": _consumer, "share": _share, "stream
 
 def share_offsets(admin: AdminClient, name: str) -> list[ShareOffset]:
     """Start offsets and lag of a share group (KIP-1226)."""
-    from ...protocol.messages import describe_share_group_offsets as messages
-
-    request = messages.DescribeShareGroupOffsetsRequest(
-        groups=[messages.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
+    from ...protocol.messages.share_groups import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+        DescribeShareGroupOffsetsResponse,
     )
-    response: messages.DescribeShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, name))
+
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
+    )
+    response: DescribeShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, name))
     found = _only(response.groups, name)
     return sorted(
         (
@@ -282,7 +285,7 @@ def share_targets(admin: AdminClient, before: Mapping[Place, int], topic: str, t
 
 def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
     """Raises CommandError for a group with members."""
-    from ...protocol.messages.alter_share_group_offsets import (
+    from ...protocol.messages.share_groups import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
         AlterShareGroupOffsetsRequestTopic,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafka.admin import ACL, ACLFilter
 
     from ...cli.client.admin import AdminClient
-    from ...protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
+    from ...protocol.messages.client_quotas import DescribeClientQuotasResponse
 
 
 _MOST_ROWS = 500
@@ -130,7 +130,7 @@ def _users(admin: AdminClient) -> Table:
 
 
 def _quotas(admin: AdminClient) -> Table:
-    from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+    from ...protocol.messages.client_quotas import DescribeClientQuotasRequest
 
     response: DescribeClientQuotasResponse = admin.repeated(
         lambda: ask(admin, DescribeClientQuotasRequest(components=[], strict=False))
@@ -278,21 +278,21 @@ def delete_quota(backend: Backend, form: Fields) -> Done:
 
 
 def _alter_quota(backend: Backend, form: Fields, value: float | None) -> Done:
-    from ...protocol.messages import alter_client_quotas as alter
+    from ...protocol.messages.client_quotas import AlterClientQuotasRequest, EntityDataRequest, EntryDataRequest, OpData
 
     key = required(form, "key")
     entity = {kind: form[kind].strip() for kind in ("user", "client-id", "ip") if form.get(kind, "").strip()}
     if not entity:
         raise Misused("give a user, a client id or an address")
-    asked = alter.EntryDataRequest(
+    asked = EntryDataRequest(
         entity=[
-            alter.EntityDataRequest(entity_type=kind, entity_name=None if name == _DEFAULT else name)
+            EntityDataRequest(entity_type=kind, entity_name=None if name == _DEFAULT else name)
             for kind, name in entity.items()
         ],
-        ops=[alter.OpData(key=key, value=value or 0.0, remove=value is None)],
+        ops=[OpData(key=key, value=value or 0.0, remove=value is None)],
     )
     with backend.links.admin() as admin:
-        response = ask(admin, alter.AlterClientQuotasRequest(entries=[asked], validate_only=False))
+        response = ask(admin, AlterClientQuotasRequest(entries=[asked], validate_only=False))
     for one in response.entries:
         check("quota", one.error_code, one.error_message)
     return Done(f"{key} was {'deleted' if value is None else 'set'}.", "/access")

@@ -29,17 +29,27 @@ from ...protocol.internal.classic_group_records import (
     OffsetCommitValue,
 )
 from ...protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
-from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ...protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from ...protocol.messages.heartbeat import HeartbeatRequest
-from ...protocol.messages.join_group import JoinGroupRequest
-from ...protocol.messages.leave_group import LeaveGroupRequest
-from ...protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ...protocol.messages.offset_commit import OffsetCommitRequest
-from ...protocol.messages.offset_delete import OffsetDeleteRequest
-from ...protocol.messages.offset_fetch import OffsetFetchRequest
-from ...protocol.messages.sync_group import SyncGroupRequest
-from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ...protocol.messages.groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+)
+from ...protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
+)
 from ...protocol.records.batch import BatchHeader, iter_headers
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record as LogRecord

@@ -27,12 +27,36 @@ from ...metadata.image import MetadataImage
 from ...protocol.codec import MalformedMessage
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import (
-    delete_share_group_state,
-    initialize_share_group_state,
-    read_share_group_state,
-    read_share_group_state_summary,
-    write_share_group_state,
+from ...protocol.messages.share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    DeleteStateData,
+    DeleteStatePartition,
+    DeleteStateResult,
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateData,
+    InitializeStatePartition,
+    InitializeStateResult,
+    PartitionResult,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateData,
+    ReadStatePartition,
+    ReadStatePartitionResult,
+    ReadStateResult,
+    ReadStateSummaryData,
+    ReadStateSummaryPartition,
+    ReadStateSummaryPartitionResult,
+    ReadStateSummaryResult,
+    StateBatchData,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateData,
+    WriteStatePartition,
+    WriteStateResult,
 )
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
@@ -181,18 +205,18 @@ def validate(checks: tuple[Check, ...], state: PersisterState, asked: Asked) -> 
 #: A structure of the messages of one API. Its fields depend on the API.
 Structure = Callable[..., Any]
 ShareStateRequest = Union[
-    delete_share_group_state.DeleteShareGroupStateRequest,
-    initialize_share_group_state.InitializeShareGroupStateRequest,
-    read_share_group_state.ReadShareGroupStateRequest,
-    read_share_group_state_summary.ReadShareGroupStateSummaryRequest,
-    write_share_group_state.WriteShareGroupStateRequest,
+    DeleteShareGroupStateRequest,
+    InitializeShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateSummaryRequest,
+    WriteShareGroupStateRequest,
 ]
 ShareStateResponse = Union[
-    delete_share_group_state.DeleteShareGroupStateResponse,
-    initialize_share_group_state.InitializeShareGroupStateResponse,
-    read_share_group_state.ReadShareGroupStateResponse,
-    read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
-    write_share_group_state.WriteShareGroupStateResponse,
+    DeleteShareGroupStateResponse,
+    InitializeShareGroupStateResponse,
+    ReadShareGroupStateResponse,
+    ReadShareGroupStateSummaryResponse,
+    WriteShareGroupStateResponse,
 ]
 
 
@@ -205,40 +229,40 @@ class Form(NamedTuple):
 
 
 FORMS: dict[type[Message], Form] = {
-    initialize_share_group_state.InitializeShareGroupStateRequest: Form(
-        initialize_share_group_state.InitializeStateData,
-        initialize_share_group_state.PartitionData,
-        initialize_share_group_state.InitializeShareGroupStateResponse,
-        initialize_share_group_state.InitializeStateResult,
-        initialize_share_group_state.PartitionResult,
+    InitializeShareGroupStateRequest: Form(
+        InitializeStateData,
+        InitializeStatePartition,
+        InitializeShareGroupStateResponse,
+        InitializeStateResult,
+        PartitionResult,
     ),
-    read_share_group_state.ReadShareGroupStateRequest: Form(
-        read_share_group_state.ReadStateData,
-        read_share_group_state.PartitionData,
-        read_share_group_state.ReadShareGroupStateResponse,
-        read_share_group_state.ReadStateResult,
-        read_share_group_state.PartitionResult,
+    ReadShareGroupStateRequest: Form(
+        ReadStateData,
+        ReadStatePartition,
+        ReadShareGroupStateResponse,
+        ReadStateResult,
+        ReadStatePartitionResult,
     ),
-    write_share_group_state.WriteShareGroupStateRequest: Form(
-        write_share_group_state.WriteStateData,
-        write_share_group_state.PartitionData,
-        write_share_group_state.WriteShareGroupStateResponse,
-        write_share_group_state.WriteStateResult,
-        write_share_group_state.PartitionResult,
+    WriteShareGroupStateRequest: Form(
+        WriteStateData,
+        WriteStatePartition,
+        WriteShareGroupStateResponse,
+        WriteStateResult,
+        PartitionResult,
     ),
-    read_share_group_state_summary.ReadShareGroupStateSummaryRequest: Form(
-        read_share_group_state_summary.ReadStateSummaryData,
-        read_share_group_state_summary.PartitionData,
-        read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
-        read_share_group_state_summary.ReadStateSummaryResult,
-        read_share_group_state_summary.PartitionResult,
+    ReadShareGroupStateSummaryRequest: Form(
+        ReadStateSummaryData,
+        ReadStateSummaryPartition,
+        ReadShareGroupStateSummaryResponse,
+        ReadStateSummaryResult,
+        ReadStateSummaryPartitionResult,
     ),
-    delete_share_group_state.DeleteShareGroupStateRequest: Form(
-        delete_share_group_state.DeleteStateData,
-        delete_share_group_state.PartitionData,
-        delete_share_group_state.DeleteShareGroupStateResponse,
-        delete_share_group_state.DeleteStateResult,
-        delete_share_group_state.PartitionResult,
+    DeleteShareGroupStateRequest: Form(
+        DeleteStateData,
+        DeleteStatePartition,
+        DeleteShareGroupStateResponse,
+        DeleteStateResult,
+        PartitionResult,
     ),
 }
 
@@ -288,7 +312,7 @@ def handle(state: PersisterState, message: GroupRequest, now: int) -> None:
 
 
 def _initialize(
-    state: PersisterState, key: ShareKey, partition: initialize_share_group_state.PartitionData, now: int
+    state: PersisterState, key: ShareKey, partition: InitializeStatePartition, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
     validation_error = validate(INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
@@ -300,12 +324,10 @@ def _initialize(
         key,
         ShareState(snapshot_epoch, partition.state_epoch, 0, partition.start_offset, complete_count, (), now, now),
     )
-    return initialize_share_group_state.PartitionResult(partition=key.partition)
+    return PartitionResult(partition=key.partition)
 
 
-def _read(
-    state: PersisterState, key: ShareKey, partition: read_share_group_state.PartitionData, now: int
-) -> Message | ValidationError:
+def _read(state: PersisterState, key: ShareKey, partition: ReadStatePartition, now: int) -> Message | ValidationError:
     """Reads the state and writes the reader's leader epoch, which fences earlier leaders from now on."""
     known = state.partitions.get(key)
     validation_error = validate(READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
@@ -316,17 +338,15 @@ def _read(
         _write_change(
             state, key, known, now, partition.leader_epoch, known.start_offset, known.delivery_complete_count, ()
         )
-    return read_share_group_state.PartitionResult(
+    return ReadStatePartitionResult(
         partition=key.partition,
         state_epoch=known.state_epoch,
         start_offset=known.start_offset,
-        state_batches=[read_share_group_state.StateBatch(*batch) for batch in known.batches],
+        state_batches=[StateBatchData(*batch) for batch in known.batches],
     )
 
 
-def _write(
-    state: PersisterState, key: ShareKey, partition: write_share_group_state.PartitionData, now: int
-) -> Message | ValidationError:
+def _write(state: PersisterState, key: ShareKey, partition: WriteStatePartition, now: int) -> Message | ValidationError:
     known = state.partitions.get(key)
     batches = tuple(
         StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
@@ -337,7 +357,7 @@ def _write(
         return validation_error
     assert known is not None
     _write_change(state, key, known, now, NO_EPOCH, partition.start_offset, partition.delivery_complete_count, batches)
-    return write_share_group_state.PartitionResult(partition=key.partition)
+    return PartitionResult(partition=key.partition)
 
 
 def _write_change(
@@ -379,19 +399,19 @@ def _write_change(
 
 
 def _summary(
-    state: PersisterState, key: ShareKey, partition: read_share_group_state_summary.PartitionData, now: int
+    state: PersisterState, key: ShareKey, partition: ReadStateSummaryPartition, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
     validation_error = validate(SUMMARY, state, Asked(key, known))
     if validation_error is not None:
         return validation_error
     if known is None:
-        return read_share_group_state_summary.PartitionResult(
+        return ReadStateSummaryPartitionResult(
             partition=key.partition,
             start_offset=UNINITIALIZED_OFFSET,
             delivery_complete_count=-1,
         )
-    return read_share_group_state_summary.PartitionResult(
+    return ReadStateSummaryPartitionResult(
         partition=key.partition,
         state_epoch=known.state_epoch,
         leader_epoch=known.leader_epoch,
@@ -401,7 +421,7 @@ def _summary(
 
 
 def _delete(
-    state: PersisterState, key: ShareKey, partition: delete_share_group_state.PartitionData, now: int
+    state: PersisterState, key: ShareKey, partition: DeleteStatePartition, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
     validation_error = validate(DELETE, state, Asked(key, known))
@@ -409,15 +429,15 @@ def _delete(
         return validation_error
     if known is not None:
         state.write_tombstone(key)
-    return delete_share_group_state.PartitionResult(partition=key.partition)
+    return PartitionResult(partition=key.partition)
 
 
 OPERATIONS: dict[type[Message], Operation] = {
-    initialize_share_group_state.InitializeShareGroupStateRequest: _initialize,
-    read_share_group_state.ReadShareGroupStateRequest: _read,
-    write_share_group_state.WriteShareGroupStateRequest: _write,
-    read_share_group_state_summary.ReadShareGroupStateSummaryRequest: _summary,
-    delete_share_group_state.DeleteShareGroupStateRequest: _delete,
+    InitializeShareGroupStateRequest: _initialize,
+    ReadShareGroupStateRequest: _read,
+    WriteShareGroupStateRequest: _write,
+    ReadShareGroupStateSummaryRequest: _summary,
+    DeleteShareGroupStateRequest: _delete,
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
-from ...protocol.internal.share_group_state import (
+from ...protocol.internal.share_group_records import (
     ShareSnapshotKey,
     ShareSnapshotStateBatch,
     ShareSnapshotValue,

@@ -20,7 +20,8 @@ from ...metadata.image import TopicPartition
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import TransactionLogValue
-from ...protocol.messages.add_partitions_to_txn import (
+from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -28,17 +29,16 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
-)
-from ...protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     TopicData,
     TransactionState,
 )
-from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ...protocol.messages.list_transactions import TransactionState as Listed
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
@@ -583,7 +583,7 @@ def list_transactions(state: TransactionsState, message: TransactionRequest, now
     for transaction in state.transactions.values():
         if _is_wanted(transaction, request, now) and matches(transaction.transactional_id):
             response.transaction_states.append(
-                Listed(transaction.transactional_id, transaction.producer_id, transaction.state.shown)
+                ListedTransaction(transaction.transactional_id, transaction.producer_id, transaction.state.shown)
             )
     state.reply(message, response)
 

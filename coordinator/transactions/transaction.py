@@ -37,17 +37,17 @@ from ...metadata.image import TopicPartition
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
-from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ...protocol.messages.add_partitions_to_txn import (
+from ...protocol.messages.producers import InitProducerIdRequest
+from ...protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
+    EndTxnRequest,
 )
-from ...protocol.messages.end_txn import EndTxnRequest
-from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
 from ..common.result import Record, Reply, UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import lru_cache
 
-from ...protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+from ...protocol.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from .broker_values import BrokerValues, broker_key, synonyms, topic_defaults
 from .key import ConfigKey, ConfigType, InvalidConfig, ResourceType, Scope, Value, to_text
 from .resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC, definition

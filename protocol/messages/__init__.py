@@ -1,1 +1,1 @@
-"""One file per API: request and response side by side, each a table for all versions."""
+"""One file per noun: the requests and responses of its APIs, each a table for all versions."""

@@ -16,13 +16,13 @@ from ...protocol.messages.alter_partition import (
     TopicDataRequest,
     TopicDataResponse,
 )
-from ...protocol.messages.assign_replicas_to_dirs import (
+from ...protocol.messages.log_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     DirectoryDataResponse,
 )
-from ...protocol.messages.assign_replicas_to_dirs import PartitionDataResponse as AssignedPartitionResponse
-from ...protocol.messages.assign_replicas_to_dirs import TopicDataResponse as AssignedTopicResponse
+from ...protocol.messages.log_dirs import PartitionDataResponse as AssignedPartitionResponse
+from ...protocol.messages.log_dirs import TopicDataResponse as AssignedTopicResponse
 from ...protocol.schema import Message
 from .brokers import check_epoch
 from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, Move, PartitionChange, leadership_record

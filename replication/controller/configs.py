@@ -25,9 +25,15 @@ from ...metadata.configs.describe import describe_topic
 from ...metadata.image import ConfigResource
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ClearElrRecord, ConfigRecord
-from ...protocol.messages import alter_configs as legacy
-from ...protocol.messages import incremental_alter_configs as incremental
-from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfigs
+from ...protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfigs
 from ...protocol.schema import Message
 from .partition_change import MIN_ISR
 from .policies import ConfigAlteration, violation
@@ -43,9 +49,9 @@ Changes = Mapping[str, str | None]
 
 
 def incremental_alter_configs(
-    state: ControllerState, request: incremental.IncrementalAlterConfigsRequest, version: int
+    state: ControllerState, request: IncrementalAlterConfigsRequest, version: int
 ) -> ControllerResult:
-    response = incremental.IncrementalAlterConfigsResponse()
+    response = IncrementalAlterConfigsResponse()
     records: list[ConfigRecord] = []
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
@@ -55,7 +61,7 @@ def incremental_alter_configs(
         code, message, more = _outcome(made)
         records += more
         response.responses.append(
-            incremental.AlterConfigsResourceResponse(
+            AlterConfigsResourceResponse(
                 error_code=code,
                 error_message=message,
                 resource_type=resource.resource_type,
@@ -65,9 +71,9 @@ def incremental_alter_configs(
     return ControllerResult(_with_elr_clearing(state, records), response, validate_only=request.validate_only)
 
 
-def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, version: int) -> ControllerResult:
+def alter_configs(state: ControllerState, request: AlterConfigsRequest, version: int) -> ControllerResult:
     """Handles AlterConfigs. Keys that the request does not name are deleted."""
-    response = legacy.AlterConfigsResponse()
+    response = AlterConfigsResponse()
     records: list[ConfigRecord] = []
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
@@ -78,7 +84,7 @@ def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, v
         code, message, more = _outcome(error or _altered(state, key, said, gone))
         records += more
         response.responses.append(
-            legacy.AlterConfigsResourceResponse(
+            AlterConfigsResourceResponse(
                 error_code=code,
                 error_message=message,
                 resource_type=resource.resource_type,
@@ -102,7 +108,7 @@ def _check_resource(resource: ConfigResource, counts: Counter[ConfigResource]) -
     return None
 
 
-def _computed(state: ControllerState, resource: incremental.AlterConfigsResource) -> Changes | ApiError:
+def _computed(state: ControllerState, resource: AlterConfigsResource) -> Changes | ApiError:
     """Returns the changes that the operations of a request make to the current values."""
     current = state.image.config(resource.resource_type, resource.resource_name)
     changes: dict[str, str | None] = {}

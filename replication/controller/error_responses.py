@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.error_responses import error_response_to
-from ...protocol.messages.alter_partition_reassignments import (
+from ...protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
 )
-from ...protocol.messages.alter_user_scram_credentials import (
+from ...protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from ...protocol.messages.delete_topics import DeleteTopicsRequest
-from ...protocol.messages.elect_leaders import ElectLeadersRequest
+from ...protocol.messages.topics import DeleteTopicsRequest
 from ...protocol.schema import Message
 from .maintenance import (
     BalanceLeadersRequest,

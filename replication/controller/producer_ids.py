@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ProducerIdsRecord
-from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ...protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from .brokers import check_epoch
 from .result import ControllerResult, RequestError
 from .state import ControllerState

@@ -12,24 +12,20 @@ from collections.abc import Iterable
 from ...metadata.image import NO_LEADER, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
-from ...protocol.messages.alter_partition_reassignments import (
+from ...protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
-)
-from ...protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
-from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
+    PartitionResult,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+    ReplicaElectionResult,
 )
 from ...protocol.schema import Message
 from .partition_change import Election, PartitionChange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from immutables import Map
 
@@ -36,10 +36,12 @@ from ...protocol.internal.cluster_metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from ...protocol.messages.create_topics import CreatableTopicConfigs
 from ...protocol.schema import Message
 from .policies import Policies
 from .result import ApiError
+
+if TYPE_CHECKING:
+    from ...protocol.messages.topics import CreatableTopicConfigs
 
 T = TypeVar("T")
 

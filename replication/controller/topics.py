@@ -9,19 +9,19 @@ from typing import NamedTuple
 from ...metadata.image import TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
-from ...protocol.messages.create_partitions import (
+from ...protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
-)
-from ...protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
 )
-from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from .configs import new_topic_configs, shown_topic_configs

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.control_records import KRaftVersionRecord, VotersRecord
-from ...protocol.messages.vote import PartitionDataRequest, VoteRequest, VoteResponse
+from ...protocol.messages.quorum import VotePartitionRequest, VoteRequest, VoteResponse
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from . import wire
@@ -294,7 +294,7 @@ class Elections:
 
     # ---- requests from others
 
-    def handle(self, request: VoteRequest, asked: PartitionDataRequest, now: int) -> Message:
+    def handle(self, request: VoteRequest, asked: VotePartitionRequest, now: int) -> Message:
         core = self._core
         if asked.replica_epoch < core.epoch:
             return self._respond(ErrorCode.FENCED_LEADER_EPOCH, False)

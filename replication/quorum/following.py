@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import add_raft_voter
-from ...protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ...protocol.messages.fetch import FetchResponse, PartitionData
-from ...protocol.messages.fetch_snapshot import FetchSnapshotResponse
-from ...protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from ...protocol.messages.update_raft_voter import KRaftVersionFeature, Listener, UpdateRaftVoterRequest
+from ...protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    FetchSnapshotResponse,
+    KRaftVersionFeature,
+    Listener,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+)
 from ...protocol.schema import Message
 from . import wire
 from .core import Core
@@ -120,7 +123,7 @@ class Following:
             timeout_ms=core.config.request_timeout_ms,
             voter_id=core.local.id,
             voter_directory_id=core.local.directory_id,
-            listeners=[add_raft_voter.Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
+            listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
             ack_when_committed=False,
         )
 

@@ -9,7 +9,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeVoter
 from ...protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest
 from ...protocol.messages.fetch import SnapshotId as WireSnapshotId
-from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshotRequest
+from ...protocol.messages.quorum import FetchSnapshotRequest, PartitionSnapshotRequest
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message

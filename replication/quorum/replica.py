@@ -11,12 +11,18 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import ApiVersionsResponse
-from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-from ...protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
-from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from ...protocol.messages.update_raft_voter import UpdateRaftVoterResponse
-from ...protocol.messages.vote import VoteRequest, VoteResponse
+from ...protocol.messages.quorum import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    UpdateRaftVoterResponse,
+    VoteRequest,
+    VoteResponse,
+)
 from ...protocol.schema import Message
 from . import wire
 from .core import Core, Elections, QuorumConfig, RandomSource

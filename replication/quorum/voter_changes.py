@@ -13,11 +13,16 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.control_records import KRaftVersionRecord
-from ...protocol.messages import add_raft_voter as adding
-from ...protocol.messages import remove_raft_voter as removing
-from ...protocol.messages import update_raft_voter as updating
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ...protocol.messages.update_raft_voter import UpdateRaftVoterRequest
+from ...protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    CurrentLeader,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
@@ -97,7 +102,7 @@ class _Change:
 
 
 def is_voter_request(request: Message) -> bool:
-    kinds = adding.AddRaftVoterRequest | removing.RemoveRaftVoterRequest | updating.UpdateRaftVoterRequest
+    kinds = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
     return isinstance(request, kinds)
 
 
@@ -110,17 +115,17 @@ class VoterChanges:
     def handle(self, token: object, request: Any, now: int) -> None:
         respond: Callable[[ErrorCode], Message]
         decide: Callable[[_Change, Any, int], ErrorCode]
-        if isinstance(request, adding.AddRaftVoterRequest):
-            respond, decide = _response_to(adding.AddRaftVoterResponse), self._add
-        elif isinstance(request, removing.RemoveRaftVoterRequest):
-            respond, decide = _response_to(removing.RemoveRaftVoterResponse), self._remove
+        if isinstance(request, AddRaftVoterRequest):
+            respond, decide = _response_to(AddRaftVoterResponse), self._add
+        elif isinstance(request, RemoveRaftVoterRequest):
+            respond, decide = _response_to(RemoveRaftVoterResponse), self._remove
         else:
             respond, decide = self._updated, self._update
         change = _Change(token, respond, now + CHANGE_TIMEOUT_MS)
         error = self._reject(request) or decide(change, request, now)
         if error:
             response: Any = respond(error)
-            if error is ErrorCode.INCONSISTENT_CLUSTER_ID and not isinstance(request, updating.UpdateRaftVoterRequest):
+            if error is ErrorCode.INCONSISTENT_CLUSTER_ID and not isinstance(request, UpdateRaftVoterRequest):
                 own = self._core.config.cluster_id
                 response.error_message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{own}"'
             self._core.reply(token, response)
@@ -132,13 +137,13 @@ class VoterChanges:
         if not isinstance(role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if core.voters.kraft_version == 0:
-            if not isinstance(request, updating.UpdateRaftVoterRequest):
+            if not isinstance(request, UpdateRaftVoterRequest):
                 return ErrorCode.UNSUPPORTED_VERSION
             return ErrorCode.NONE if role.has_committed else ErrorCode.REQUEST_TIMED_OUT
         is_changing = self._change is not None or core.voters.current_offset >= core.high_watermark
         return ErrorCode.REQUEST_TIMED_OUT if is_changing or not role.has_committed else ErrorCode.NONE
 
-    def _add(self, change: _Change, request: adding.AddRaftVoterRequest, now: int) -> ErrorCode:
+    def _add(self, change: _Change, request: AddRaftVoterRequest, now: int) -> ErrorCode:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
         reached_at = self._reached_at(addresses)
@@ -175,7 +180,7 @@ class VoterChanges:
             voter = Voter(change.voter.key, change.voter.addresses, low, high)
             self._append(change, self._core.voter_set.with_voter(voter), now)
 
-    def _remove(self, change: _Change, request: removing.RemoveRaftVoterRequest, now: int) -> ErrorCode:
+    def _remove(self, change: _Change, request: RemoveRaftVoterRequest, now: int) -> ErrorCode:
         key, voters = ReplicaKey(request.voter_id, request.voter_directory_id), self._core.voter_set
         found = voters.voters.get(key.id)
         if found is None or found.key != key:
@@ -185,7 +190,7 @@ class VoterChanges:
         self._append(change, voters.without(key.id), now)
         return ErrorCode.NONE
 
-    def _update(self, change: _Change, request: updating.UpdateRaftVoterRequest, now: int) -> ErrorCode:
+    def _update(self, change: _Change, request: UpdateRaftVoterRequest, now: int) -> ErrorCode:
         core = self._core
         error = self._leading.reject(request.current_leader_epoch)
         if error:
@@ -213,7 +218,7 @@ class VoterChanges:
         own = core.config.addresses or (voter.addresses if voter is not None else ())
         return next((one for one in addresses if not own or one.name == own[0].name), None)
 
-    def _describe(self, change: _Change, request: updating.UpdateRaftVoterRequest) -> ErrorCode:
+    def _describe(self, change: _Change, request: UpdateRaftVoterRequest) -> ErrorCode:
         role = self._core.role
         assert isinstance(role, Leader)
         error = describe(self._core, role, request)
@@ -234,8 +239,8 @@ class VoterChanges:
 
     def _updated(self, error: ErrorCode) -> Message:
         role = self._core.role
-        leader = updating.CurrentLeader(leader_id=role.leader_id, leader_epoch=role.epoch)
-        return updating.UpdateRaftVoterResponse(error_code=int(error), current_leader=leader)
+        leader = CurrentLeader(leader_id=role.leader_id, leader_epoch=role.epoch)
+        return UpdateRaftVoterResponse(error_code=int(error), current_leader=leader)
 
     # ---- completion
 

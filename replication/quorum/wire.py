@@ -8,9 +8,35 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import begin_quorum_epoch as begin
-from ...protocol.messages import end_quorum_epoch as end
-from ...protocol.messages import fetch, fetch_snapshot, vote
+from ...protocol.messages import fetch
+from ...protocol.messages.quorum import (
+    BeginEpochPartitionRequest,
+    BeginEpochTopicRequest,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndEpochPartitionRequest,
+    EndEpochTopicRequest,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    EpochPartitionResponse,
+    EpochTopicResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    LeaderIdAndEpoch,
+    PartitionSnapshotRequest,
+    PartitionSnapshotResponse,
+    ReplicaInfo,
+    SnapshotIdRequest,
+    SnapshotIdResponse,
+    TopicSnapshotRequest,
+    TopicSnapshotResponse,
+    VotePartitionRequest,
+    VotePartitionResponse,
+    VoteRequest,
+    VoteResponse,
+    VoteTopicRequest,
+    VoteTopicResponse,
+)
 from ...protocol.schema import Message
 from .log import SnapshotId
 from .voters import ReplicaKey
@@ -63,7 +89,7 @@ def leader_response(response: Message) -> LeaderResponse | None:
     partition = response_of(response)
     if partition is None:
         return None
-    if isinstance(response, fetch.FetchResponse | fetch_snapshot.FetchSnapshotResponse):
+    if isinstance(response, fetch.FetchResponse | FetchSnapshotResponse):
         leader = partition.current_leader
         return LeaderResponse(partition.error_code, leader.leader_id, leader.leader_epoch)
     return LeaderResponse(partition.error_code, partition.leader_id, partition.leader_epoch)
@@ -74,8 +100,8 @@ def leader_response(response: Message) -> LeaderResponse | None:
 
 def vote_request(
     cluster_id: str, voter: ReplicaKey, local: ReplicaKey, epoch: int, last: SnapshotId, pre_vote: bool
-) -> vote.VoteRequest:
-    asked = vote.PartitionDataRequest(
+) -> VoteRequest:
+    asked = VotePartitionRequest(
         replica_epoch=epoch,
         replica_id=local.id,
         replica_directory_id=local.directory_id,
@@ -84,31 +110,31 @@ def vote_request(
         last_offset=last.end_offset,
         pre_vote=pre_vote,
     )
-    topic = vote.TopicDataRequest(topic_name=TOPIC, partitions=[asked])
-    return vote.VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+    topic = VoteTopicRequest(topic_name=TOPIC, partitions=[asked])
+    return VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
-def begin_request(cluster_id: str, voter: ReplicaKey, leader_id: int, epoch: int) -> begin.BeginQuorumEpochRequest:
-    reported = begin.PartitionDataRequest(
+def begin_request(cluster_id: str, voter: ReplicaKey, leader_id: int, epoch: int) -> BeginQuorumEpochRequest:
+    reported = BeginEpochPartitionRequest(
         voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch
     )
-    topic = begin.TopicDataRequest(topic_name=TOPIC, partitions=[reported])
-    return begin.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+    topic = BeginEpochTopicRequest(topic_name=TOPIC, partitions=[reported])
+    return BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
 def end_request(
     cluster_id: str, leader_id: int, epoch: int, preferred: tuple[ReplicaKey, ...]
-) -> end.EndQuorumEpochRequest:
-    reported = end.PartitionDataRequest(
+) -> EndQuorumEpochRequest:
+    reported = EndEpochPartitionRequest(
         leader_id=leader_id,
         leader_epoch=epoch,
         preferred_successors=[key.id for key in preferred],
         preferred_candidates=[
-            end.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in preferred
+            ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in preferred
         ],
     )
-    topic = end.TopicDataRequest(topic_name=TOPIC, partitions=[reported])
-    return end.EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
+    topic = EndEpochTopicRequest(topic_name=TOPIC, partitions=[reported])
+    return EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
 
 
 def fetch_request(
@@ -133,17 +159,15 @@ def fetch_request(
 
 def snapshot_request(
     cluster_id: str, local: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int, max_bytes: int = 1 << 20
-) -> fetch_snapshot.FetchSnapshotRequest:
-    asked = fetch_snapshot.PartitionSnapshotRequest(
+) -> FetchSnapshotRequest:
+    asked = PartitionSnapshotRequest(
         current_leader_epoch=epoch,
-        snapshot_id=fetch_snapshot.SnapshotIdRequest(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        snapshot_id=SnapshotIdRequest(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
         position=position,
         replica_directory_id=local.directory_id,
     )
-    topic = fetch_snapshot.TopicSnapshotRequest(name=TOPIC, partitions=[asked])
-    return fetch_snapshot.FetchSnapshotRequest(
-        cluster_id=cluster_id, replica_id=local.id, max_bytes=max_bytes, topics=[topic]
-    )
+    topic = TopicSnapshotRequest(name=TOPIC, partitions=[asked])
+    return FetchSnapshotRequest(cluster_id=cluster_id, replica_id=local.id, max_bytes=max_bytes, topics=[topic])
 
 
 # ---- responses
@@ -155,21 +179,19 @@ def error_response(request: Message, error: ErrorCode) -> Message:
     return response
 
 
-def vote_response(error: ErrorCode, leader_id: int, epoch: int, granted: bool) -> vote.VoteResponse:
-    said = vote.PartitionDataResponse(
-        error_code=int(error), leader_id=leader_id, leader_epoch=epoch, vote_granted=granted
-    )
-    return vote.VoteResponse(topics=[vote.TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+def vote_response(error: ErrorCode, leader_id: int, epoch: int, granted: bool) -> VoteResponse:
+    said = VotePartitionResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch, vote_granted=granted)
+    return VoteResponse(topics=[VoteTopicResponse(topic_name=TOPIC, partitions=[said])])
 
 
-def begin_response(error: ErrorCode, leader_id: int, epoch: int) -> begin.BeginQuorumEpochResponse:
-    said = begin.PartitionDataResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
-    return begin.BeginQuorumEpochResponse(topics=[begin.TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+def begin_response(error: ErrorCode, leader_id: int, epoch: int) -> BeginQuorumEpochResponse:
+    said = EpochPartitionResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
+    return BeginQuorumEpochResponse(topics=[EpochTopicResponse(topic_name=TOPIC, partitions=[said])])
 
 
-def end_response(error: ErrorCode, leader_id: int, epoch: int) -> end.EndQuorumEpochResponse:
-    said = end.PartitionDataResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
-    return end.EndQuorumEpochResponse(topics=[end.TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+def end_response(error: ErrorCode, leader_id: int, epoch: int) -> EndQuorumEpochResponse:
+    said = EpochPartitionResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
+    return EndQuorumEpochResponse(topics=[EpochTopicResponse(topic_name=TOPIC, partitions=[said])])
 
 
 def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResponse:
@@ -179,22 +201,20 @@ def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResp
     return fetch.FetchResponse(responses=[topic])
 
 
-def snapshot_response(
-    leader_id: int, epoch: int, snapshot: SnapshotId, **fields: Any
-) -> fetch_snapshot.FetchSnapshotResponse:
-    said = fetch_snapshot.PartitionSnapshotResponse(
-        snapshot_id=fetch_snapshot.SnapshotIdResponse(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
-        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
+def snapshot_response(leader_id: int, epoch: int, snapshot: SnapshotId, **fields: Any) -> FetchSnapshotResponse:
+    said = PartitionSnapshotResponse(
+        snapshot_id=SnapshotIdResponse(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
         **fields,
     )
-    topic = fetch_snapshot.TopicSnapshotResponse(name=TOPIC, partitions=[said])
-    return fetch_snapshot.FetchSnapshotResponse(topics=[topic])
+    topic = TopicSnapshotResponse(name=TOPIC, partitions=[said])
+    return FetchSnapshotResponse(topics=[topic])
 
 
 _RESPONSES: dict[type[Message], Any] = {
-    vote.VoteRequest: vote.VoteResponse,
-    begin.BeginQuorumEpochRequest: begin.BeginQuorumEpochResponse,
-    end.EndQuorumEpochRequest: end.EndQuorumEpochResponse,
+    VoteRequest: VoteResponse,
+    BeginQuorumEpochRequest: BeginQuorumEpochResponse,
+    EndQuorumEpochRequest: EndQuorumEpochResponse,
     fetch.FetchRequest: fetch.FetchResponse,
-    fetch_snapshot.FetchSnapshotRequest: fetch_snapshot.FetchSnapshotResponse,
+    FetchSnapshotRequest: FetchSnapshotResponse,
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...metadata.configs import InvalidConfig
-from ...storage.files.regular_files import open_regular_file, read_regular_file
+from ...storage.files.open_files import open_regular_file, read_regular_file
 
 #: A file with a comment for each of Kafka's keys has 200 kB; a disk image named by mistake is not read to its end.
 MOST_FILE_BYTES = 4 << 20

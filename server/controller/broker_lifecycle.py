@@ -30,14 +30,18 @@ from typing import TYPE_CHECKING, Union
 from ...client.probes import is_gone
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.messages.nodes import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from ...protocol.schema import Message, ResponseCallback
 from ..partitions.partitions import CORDONED_KEY
 from .registration import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
-    from ...protocol.messages.controller_registration import ControllerRegistrationResponse
+    from ...protocol.messages.nodes import ControllerRegistrationResponse
     from ..config.broker_config import BrokerConfig
     from ..network.listener import ListenerSet
     from ..runtime.clock import Clock

@@ -25,8 +25,12 @@ from typing import TYPE_CHECKING
 from ...client.probes import is_gone
 from ...metadata.image import BrokerImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.messages.nodes import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import error_response
 from ...replication.controller.maintenance import (

@@ -33,11 +33,13 @@ from ..config.listeners import read_listeners
 from ..network.call import Call
 
 if TYPE_CHECKING:
-    from ...protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResponse
-    from ...protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
-    from ...protocol.messages.incremental_alter_configs import (
+    from ...protocol.messages.configs import (
+        AlterableConfig,
+        AlterConfigsRequest,
+        AlterConfigsResponse,
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
+        LegacyAlterableConfig,
     )
     from ..access.subsystem import AccessSubsystem
     from ..runtime.metadata_cache import MetadataCache
@@ -69,7 +71,7 @@ class ConfigsResource(Protocol):
     resource_name: str
 
     @property
-    def configs(self) -> Sequence[AlterableConfig | IncrementalConfig]: ...
+    def configs(self) -> Sequence[LegacyAlterableConfig | AlterableConfig]: ...
 
 
 ConfigsRequest = Union["AlterConfigsRequest", "IncrementalAlterConfigsRequest"]

@@ -18,8 +18,19 @@ from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 from ...client.probes import is_gone
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
+from ...protocol.messages import fetch
 from ...protocol.messages.fetch import FetchResponse
+from ...protocol.messages.quorum import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    LeaderEndpoint,
+    NodeEndpoint,
+    VoteResponse,
+)
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.control import ControlRecord, decode_control
 from ...protocol.records.errors import BatchError, InvalidBatch
@@ -690,9 +701,8 @@ class QuorumEndpoints:
 
     def add_listener_endpoints(self, request: Any) -> None:
         """Adds this leader's own endpoints to a request that announces its epoch."""
-        kind = _LEADER_ENDPOINTS.get(type(request))
-        if kind is not None:
-            request.leader_endpoints = [kind(name=e.name, host=e.host, port=e.port) for e in self._own]
+        if isinstance(request, _OF_LEADERS):
+            request.leader_endpoints = [LeaderEndpoint(name=e.name, host=e.host, port=e.port) for e in self._own]
 
 
 class QuorumSender:
@@ -715,9 +725,7 @@ class QuorumSender:
             return
         self._endpoints.add_listener_endpoints(send.request)
         # The leader may delay a Fetch, and responses arrive in order.
-        purpose = (
-            _FETCH if isinstance(send.request, fetch.FetchRequest | fetch_snapshot.FetchSnapshotRequest) else "quorum"
-        )
+        purpose = _FETCH if isinstance(send.request, fetch.FetchRequest | FetchSnapshotRequest) else "quorum"
         peers = self._peers()
         if purpose == _FETCH and endpoint not in self._watched:
             self._watched.add(endpoint)
@@ -731,15 +739,11 @@ class QuorumSender:
         )
 
 
-_OF_LEADERS = (begin_quorum_epoch.BeginQuorumEpochRequest, end_quorum_epoch.EndQuorumEpochRequest)
+_OF_LEADERS = (BeginQuorumEpochRequest, EndQuorumEpochRequest)
 _NODE_ENDPOINTS: dict[type[Message], Any] = {
-    vote.VoteResponse: vote.NodeEndpoint,
-    begin_quorum_epoch.BeginQuorumEpochResponse: begin_quorum_epoch.NodeEndpoint,
-    end_quorum_epoch.EndQuorumEpochResponse: end_quorum_epoch.NodeEndpoint,
+    VoteResponse: NodeEndpoint,
+    BeginQuorumEpochResponse: NodeEndpoint,
+    EndQuorumEpochResponse: NodeEndpoint,
     fetch.FetchResponse: fetch.NodeEndpoint,
-    fetch_snapshot.FetchSnapshotResponse: fetch_snapshot.NodeEndpoint,
-}
-_LEADER_ENDPOINTS: dict[type[Message], Any] = {
-    begin_quorum_epoch.BeginQuorumEpochRequest: begin_quorum_epoch.LeaderEndpoint,
-    end_quorum_epoch.EndQuorumEpochRequest: end_quorum_epoch.LeaderEndpoint,
+    FetchSnapshotResponse: NodeEndpoint,
 }

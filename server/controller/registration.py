@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ...metadata.features import supported_features
-from ...protocol.messages import broker_registration as brokers
-from ...protocol.messages import controller_registration as controllers
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ...protocol.schema import Message
+from ...protocol.messages.nodes import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
 from ...replication.controller.state import random_uuid
 from ..config.listeners import SECURITY_PROTOCOLS, Endpoint
 from ..partitions.partitions import cordoned_ids
@@ -50,9 +53,7 @@ class Registration:
         self._config = config
         self._directories = directories
 
-    def of_broker(
-        self, incarnation_id: bytes, *, kill_loses_nothing: bool = False
-    ) -> brokers.BrokerRegistrationRequest:
+    def of_broker(self, incarnation_id: bytes, *, kill_loses_nothing: bool = False) -> BrokerRegistrationRequest:
         """Returns the registration as a broker. `previous_broker_epoch` shows that the last stop was clean: then every
         directory has stored the same epoch. With `kill_loses_nothing` the end of a process counts as such a stop, if the
         machine has run since.
@@ -60,24 +61,24 @@ class Registration:
         epochs = {directory.previous_broker_epoch for directory in self._directories}
         if kill_loses_nothing and epochs == {-1}:
             epochs = {directory.interrupted_broker_epoch or -1 for directory in self._directories}
-        return brokers.BrokerRegistrationRequest(
+        return BrokerRegistrationRequest(
             broker_id=self.node_id,
             cluster_id=self.cluster_id,
             incarnation_id=incarnation_id,
-            listeners=self._listeners(brokers.Listener, self.endpoints.advertised_endpoints()),
-            features=_features(brokers.Feature),
+            listeners=self._listeners(self.endpoints.advertised_endpoints()),
+            features=_features(),
             rack=self._config.get("broker.rack"),
             log_dirs=[d.directory_id for d in self._directories if d.directory_id is not None],
             previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
         )
 
-    def of_controller(self, incarnation_id: bytes) -> controllers.ControllerRegistrationRequest:
+    def of_controller(self, incarnation_id: bytes) -> ControllerRegistrationRequest:
         """Returns the registration as a controller (KIP-919)."""
-        return controllers.ControllerRegistrationRequest(
+        return ControllerRegistrationRequest(
             controller_id=self.node_id,
             incarnation_id=incarnation_id,
-            listeners=self._listeners(controllers.Listener, self.endpoints.controller_endpoints()),
-            features=_features(controllers.Feature),
+            listeners=self._listeners(self.endpoints.controller_endpoints()),
+            features=_features(),
         )
 
     def heartbeat(
@@ -104,19 +105,16 @@ class Registration:
         """Returns the ids of the directories that have failed."""
         return [d.directory_id for d in self._directories if not d.is_online and d.directory_id is not None]
 
-    def _listeners(self, kind: Callable[..., M], endpoints: Iterable[Endpoint]) -> list[M]:
+    def _listeners(self, endpoints: Iterable[Endpoint]) -> list[Listener]:
         protocols = self._config.listeners.protocols
         return [
-            kind(name=e.name, host=e.host, port=e.port, security_protocol=SECURITY_PROTOCOLS[protocols[e.name]])
+            Listener(name=e.name, host=e.host, port=e.port, security_protocol=SECURITY_PROTOCOLS[protocols[e.name]])
             for e in endpoints
         ]
 
 
-M = TypeVar("M", bound=Message)
-
-
-def _features(kind: Callable[..., M]) -> list[M]:
+def _features() -> list[Feature]:
     return [
-        kind(name=name, min_supported_version=low, max_supported_version=high)
+        Feature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in supported_features().items()
     ]

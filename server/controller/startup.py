@@ -33,8 +33,7 @@ from ...protocol.internal.control_records import (
     LeaderChangeVoter,
     VotersVoter,
 )
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
-from ...protocol.messages.broker_registration import BrokerRegistrationResponse
+from ...protocol.messages.nodes import BrokerHeartbeatResponse, BrokerRegistrationResponse
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message

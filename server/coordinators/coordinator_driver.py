@@ -17,7 +17,6 @@ from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDe
 from ...coordinator.groups.base.state import GroupCounters
 from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
 from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
@@ -139,6 +138,8 @@ class CoordinatorDriver(Generic[DriverT]):
 
     def ensure_topic(self, done: Callable[[], None]) -> None:
         """Creates the topic. `done` is called when the topic is published on this broker or could not be created."""
+        from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig  # which most starts do not need
+
         config = self._config
         topic = CreatableTopic(
             name=self.topic,

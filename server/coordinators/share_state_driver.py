@@ -25,7 +25,7 @@ from ...coordinator.share_state.shard import (
 from ...coordinator.share_state.state import PersisterConfig, ShareKey, encode_record
 from ...metadata.image import SHARE_GROUP_STATE_TOPIC, MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.write_share_group_state import WriteShareGroupStateRequest
+from ...protocol.messages.share_group_state import WriteShareGroupStateRequest
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message, ResponseCallback
 from ...protocol.uuids import uuid_to_text

@@ -9,12 +9,12 @@ from ...coordinator.groups.share import kind as share_kind
 from ...coordinator.groups.streams import kind
 from ...metadata.features import STREAMS_VERSION
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from ...protocol.messages.streams_group_heartbeat import Status
+from ...protocol.messages.streams_groups import Status
+from ...protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from .topic_creation import CREATE_TOPICS_TIMEOUT_MS, CreateTopicsFor
 
 if TYPE_CHECKING:
-    from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+    from ...protocol.messages.streams_groups import StreamsGroupHeartbeatResponse
     from ..config.broker_config import BrokerConfig
     from ..network.call import Call
     from ..runtime.metadata_cache import MetadataCache

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-    from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ...protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
     from ..controller.commits import ClientFields

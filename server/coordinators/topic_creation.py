@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Unpack
 from ...client.shown_text import shown, shown_reason
 from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ...storage.files.open_files import advice, check_room
 
 if TYPE_CHECKING:
+    from ...protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
     from ..controller.commits import ClientFields
     from ..controller.driver import Submit
     from ..runtime.log_lines import RepeatedLines
@@ -31,10 +31,10 @@ CREATE_TOPICS_TIMEOUT_MS = 30_000
 
 #: Sends the request, of CREATE_TOPICS_VERSION, to the active controller. The callback gets the response when the topics
 #: are published on this broker.
-CreateTopics = Callable[[CreateTopicsRequest, Callable[[CreateTopicsResponse], None]], None]
+CreateTopics = Callable[["CreateTopicsRequest", Callable[["CreateTopicsResponse"], None]], None]
 #: The same on behalf of a client that the controller must authorize: principal and host, or None.
 CreateTopicsFor = Callable[
-    [CreateTopicsRequest, Callable[[CreateTopicsResponse], None], "tuple[str, str] | None"], None
+    ["CreateTopicsRequest", Callable[["CreateTopicsResponse"], None], "tuple[str, str] | None"], None
 ]
 
 
@@ -50,6 +50,8 @@ class TopicCreation:
 
     def create(self, topic: CreatableTopic, done: Callable[[], None]) -> None:
         """Creates the topic. `done` is called when it is published on this broker or could not be created."""
+        from ...protocol.messages.topics import CreateTopicsRequest
+
         self._waiting.append(done)
         if len(self._waiting) > 1:
             return
@@ -112,6 +114,8 @@ class AutoCreation:
                 asyncio.get_running_loop().call_soon(self._ask)
 
     def _ask(self) -> None:
+        from ...protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+
         client = next(iter(self._wanted.values()))
         asked = [name for name in islice(self._wanted, MAX_AT_ONCE) if self._wanted[name] == client]
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in asked]

@@ -35,13 +35,11 @@ from ...coordinator.transactions.transaction import (
 from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataImage, TopicPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.add_partitions_to_txn import (
+from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
-)
-from ...protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

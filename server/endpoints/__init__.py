@@ -29,10 +29,12 @@ _FOLDERS = frozenset({"client_telemetry"})
 
 
 def endpoint_files(folders: frozenset[str] = _FOLDERS) -> dict[str, str]:
-    """Returns the files by the module of their API, each as a module of this package. `folders`: those that are served."""
+    """Returns the files by the name of their API in lower case, each as a module of this package. `folders`: those that
+    are served.
+    """
     here = Path(__file__).parent
-    found = {name: f"{folder}.{name}" for folder in folders for name in _modules(here / folder)}
-    return found | {name: name for name in _modules(here) if name not in _FOLDERS}
+    found = {name.replace("_", ""): f"{folder}.{name}" for folder in folders for name in _modules(here / folder)}
+    return found | {name.replace("_", ""): name for name in _modules(here) if name not in _FOLDERS}
 
 
 def _modules(folder: Path) -> list[str]:
@@ -48,7 +50,7 @@ def load_all() -> None:
 
 def endpoint_of(api: Api) -> ApiEndpoint:
     """Returns the endpoint of an API, imported. Raises NotServed."""
-    return _loaded(api, endpoint_files()[api.module])
+    return _loaded(api, endpoint_files()[api.name.lower()])
 
 
 def _loaded(api: Api, file: str) -> ApiEndpoint:
@@ -70,18 +72,18 @@ class NodeEndpoints:
         self._files = endpoint_files(_FOLDERS if telemetry else frozenset())
 
     def __contains__(self, api: Api) -> bool:
-        return api.module in self._files
+        return api.name.lower() in self._files
 
     def is_loaded(self, api: Api) -> bool:
         """Returns whether the file is imported to its end, where `ENDPOINT` stands."""
-        return hasattr(sys.modules.get(f"{__package__}.{self._files[api.module]}"), "ENDPOINT")
+        return hasattr(sys.modules.get(f"{__package__}.{self._files[api.name.lower()]}"), "ENDPOINT")
 
     def when_loaded(self, api: Api, then: Callable[[], None]) -> None:
         self._late_imports.when_loaded(self._modules(api), then)
 
     def load(self, api: Api) -> ApiEndpoint:
         """Returns the endpoint of an API that is served. Raises NotServed."""
-        return _loaded(api, self._files[api.module])
+        return _loaded(api, self._files[api.name.lower()])
 
     def bound(self, endpoint: ApiEndpoint, listener_kind: ListenerKind) -> BoundHandle:
         return endpoint.bound(self.services, self._authorizer, listener_kind)
@@ -92,4 +94,4 @@ class NodeEndpoints:
         return None if key is None else self.load(APIS[key])
 
     def _modules(self, api: Api) -> tuple[str]:
-        return (f"server.endpoints.{self._files[api.module]}",)
+        return (f"server.endpoints.{self._files[api.name.lower()]}",)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ...protocol.messages.add_partitions_to_txn import (
+from ...protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.add_partitions_to_txn import (
+from ...protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Set
 
     from ...metadata.image import MetadataImage
-    from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+    from ...protocol.messages.transactions import AddPartitionsToTxnTransaction
     from ..network.call import Call
     from ..services import Services
 

@@ -13,7 +13,7 @@ from functools import partial
 from ...metadata.acls import Operation
 from ...metadata.client_quotas import IP, no_valid_host
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_client_quotas import (
+from ...protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntityDataResponse,

@@ -6,7 +6,7 @@ cannot be changed by it.
 
 from __future__ import annotations
 
-from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse
+from ...protocol.messages.configs import AlterConfigsRequest, AlterConfigsResourceResponse, LegacyAlterConfigsResource
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Checked, Deciding, Split
 from ..access.authorization.sessions import AuthorizationSession
@@ -30,7 +30,7 @@ def handle(services: ConfigServices, call: Call) -> Message | None:
     return change_configs(services, call, _check, AlterConfigsResourceResponse)
 
 
-def _check(services: ConfigServices, call: Call, resource: AlterConfigsResource) -> bool:
+def _check(services: ConfigServices, call: Call, resource: LegacyAlterConfigsResource) -> bool:
     reject_nulls(config.name for config in resource.configs if config.value is None)
     if not is_for_controller(resource.resource_type):
         check_is_this_broker(services.node_id, resource.resource_name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_replica_log_dirs import (
+from ...protocol.messages.log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,

@@ -6,16 +6,13 @@ from functools import partial
 
 from ...coordinator.groups.share.offset_requests import Followed
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_share_group_offsets import (
+from ...protocol.messages.share_group_state import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
+from ...protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
-)
-from ...protocol.messages.initialize_share_group_state import (
-    InitializeShareGroupStateRequest,
-    InitializeShareGroupStateResponse,
 )
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import WORDS, on_group

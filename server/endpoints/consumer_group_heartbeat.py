@@ -9,7 +9,7 @@ from functools import partial
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ...protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, consumer_groups_precondition

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation, names_unknown
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_acls import CreateAclsRequest
+from ...protocol.messages.acls import CreateAclsRequest
 from ..access.authorization.requirements import on_cluster
 from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, ApiEndpoint

@@ -10,7 +10,7 @@ from collections import Counter
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
+from ...protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopicResult
 from ...replication.controller import topics
 from ..access.authorization.requirements import Checked, Deciding, Split, adding, without
 from ..access.authorization.sessions import AuthorizationSession

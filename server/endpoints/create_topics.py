@@ -10,7 +10,7 @@ from collections import Counter
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ...protocol.messages.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ...replication.controller import topics
 from ...replication.controller.state import CLUSTER_METADATA_TOPIC
 from ..access.authorization.requirements import Checked, Deciding, Split, without

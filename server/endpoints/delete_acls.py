@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation, names_unknown
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_acls import DeleteAclsRequest
+from ...protocol.messages.acls import DeleteAclsRequest
 from ..access.authorization.requirements import on_cluster
 from ..controller.places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint

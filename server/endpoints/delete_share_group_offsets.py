@@ -7,12 +7,12 @@ from functools import partial
 from ...coordinator.groups.share.offset_requests import Followed
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_share_group_offsets import (
+from ...protocol.messages.share_group_state import DeleteShareGroupStateRequest
+from ...protocol.messages.share_groups import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from ..access.authorization.requirements import WORDS, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest
+from ...protocol.messages.topics import DeletableTopicResult, DeleteTopicsRequest
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import WORDS, Checked, Deciding, Split, adding
 from ..access.authorization.sessions import AuthorizationSession

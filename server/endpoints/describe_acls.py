@@ -7,12 +7,7 @@ from collections.abc import Iterable
 from ...metadata.acls import AclFilter, Operation, names_unknown
 from ...metadata.image import AclImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
+from ...protocol.messages.acls import AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint

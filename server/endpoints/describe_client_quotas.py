@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...metadata.acls import Operation
 from ...metadata.client_quotas import Component, InvalidFilter, QuotaFilter, describe
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_client_quotas import (
+from ...protocol.messages.client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     EntityData,

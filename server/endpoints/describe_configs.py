@@ -17,7 +17,7 @@ from ...metadata.configs import ResourceType
 from ...metadata.configs import describe as entries_of
 from ...metadata.configs.describe import documentation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_configs import (
+from ...protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

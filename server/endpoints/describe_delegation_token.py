@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.credentials import may_renew, token_hmac
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_delegation_token import (
+from ...protocol.messages.delegation_tokens import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,

@@ -5,7 +5,7 @@ Answered in `coordinator/groups/shard.py`. The groups may be of different shards
 
 from __future__ import annotations
 
-from ...protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ...protocol.messages.groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..coordinators.group_coordinator import DESCRIBED_GROUPS, GROUP_COORDINATORS, describe
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call

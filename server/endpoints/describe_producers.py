@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_producers import (
+from ...protocol.messages.producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_quorum import (
+from ...protocol.messages.quorum import (
+    DescribeQuorumPartitionResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
-    Listener,
+    DescribeQuorumTopicResponse,
     Node,
-    PartitionDataResponse,
+    NodeListener,
     ReplicaState,
-    TopicDataResponse,
 )
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
@@ -55,10 +55,10 @@ def handle(services: NodeServices, call: Call) -> DescribeQuorumResponse | None:
 
 def _not_the_leader(leader_id: int, epoch: int) -> DescribeQuorumResponse:
     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    said = PartitionDataResponse(
+    said = DescribeQuorumPartitionResponse(
         partition_index=0, error_code=error, error_message=_NOT_LEADER, leader_id=leader_id, leader_epoch=epoch
     )
-    return DescribeQuorumResponse(topics=[TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+    return DescribeQuorumResponse(topics=[DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[said])])
 
 
 def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
@@ -80,7 +80,7 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
     }
     voters = [_voter(services, key, known, now_ms) for key in (v.key for v in replica.voter_set.voters.values())]
     observers = [state for key, state in known.items() if key not in replica.voter_set and _is_live(state, now_ms)]
-    partition = PartitionDataResponse(
+    partition = DescribeQuorumPartitionResponse(
         partition_index=0,
         error_message="",
         leader_id=role.leader_id,
@@ -92,11 +92,11 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
     nodes = [
         Node(
             node_id=voter.key.id,
-            listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in voter.addresses],
+            listeners=[NodeListener(name=a.name, host=a.host, port=a.port) for a in voter.addresses],
         )
         for voter in replica.voter_set.voters.values()
     ]
-    topic = TopicDataResponse(topic_name=TOPIC, partitions=[partition])
+    topic = DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[partition])
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
 
@@ -123,11 +123,11 @@ def _is_live(observer: ReplicaState, now_ms: int) -> bool:
 
 def _alone(services: NodeServices, call: Call) -> DescribeQuorumResponse:
     """A quorum of one is its leader: it has caught up with itself at the time of the response."""
-    topic = TopicDataResponse(topic_name=TOPIC, partitions=[_partition(services, call)])
+    topic = DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[_partition(services, call)])
     nodes = [
         Node(
             node_id=voter.voter_id,
-            listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
+            listeners=[NodeListener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
         )
         for voter in services.controller.driver.quorum_log.quorum.voters
     ]
@@ -142,13 +142,13 @@ def _is_of_the_quorum(request: DescribeQuorumRequest) -> bool:
     return asked == [(TOPIC, 0)] and len(request.topics) == 1
 
 
-def _unknown(request: DescribeQuorumRequest) -> list[TopicDataResponse]:
+def _unknown(request: DescribeQuorumRequest) -> list[DescribeQuorumTopicResponse]:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return [
-        TopicDataResponse(
+        DescribeQuorumTopicResponse(
             topic_name=topic.topic_name,
             partitions=[
-                PartitionDataResponse(
+                DescribeQuorumPartitionResponse(
                     partition_index=partition.partition_index, error_code=error, error_message=_NOT_HOSTED
                 )
                 for partition in topic.partitions
@@ -158,7 +158,7 @@ def _unknown(request: DescribeQuorumRequest) -> list[TopicDataResponse]:
     ]
 
 
-def _partition(services: NodeServices, call: Call) -> PartitionDataResponse:
+def _partition(services: NodeServices, call: Call) -> DescribeQuorumPartitionResponse:
     controller = services.controller.driver
     directories = {voter.voter_id: voter.voter_directory_id for voter in controller.quorum_log.quorum.voters}
     state = ReplicaState(
@@ -168,7 +168,7 @@ def _partition(services: NodeServices, call: Call) -> PartitionDataResponse:
         last_fetch_timestamp=call.now_ms,
         last_caught_up_timestamp=call.now_ms,
     )
-    return PartitionDataResponse(
+    return DescribeQuorumPartitionResponse(
         partition_index=0,
         error_message="",
         leader_id=services.node_id,

@@ -13,8 +13,13 @@ from typing import Any
 from ...coordinator.groups.share.offset_requests import InitializedPartitions, KnownPartitions
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import read_share_group_state_summary as summary
-from ...protocol.messages.describe_share_group_offsets import (
+from ...protocol.messages.share_group_state import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryData,
+    ReadStateSummaryPartition,
+)
+from ...protocol.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
@@ -152,12 +157,12 @@ def _ask(
         done(group_offsets)
         return
     topics = [
-        summary.ReadStateSummaryData(
-            topic_id=topic_id, partitions=[summary.PartitionData(partition=index) for index in indexes]
+        ReadStateSummaryData(
+            topic_id=topic_id, partitions=[ReadStateSummaryPartition(partition=index) for index in indexes]
         )
         for topic_id, indexes in partitions.items()
     ]
-    request = summary.ReadShareGroupStateSummaryRequest(group_id=group_offsets.group_id, topics=topics)
+    request = ReadShareGroupStateSummaryRequest(group_id=group_offsets.group_id, topics=topics)
     services.share.persister().ask(request, partial(_summed_up, services, group_offsets, done))
 
 
@@ -165,7 +170,7 @@ def _summed_up(
     services: Services,
     group_offsets: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
-    response: summary.ReadShareGroupStateSummaryResponse,
+    response: ReadShareGroupStateSummaryResponse,
 ) -> None:
     names: dict[bytes, str] = {}
     for result in response.results:

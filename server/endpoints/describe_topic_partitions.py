@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_topic_partitions import (
+from ...protocol.messages.topics import (
     CursorRequest,
     CursorResponse,
     DescribeTopicPartitionsRequest,

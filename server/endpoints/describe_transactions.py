@@ -6,7 +6,7 @@ from functools import partial
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_transactions import (
+from ...protocol.messages.transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,

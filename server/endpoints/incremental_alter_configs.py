@@ -11,7 +11,7 @@ from ...metadata.acls import CLUSTER_NAME, Operation
 from ...metadata.acls import ResourceType as AclResourceType
 from ...metadata.configs import ResourceType, default_text, definition, is_list
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.incremental_alter_configs import (
+from ...protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from ..access.authorization.requirements import NeedsBy
 from ..coordinators import transaction_coordinator
 from ..network.api_endpoint import ApiEndpoint

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ...protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, GroupServices
 from ..network.api_endpoint import ApiEndpoint

@@ -8,7 +8,7 @@ Up to version 2 one member leaves, and its error is the response's; the coordina
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint

@@ -13,7 +13,7 @@ from ...metadata.acls import Operation
 from ...metadata.configs import ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesResponse
+from ...protocol.messages.configs import ConfigResource, ListConfigResourcesResponse
 from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_groups import ListGroupsResponse
+from ...protocol.messages.groups import ListGroupsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint

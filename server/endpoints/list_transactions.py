@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...coordinator.transactions.shard import unknown_states
 from ...metadata.acls import Operation, ResourceType
-from ...protocol.messages.list_transactions import ListTransactionsResponse
+from ...protocol.messages.transactions import ListTransactionsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint

@@ -13,7 +13,7 @@ from functools import partial
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TopicImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offset_commit import (
+from ...protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

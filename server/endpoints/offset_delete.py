@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offset_delete import (
+from ...protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

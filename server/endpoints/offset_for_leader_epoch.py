@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offset_for_leader_epoch import (
+from ...protocol.messages.log_offsets import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from ...protocol.messages.sasl import SaslAuthenticateResponse
 from ..access.authorization.requirements import Nothing
 from ..network.api_endpoint import ApiEndpoint
 

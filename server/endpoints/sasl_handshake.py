@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.sasl_handshake import SaslHandshakeResponse
+from ...protocol.messages.sasl import SaslHandshakeResponse
 from ..access.authorization.requirements import Nothing
 from ..network.api_endpoint import ApiEndpoint
 

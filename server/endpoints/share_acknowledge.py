@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_acknowledge import (
+from ...protocol.messages.share_records import (
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionData,
+    ShareAcknowledgePartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
@@ -53,7 +53,7 @@ def _acknowledged(services: Services, call: Call, session: ShareSession, is_fina
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}
     for (topic_id, index), validation_error in outcome.items():
-        data = PartitionData(partition_index=index)
+        data = ShareAcknowledgePartitionData(partition_index=index)
         if validation_error is not None:
             data.error_code, data.error_message = validation_error.error, validation_error.message
             topic = services.metadata.image.topic_by_id(topic_id)

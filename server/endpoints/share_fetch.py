@@ -10,11 +10,11 @@ from functools import partial
 
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_fetch import (
+from ...protocol.messages.share_records import (
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionData,
     ShareFetchableTopicResponse,
+    ShareFetchPartitionData,
     ShareFetchRequest,
     ShareFetchResponse,
 )
@@ -97,7 +97,7 @@ class _Responding:
         permitted = [partition for partition in partitions if partition[0] not in self._denied]
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         rejected = {
-            partition: PartitionData(partition_index=partition[1], error_code=error, records=b"")
+            partition: ShareFetchPartitionData(partition_index=partition[1], error_code=error, records=b"")
             for partition in partitions
             if partition[0] in self._denied
         }
@@ -119,7 +119,7 @@ class _Responding:
             services.share.sessions().end(self._session)
         for partition, validation_error in self._outcome.items():
             if partition not in partitions:
-                partitions[partition] = PartitionData(partition_index=partition[1], records=b"")
+                partitions[partition] = ShareFetchPartitionData(partition_index=partition[1], records=b"")
             if validation_error is not None:
                 partitions[partition].acknowledge_error_code = validation_error.error
                 partitions[partition].acknowledge_error_message = validation_error.message
@@ -138,7 +138,7 @@ class _Responding:
         response.node_endpoints = list(nodes.values())
         call.reply(response)
 
-    def _add_leader(self, topic_id: bytes, data: PartitionData, nodes: dict[int, NodeEndpoint]) -> None:
+    def _add_leader(self, topic_id: bytes, data: ShareFetchPartitionData, nodes: dict[int, NodeEndpoint]) -> None:
         topic = self._services.metadata.image.topic_by_id(topic_id)
         if topic is not None:
             leader = self._services.replicas.leaders.current_leader(

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...protocol.messages.share_group_describe import (
-    DescribedGroup,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-)
+from ...protocol.messages.share_groups import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from ..coordinators.group_coordinator import (
     DESCRIBED_GROUPS,
     GROUP_COORDINATORS,

@@ -7,8 +7,8 @@ from functools import partial
 from ...coordinator.groups.share.offset_requests import Followed
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
-from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+from ...protocol.messages.share_group_state import InitializeShareGroupStateRequest
+from ...protocol.messages.share_groups import ShareGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR

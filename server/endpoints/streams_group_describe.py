@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.streams_group_describe import (
+from ...protocol.messages.streams_groups import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,

@@ -9,7 +9,7 @@ from ...coordinator.groups.streams.heartbeat import NeedsTopics, names_in_topolo
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...metadata.image import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from ...protocol.messages.streams_groups import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, on_group

@@ -15,7 +15,7 @@ from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import GROUP_METADATA_TOPIC, TopicPartition
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.txn_offset_commit import (
+from ...protocol.messages.offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,

@@ -27,7 +27,12 @@ from ...coordinator.groups.share.offset_requests import InitializedPartitions, K
 from ...coordinator.groups.streams.group import GroupState as StreamsGroupState
 from ...coordinator.share_partition.partition import AckType
 from ...metadata.image import TopicPartition
-from ...protocol.messages import read_share_group_state_summary as summary
+from ...protocol.messages.share_group_state import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryData,
+    ReadStateSummaryPartition,
+)
 from ..coordinators.pending_requests import gather
 from ..coordinators.share_state_driver import ASKER
 from ..runtime.sliced_work import Steps, in_slices
@@ -340,8 +345,8 @@ def _of_share_groups(services: Services, groups: list[str], done: Callable[[list
 def _of_share_group(services: Services, group: str, found: list[Position], done: Callable[[None], None]) -> None:
     def known(found: KnownPartitions) -> None:
         topics = [
-            summary.ReadStateSummaryData(
-                topic_id=topic_id, partitions=[summary.PartitionData(partition=index) for index in sorted(indexes)]
+            ReadStateSummaryData(
+                topic_id=topic_id, partitions=[ReadStateSummaryPartition(partition=index) for index in sorted(indexes)]
             )
             for topic_id, indexes in found.partitions.items()
             if services.metadata.image.topic_by_id(topic_id) is not None
@@ -349,13 +354,11 @@ def _of_share_group(services: Services, group: str, found: list[Position], done:
         if found.error or not topics:
             done(None)
             return
-        services.share.persister().ask(
-            summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=topics), summed_up
-        )
+        services.share.persister().ask(ReadShareGroupStateSummaryRequest(group_id=group, topics=topics), summed_up)
 
     unbegun = Position(group, _SHARE, ("", -1), _AT_END if services.share.configs().begins_at_end(group) else None)
 
-    def summed_up(response: summary.ReadShareGroupStateSummaryResponse) -> None:
+    def summed_up(response: ReadShareGroupStateSummaryResponse) -> None:
         for result in response.results:
             topic = services.metadata.image.topic_by_id(result.topic_id)
             if topic is None:

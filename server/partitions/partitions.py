@@ -22,13 +22,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...metadata.image import MetadataImage, PartitionImage, TopicIdPartition, TopicPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    DirectoryDataRequest,
-    PartitionDataRequest,
-    TopicDataRequest,
-)
 from ...protocol.schema import Message, ResponseCallback
 from ...storage.directory import LogDirectory, checkpoints_of
 from ...storage.files.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
@@ -115,6 +108,13 @@ class DirectoryReports:
         self._to_report[hosted.topic_id, hosted.index] = hosted.directory
 
     def _send(self) -> None:
+        from ...protocol.messages.log_dirs import (  # for a broker with several directories
+            AssignReplicasToDirsRequest,
+            DirectoryDataRequest,
+            PartitionDataRequest,
+            TopicDataRequest,
+        )
+
         controller = self._controller
         directories: dict[bytes, dict[bytes, TopicDataRequest]] = {}
         for (topic_id, index), directory in self._to_report.items():
@@ -132,6 +132,8 @@ class DirectoryReports:
 
 
 def _check_reported(response: Message) -> None:
+    from ...protocol.messages.log_dirs import AssignReplicasToDirsResponse
+
     assert isinstance(response, AssignReplicasToDirsResponse)
     if response.error_code:
         log.error(

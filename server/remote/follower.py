@@ -12,8 +12,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ...protocol.messages.offset_for_leader_epoch import (
+from ...protocol.messages.log_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

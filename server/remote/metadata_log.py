@@ -17,15 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ...protocol.messages.list_offsets import (
+from ...protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.batch import check_crc, iter_headers
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...storage.files.open_files import pread_nowait

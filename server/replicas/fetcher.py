@@ -22,7 +22,7 @@ from ...protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from ...protocol.messages.list_offsets import (
+from ...protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,

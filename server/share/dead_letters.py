@@ -24,8 +24,8 @@ from ...coordinator.share_partition import partition as rules
 from ...coordinator.share_partition.partition import Content, Contents, DeadLetter, Origin, Packed, Queue, pack
 from ...metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
@@ -35,7 +35,7 @@ from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...protocol.messages.create_topics import CreateTopicsResponse
+    from ...protocol.messages.topics import CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import Endpoint
     from ..controller.cluster_view import Leaders

@@ -18,8 +18,7 @@ from .share_sessions import SessionKey
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
-    from ...protocol.messages.share_acknowledge import AcknowledgeTopic
-    from ...protocol.messages.share_fetch import FetchTopic
+    from ...protocol.messages.share_records import AcknowledgeTopic, FetchTopic
     from ...protocol.schema import ResponseCallback
     from ..runtime.counters import Metrics, TopicMetrics
     from ..runtime.metadata_cache import MetadataCache

@@ -14,7 +14,7 @@ from ...coordinator.share_partition.partition import Acquired, AcquireRequest, S
 from ...coordinator.share_state.state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_fetch import AcquiredRecords, PartitionData
+from ...protocol.messages.share_records import AcquiredRecords, ShareFetchPartitionData
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers, read_header
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import pread_nowait
@@ -27,7 +27,7 @@ from ..partitions.parked_requests import NotInPageCache, ParkedFetch, sendable, 
 from .share_partitions import LedSharePartition
 
 if TYPE_CHECKING:
-    from ...protocol.messages.share_fetch import ShareFetchRequest
+    from ...protocol.messages.share_records import ShareFetchRequest
     from ...storage.segments.aborted import AbortedTransaction
     from ..network.call import Call
     from ..partitions.parked_requests import FetchWaits
@@ -249,7 +249,7 @@ class ShareReader:
                 break
         return batches
 
-    def acquire(self, found: Found, now_ms: int, max_bytes: int, pread: Pread) -> PartitionData | None:
+    def acquire(self, found: Found, now_ms: int, max_bytes: int, pread: Pread) -> ShareFetchPartitionData | None:
         """Acquires from the records found, and while none of them may be acquired, from those after them. Raises as `read`
         does.
         """
@@ -286,12 +286,12 @@ class ShareReader:
             entries = found.led.hosted.log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1)
         return aborted_ranges(entries, batches)
 
-    def _data_of(self, found: Found, acquired: list[Acquired]) -> PartitionData:
+    def _data_of(self, found: Found, acquired: list[Acquired]) -> ShareFetchPartitionData:
         count = sum(one.last - one.first + 1 for one in acquired)
         self.wanted = self.wanted._replace(max_records=self.wanted.max_records - count)
         records = cut(found.records, found.batches, acquired[0].first, acquired[-1].last)
         hosted = found.led.hosted
-        data = PartitionData(partition_index=found.led.key.partition, records=b"")
+        data = ShareFetchPartitionData(partition_index=found.led.key.partition, records=b"")
         if isinstance(records, RemoteSlice):
             data.records = records.data
         else:
@@ -321,7 +321,7 @@ def _warm_all(read: Callable[[], LogSlice]) -> None:
 
 RECORD_LIMIT_MODE = 1
 
-Response = dict[TopicIdPartition, PartitionData]
+Response = dict[TopicIdPartition, ShareFetchPartitionData]
 
 
 class ShareFetches:
@@ -510,7 +510,7 @@ class ShareFetch(ParkedFetch):
             for led in self._waits_for:
                 partition = _partition_of(led)
                 if led.state_machine is not None and partition not in response:
-                    response[partition] = PartitionData(partition_index=led.key.partition, records=b"")
+                    response[partition] = ShareFetchPartitionData(partition_index=led.key.partition, records=b"")
         return response
 
     def _open(self, partition: TopicIdPartition, response: Response) -> LedSharePartition | None:
@@ -546,5 +546,5 @@ def _partition_of(led: LedSharePartition) -> TopicIdPartition:
     return led.key.topic_id, led.key.partition
 
 
-def _failed(partition: TopicIdPartition, error: int) -> PartitionData:
-    return PartitionData(partition_index=partition[1], error_code=int(error), records=b"")
+def _failed(partition: TopicIdPartition, error: int) -> ShareFetchPartitionData:
+    return ShareFetchPartitionData(partition_index=partition[1], error_code=int(error), records=b"")

@@ -19,16 +19,17 @@ from ...coordinator.groups.share.offset_requests import (
 )
 from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
-from ...protocol.messages.initialize_share_group_state import (
-    InitializeShareGroupStateRequest,
-    InitializeShareGroupStateResponse,
-)
-from ...protocol.messages.list_offsets import (
+from ...protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+)
+from ...protocol.messages.share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
 )
 from ..coordinators.pending_requests import gather
 from ..coordinators.share_state_driver import ASKER, Persister

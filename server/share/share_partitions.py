@@ -30,9 +30,18 @@ from ...metadata.configs.key import duration_seconds
 from ...metadata.features import SHARE_VERSION
 from ...metadata.image import GROUP_RESOURCE
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import read_share_group_state as read
-from ...protocol.messages import read_share_group_state as reading
-from ...protocol.messages import write_share_group_state as writing
+from ...protocol.messages.share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateData,
+    ReadStatePartition,
+    ReadStatePartitionResult,
+    StateBatchData,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateData,
+    WriteStatePartition,
+)
 from ...protocol.records.errors import BatchError
 from ...storage.segments.segment import LargeBatch
 from ..fetch.fetch import is_remote
@@ -76,14 +85,14 @@ class PersistedState:
     def is_writing(self) -> bool:
         return self._is_writing or bool(self._writes)
 
-    def read(self, done: Callable[[reading.PartitionResult], None]) -> None:
-        partition = reading.PartitionData(partition=self._key.partition, leader_epoch=self._leader_epoch)
-        topic = reading.ReadStateData(topic_id=self._key.topic_id, partitions=[partition])
-        request = reading.ReadShareGroupStateRequest(group_id=self._key.group_id, topics=[topic])
+    def read(self, done: Callable[[ReadStatePartitionResult], None]) -> None:
+        partition = ReadStatePartition(partition=self._key.partition, leader_epoch=self._leader_epoch)
+        topic = ReadStateData(topic_id=self._key.topic_id, partitions=[partition])
+        request = ReadShareGroupStateRequest(group_id=self._key.group_id, topics=[topic])
         self._persister().ask(request, partial(self._was_read, done))
 
     def _was_read(
-        self, done: Callable[[reading.PartitionResult], None], response: reading.ReadShareGroupStateResponse
+        self, done: Callable[[ReadStatePartitionResult], None], response: ReadShareGroupStateResponse
     ) -> None:
         found = response.results[0].partitions[0]
         self._state_epoch = found.state_epoch
@@ -96,19 +105,19 @@ class PersistedState:
             return
         self._is_writing = True
         next_write = self._writes.popleft()
-        partition = writing.PartitionData(
+        partition = WriteStatePartition(
             partition=self._key.partition,
             state_epoch=self._state_epoch,
             leader_epoch=self._leader_epoch,
             start_offset=next_write.start_offset,
             delivery_complete_count=next_write.delivery_complete_count,
-            state_batches=[writing.StateBatch(*batch) for batch in next_write.batches],
+            state_batches=[StateBatchData(*batch) for batch in next_write.batches],
         )
-        topic = writing.WriteStateData(topic_id=self._key.topic_id, partitions=[partition])
-        request = writing.WriteShareGroupStateRequest(group_id=self._key.group_id, topics=[topic])
+        topic = WriteStateData(topic_id=self._key.topic_id, partitions=[partition])
+        request = WriteShareGroupStateRequest(group_id=self._key.group_id, topics=[topic])
         self._persister().ask(request, partial(self._was_written, next_write))
 
-    def _was_written(self, written: Write, response: writing.WriteShareGroupStateResponse) -> None:
+    def _was_written(self, written: Write, response: WriteShareGroupStateResponse) -> None:
         self._is_writing = False
         found = response.results[0].partitions[0]
         self._written(written, found.error_code, found.error_message)
@@ -259,7 +268,7 @@ class LedSharePartition:
     def load(self) -> None:
         self._state.read(self._loaded)
 
-    def _loaded(self, found: read.PartitionResult) -> None:
+    def _loaded(self, found: ReadStatePartitionResult) -> None:
         # A share partition closed meanwhile stays closed: it must not send dead-letter records that its successor
         # sends.
         validation_error = self.validation_error or _validation_error(found.error_code, found.error_message)
@@ -278,7 +287,7 @@ class LedSharePartition:
         self._forget(self)
         self._waiting.wake_all()
 
-    def _reset(self, found: read.PartitionResult) -> None:
+    def _reset(self, found: ReadStatePartitionResult) -> None:
         """Begins a new group at the offset of its configuration. The remote store may have the first record after a time."""
         hosted, timestamp = self.hosted, self._configs.reset_timestamp(self.key.group_id)
         if timestamp is not None and self._remote is not None and is_remote(hosted, hosted.log_start_offset):
@@ -286,7 +295,7 @@ class LedSharePartition:
         else:
             self._begin(self._configs.reset_offset(self.key.group_id, hosted), found)
 
-    def _store_searched(self, loaded: read.PartitionResult, error: int, found: TimestampedOffset | None) -> None:
+    def _store_searched(self, loaded: ReadStatePartitionResult, error: int, found: TimestampedOffset | None) -> None:
         if self.validation_error is not None:
             return
         if error:
@@ -295,7 +304,7 @@ class LedSharePartition:
             start = self._configs.reset_offset(self.key.group_id, self.hosted) if found is None else found.offset
             self._begin(start, loaded)
 
-    def _begin(self, start: int, found: read.PartitionResult) -> None:
+    def _begin(self, start: int, found: ReadStatePartitionResult) -> None:
         self.state_machine = SharePartition(
             start,
             [

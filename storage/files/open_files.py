@@ -3,6 +3,7 @@
 - `open_fd`, `open_for_reading`: open files while the process has no descriptor left.
 - `OpenFiles`: the open data files. A process may host ten thousand partitions and have a thousand descriptors.
 - `write_fully` to `unlink_if_exists`: writes, renames and deletions.
+- `open_regular_file`, `read_regular_file`: files that a user, or a request, names.
 - `make_folder`, `restrict`: modes. Only the owner may read files and folders, whatever the umask is.
 """
 
@@ -442,3 +443,24 @@ def restrict_files(folder: str | os.PathLike[str]) -> None:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 restrict(entry.path)
+
+
+# ---- files that a user, or a request, names: a FIFO or a device must not block the reader
+
+
+def open_regular_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to be read, without waiting for a writer. Raises OSError, also for what is no regular file."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    except BaseException:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb")
+
+
+def read_regular_file(path: str | os.PathLike[str], most_bytes: int = -1) -> bytes:
+    """Returns the content, up to `most_bytes` unless that is negative. Raises as `open_regular_file`."""
+    with open_regular_file(path) as file:
+        return file.read(most_bytes)

@@ -13,10 +13,9 @@ from ...protocol.apis import APIS
 from ...protocol.codec import decode, encode
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader, ResponseHeader
-from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from ...protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ...protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener
 from odradek.protocol.uuids import uuid_from_text
 
 from compat_tests.broker_process import free_port

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
 from tests.cli.harness.started import SERVING

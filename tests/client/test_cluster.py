@@ -21,7 +21,7 @@ from odradek.client.errors import LoginRejected, NoResponse, NotSupported, Unkno
 from odradek.client.sasl import PasswordLogin
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.vote import VoteRequest
+from odradek.protocol.messages.quorum import VoteRequest
 
 pytestmark = pytest.mark.usefixtures("sockets")
 TIMEOUT_S = 20.0

@@ -16,12 +16,12 @@ from typing import Any
 
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.consumer.group import GroupState, MemberState
-from odradek.protocol.messages.consumer_group_heartbeat import (
+from odradek.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitionsRequest,
 )
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

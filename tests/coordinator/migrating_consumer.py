@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_group_heartbeat import (
+from odradek.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitionsRequest,

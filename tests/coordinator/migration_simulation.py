@@ -17,7 +17,7 @@ from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, GroupState
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offset_commit import OffsetCommitResponse
+from odradek.protocol.messages.offsets import OffsetCommitResponse
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_logs import LogRecord, compacted, load_batches

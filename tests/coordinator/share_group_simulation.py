@@ -17,8 +17,8 @@ from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.share.group import GroupState, StatePartitions
 from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
-from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from odradek.protocol.messages.share_group_state import InitializeShareGroupStateRequest
+from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 from tests.coordinator.group_simulation import GROUP, START_ANEW, Client, GroupSimulation
 

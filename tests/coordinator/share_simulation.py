@@ -27,9 +27,18 @@ from odradek.coordinator.share_partition.partition import (
 from odradek.coordinator.share_state.state import PersisterConfig, StateBatch
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import initialize_share_group_state as initialize
-from odradek.protocol.messages import read_share_group_state as read
-from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.messages.share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    InitializeStatePartition,
+    ReadShareGroupStateRequest,
+    ReadStateData,
+    ReadStatePartition,
+    StateBatchData,
+    WriteShareGroupStateRequest,
+    WriteStateData,
+    WriteStatePartition,
+)
 from odradek.protocol.schema import Message
 
 from tests.coordinator.share_ledger import Ledger
@@ -89,9 +98,9 @@ class ShareSimulation:
         self.asked: dict[int, Asked] = {}
         self.deliveries = 0
         self.is_calm = False
-        start = initialize.PartitionData(partition=0, state_epoch=1, start_offset=0)
-        topic = initialize.InitializeStateData(topic_id=TOPIC_ID, partitions=[start])
-        self._persist(initialize.InitializeShareGroupStateRequest(group_id="g", topics=[topic]))
+        start = InitializeStatePartition(partition=0, state_epoch=1, start_offset=0)
+        topic = InitializeStateData(topic_id=TOPIC_ID, partitions=[start])
+        self._persist(InitializeShareGroupStateRequest(group_id="g", topics=[topic]))
         self._lead()
 
     # Events.
@@ -185,9 +194,9 @@ class ShareSimulation:
 
     def _lead(self) -> None:
         self.leader_epoch += 1
-        partition = read.PartitionData(partition=0, leader_epoch=self.leader_epoch)
-        topic = read.ReadStateData(topic_id=TOPIC_ID, partitions=[partition])
-        found = self._persist(read.ReadShareGroupStateRequest(group_id="g", topics=[topic]))
+        partition = ReadStatePartition(partition=0, leader_epoch=self.leader_epoch)
+        topic = ReadStateData(topic_id=TOPIC_ID, partitions=[partition])
+        found = self._persist(ReadShareGroupStateRequest(group_id="g", topics=[topic]))
         assert found.error_code == 0, found
         batches = [
             StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in found.state_batches
@@ -289,14 +298,14 @@ class ShareSimulation:
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
 
-def _request(sent: Sent) -> write.WriteShareGroupStateRequest:
-    partition = write.PartitionData(
+def _request(sent: Sent) -> WriteShareGroupStateRequest:
+    partition = WriteStatePartition(
         partition=0,
         state_epoch=1,
         leader_epoch=sent.leader_epoch,
         start_offset=sent.write.start_offset,
         delivery_complete_count=sent.write.delivery_complete_count,
-        state_batches=[write.StateBatch(*batch) for batch in sent.write.batches],
+        state_batches=[StateBatchData(*batch) for batch in sent.write.batches],
     )
-    topic = write.WriteStateData(topic_id=TOPIC_ID, partitions=[partition])
-    return write.WriteShareGroupStateRequest(group_id="g", topics=[topic])
+    topic = WriteStateData(topic_id=TOPIC_ID, partitions=[partition])
+    return WriteShareGroupStateRequest(group_id="g", topics=[topic])

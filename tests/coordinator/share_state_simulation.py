@@ -16,10 +16,18 @@ from typing import Any
 
 from odradek.coordinator.share_state.shard import FORMS, NO_EPOCH
 from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
-from odradek.protocol.messages import delete_share_group_state as delete
-from odradek.protocol.messages import initialize_share_group_state as initialize
-from odradek.protocol.messages import read_share_group_state as read
-from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.messages.share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStatePartition,
+    InitializeShareGroupStateRequest,
+    InitializeStatePartition,
+    ReadShareGroupStateRequest,
+    ReadStatePartition,
+    ReadStatePartitionResult,
+    StateBatchData,
+    WriteShareGroupStateRequest,
+    WriteStatePartition,
+)
 from odradek.protocol.schema import Message
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
@@ -103,13 +111,13 @@ class ShareStateSimulation:
 
     def _begin(self, key: ShareKey, state_epoch: int) -> None:
         start = self.rng.choice((-1, 0, self.rng.randrange(60)))
-        one = initialize.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=start)
+        one = InitializeStatePartition(partition=key.partition, state_epoch=state_epoch, start_offset=start)
         kept = Kept(state_epoch, 0, start, -1 if start == -1 else 0, {})
-        if not self._ask(initialize.InitializeShareGroupStateRequest, key, one, kept):
+        if not self._ask(InitializeShareGroupStateRequest, key, one, kept):
             self.ledger.began(key)
 
     def _delete(self, key: ShareKey) -> None:
-        if not self._ask(delete.DeleteShareGroupStateRequest, key, delete.PartitionData(partition=key.partition), None):
+        if not self._ask(DeleteShareGroupStateRequest, key, DeleteStatePartition(partition=key.partition), None):
             self.ledger.began(key)
 
     def _lead(self, key: ShareKey) -> None:
@@ -123,11 +131,11 @@ class ShareStateSimulation:
     def _read(self, key: ShareKey, leader_epoch: int) -> None:
         kept = self.ledger.kept(key)
         after = kept._replace(leader_epoch=leader_epoch) if kept is not None else None
-        one = read.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
-        self._ask(read.ReadShareGroupStateRequest, key, one, after)
+        one = ReadStatePartition(partition=key.partition, leader_epoch=leader_epoch)
+        self._ask(ReadShareGroupStateRequest, key, one, after)
         self.ledger.highest_leaders[key] = max(self.ledger.highest_leaders.get(key, 0), leader_epoch)
 
-    def _leads(self, question: Question, found: read.PartitionResult) -> None:
+    def _leads(self, question: Question, found: ReadStatePartitionResult) -> None:
         key, leader_epoch = question.key, question.leader_epoch
         since = (key, question.beginning)
         assert found.start_offset >= self.starts_reported.get(since, -1), f"the start offset of {key} decreased"
@@ -147,17 +155,17 @@ class ShareStateSimulation:
         start = leader.start_offset - (self.rng.randrange(4) if self.rng.random() < 0.2 else 0)
         batches = [self._batch(max(0, leader.start_offset)) for _ in range(self.rng.randrange(4))]
         count = self.rng.randrange(5)
-        one = write.PartitionData(
+        one = WriteStatePartition(
             partition=key.partition,
             state_epoch=leader.state_epoch,
             leader_epoch=leader.leader_epoch,
             start_offset=max(-1, start),
             delivery_complete_count=count,
-            state_batches=[write.StateBatch(*batch) for batch in batches],
+            state_batches=[StateBatchData(*batch) for batch in batches],
         )
         kept = self.ledger.kept(key)
         after = kept.written(max(-1, start), count, batches) if kept is not None else None
-        self._ask(write.WriteShareGroupStateRequest, key, one, after)
+        self._ask(WriteShareGroupStateRequest, key, one, after)
 
     def _batch(self, start: int) -> StateBatch:
         first = start + self.rng.randrange(20)
@@ -177,7 +185,7 @@ class ShareStateSimulation:
         if question.end > end:
             self.ledger.decided(key, after, question.end)
         kept = self.ledger.kept(key)
-        if isinstance(found, read.PartitionResult) and not found.error_code:
+        if isinstance(found, ReadStatePartitionResult) and not found.error_code:
             assert kept is not None
             reported = (found.state_epoch, found.start_offset, ranks_of(batches_of(found)))
             assert reported == (kept.state_epoch, kept.start_offset, kept.ranks), f"{key} is {reported}, not {kept}"
@@ -196,7 +204,7 @@ class ShareStateSimulation:
             if response is not None:
                 self.reported += 1
                 self.ledger.answered(question.end)
-                if isinstance(response, read.PartitionResult) and not response.error_code:
+                if isinstance(response, ReadStatePartitionResult) and not response.error_code:
                     self._leads(question, response)
 
     def _turn(self, key: ShareKey) -> None:
@@ -226,5 +234,5 @@ class ShareStateSimulation:
             self.ledger.check(key, self.log.shard.state.partitions.get(key))
 
 
-def batches_of(found: read.PartitionResult) -> list[StateBatch]:
+def batches_of(found: ReadStatePartitionResult) -> list[StateBatch]:
     return [StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in found.state_batches]

@@ -15,7 +15,7 @@ from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.common.timers import NEVER
 from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.offsets import OffsetCommitRequest
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_logs import LogRecord, load

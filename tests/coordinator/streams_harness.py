@@ -7,12 +7,12 @@ from typing import Any
 from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
 from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.coordinator.groups.streams.group import StreamsGroup
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.streams_group_heartbeat import (
+from odradek.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatRequest,
     Subtopology,
     TaskIdsRequest,

@@ -28,19 +28,17 @@ from odradek.coordinator.groups.streams.group import (
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_heartbeat import (
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest,
     Subtopology,
     TaskIdsRequest,
     TopicInfo,
     Topology,
-)
-from odradek.protocol.messages.streams_group_topology_description_update import (
-    StreamsGroupTopologyDescriptionUpdateRequest,
-    TopologyDescription,
-    TopologyDescriptionSubtopology,
+    UpdatedTopologyDescription,
+    UpdatedTopologyDescriptionSubtopology,
 )
 from odradek.protocol.schema import Message
 
@@ -239,8 +237,8 @@ class StreamsSimulation(GroupSimulation):
     def _describe(self, client: Thread) -> None:
         """Pushes the requested topology description; the request may be lost."""
         if self.rng.random() < 0.5:
-            described = TopologyDescription(
-                subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[])]
+            described = UpdatedTopologyDescription(
+                subtopologies=[UpdatedTopologyDescriptionSubtopology(subtopology_id="0", nodes=[])]
             )
             response = self.ask(StreamsGroupTopologyDescriptionUpdateRequest("g", client.member_id, 0, described), 0)
             assert response.error_code == 0, response

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.coordinator.groups.consumer import migration
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 WRONG = ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -12,18 +12,25 @@ from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, me
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import GROUP_RESOURCE
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
-from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
-from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitionsRequest,
+)
+from odradek.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    ListGroupsRequest,
+)
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
 )
-from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 from tests.coordinator.group_simulation import image_of
 from tests.coordinator.harness.consumer_groups import given

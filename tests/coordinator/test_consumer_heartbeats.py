@@ -10,8 +10,8 @@ from odradek.coordinator.groups.consumer.assignment import Subscriber, range_, u
 from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
-from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
+from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
 from tests.coordinator.harness.consumer_groups import given

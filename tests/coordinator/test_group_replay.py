@@ -23,8 +23,8 @@ from odradek.protocol.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TopicPartitions,
 )
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.producers import InitProducerIdRequest
 
 from tests.coordinator.group_simulation import image_of
 

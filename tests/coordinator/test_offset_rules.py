@@ -14,11 +14,15 @@ from odradek.coordinator.groups.consumer import kind as consumer
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share import kind as share
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import offset_commit as commits
-from odradek.protocol.messages import txn_offset_commit as transactional
-from odradek.protocol.messages.offset_commit import OffsetCommitRequest
-from odradek.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from odradek.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequestGroup,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 TOPIC_ID, RETENTION_MS, NOW_MS = b"t" * 16, 1000, 50_000
 
@@ -284,12 +288,12 @@ def test_each_committed_offset_counts_once_and_one_with_too_long_metadata_does_n
     parts = [(0, "abc"), (1, "abcd"), (2, None)]
     request: Any
     if is_transactional:
-        written = [transactional.TxnOffsetCommitRequestPartition(index, 5, -1, words) for index, words in parts]
-        topics: Any = [transactional.TxnOffsetCommitRequestTopic(name="t", partitions=written)]
+        written = [TxnOffsetCommitRequestPartition(index, 5, -1, words) for index, words in parts]
+        topics: Any = [TxnOffsetCommitRequestTopic(name="t", partitions=written)]
         request = TxnOffsetCommitRequest(group_id="g", producer_id=0, producer_epoch=0, topics=topics)
     else:
-        plain = [commits.OffsetCommitRequestPartition(index, 5, -1, words) for index, words in parts]
-        topics = [commits.OffsetCommitRequestTopic(name="t", partitions=plain)]
+        plain = [OffsetCommitRequestPartition(index, 5, -1, words) for index, words in parts]
+        topics = [OffsetCommitRequestTopic(name="t", partitions=plain)]
         request = OffsetCommitRequest(group_id="g", topics=topics)
     shard.handle(GroupRequest(1, request, 5 if is_transactional else 8, "c", "/h", "0" * 32), NOW_MS)
     (reply,) = shard.take().replies

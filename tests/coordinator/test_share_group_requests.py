@@ -16,17 +16,15 @@ from odradek.coordinator.groups.share.offset_requests import (
     StatesInitialized,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.alter_share_group_offsets import (
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
-)
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from odradek.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
+    ShareGroupHeartbeatRequest,
 )
-from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
 

@@ -18,9 +18,16 @@ from odradek.coordinator.share_state.state import (
     encode_record,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
-from odradek.protocol.messages import initialize_share_group_state as initialize
-from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.internal.share_group_records import ShareSnapshotValue, ShareUpdateValue
+from odradek.protocol.messages.share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    InitializeStatePartition,
+    StateBatchData,
+    WriteShareGroupStateRequest,
+    WriteStateData,
+    WriteStatePartition,
+)
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
 
@@ -59,8 +66,8 @@ class Harness:
         self.shard.loaded(0)
         self.shard.handle(TopicsChanged(image_of()), 0)
         self.log: list[tuple[bytes, bytes | None]] = []
-        start = initialize.PartitionData(partition=0, state_epoch=1, start_offset=0)
-        self.ask(initialize.InitializeShareGroupStateRequest, initialize.InitializeStateData, start)
+        start = InitializeStatePartition(partition=0, state_epoch=1, start_offset=0)
+        self.ask(InitializeShareGroupStateRequest, InitializeStateData, start)
 
     def ask(self, request: Any, topic: Any, partition: Any, now: int = 0) -> Any:
         asked = request(group_id="g", topics=[topic(topic_id=TOPIC_ID, partitions=[partition])])
@@ -73,15 +80,15 @@ class Harness:
         return output.replies
 
     def write(self, *batches: StateBatch, start: int = 0) -> None:
-        partition = write.PartitionData(
+        partition = WriteStatePartition(
             partition=0,
             state_epoch=1,
             leader_epoch=0,
             start_offset=start,
             delivery_complete_count=0,
-            state_batches=[write.StateBatch(*batch) for batch in batches],
+            state_batches=[StateBatchData(*batch) for batch in batches],
         )
-        assert self.ask(write.WriteShareGroupStateRequest, write.WriteStateData, partition).error_code == 0
+        assert self.ask(WriteShareGroupStateRequest, WriteStateData, partition).error_code == 0
 
     def records(self) -> list[Record]:
         return [decode_record(key, value) for key, value in self.log]
@@ -160,9 +167,9 @@ def test_update_without_its_snapshot_is_a_state_of_its_own() -> None:
 def test_state_of_an_unknown_partition_is_not_created(topic_id: bytes, partition: int) -> None:
     harness = Harness(updates_per_snapshot=500)
     before = dict(harness.shard.state.partitions)
-    start = initialize.PartitionData(partition=partition, state_epoch=1, start_offset=0)
-    topics = [initialize.InitializeStateData(topic_id=topic_id, partitions=[start])]
-    request = initialize.InitializeShareGroupStateRequest(group_id="g", topics=topics)
+    start = InitializeStatePartition(partition=partition, state_epoch=1, start_offset=0)
+    topics = [InitializeStateData(topic_id=topic_id, partitions=[start])]
+    request = InitializeShareGroupStateRequest(group_id="g", topics=topics)
     harness.shard.handle(GroupRequest("token", request), 0)
     (result,) = harness.take()[0].response.results
     assert result.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

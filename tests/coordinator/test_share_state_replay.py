@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from odradek.coordinator.common.result import Record
 from odradek.coordinator.share_state.state import PersisterConfig, PersisterState, ShareKey, ShareState, StateBatch
-from odradek.protocol.internal.share_group_state import (
+from odradek.protocol.internal.share_group_records import (
     ShareSnapshotKey,
     ShareSnapshotStateBatch,
     ShareSnapshotValue,

@@ -11,7 +11,7 @@ from odradek.coordinator.common.result import Record
 from odradek.coordinator.share_state import shard
 from odradek.coordinator.share_state.shard import PersisterLoader, PersisterShard, Redundant
 from odradek.coordinator.share_state.state import PersisterState, ShareKey, ShareState, combine
-from odradek.protocol.internal.share_group_state import ShareSnapshotValue
+from odradek.protocol.internal.share_group_records import ShareSnapshotValue
 from odradek.protocol.varint import Buffer
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of

@@ -8,12 +8,11 @@ import pytest
 from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
-from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_heartbeat import (
+from odradek.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from odradek.protocol.messages.streams_groups import (
     CopartitionGroup,
     EndpointRequest,
+    StreamsGroupDescribeRequest,
     Subtopology,
     TopicInfo,
     Topology,

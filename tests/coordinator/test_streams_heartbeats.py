@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_group_heartbeat import (
+from odradek.protocol.messages.streams_groups import (
     CopartitionGroup,
     EndpointRequest,
     KeyValue,

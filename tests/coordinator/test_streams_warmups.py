@@ -13,8 +13,7 @@ import pytest
 from odradek.coordinator.groups.shard import encode_record
 from odradek.coordinator.groups.streams.group import MemberState, TaskId, Tasks, write_group_metadata, write_targets
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_heartbeat import TaskIdsRequest
+from odradek.protocol.messages.streams_groups import StreamsGroupDescribeRequest, TaskIdsRequest
 
 from tests.coordinator.group_logs import load
 from tests.coordinator.harness.streams_groups import tasks

@@ -11,29 +11,29 @@ from odradek.coordinator.common.result import GroupRequest
 from odradek.coordinator.groups.shard import decode_record, encode_record
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_topology_description_update import (
+from odradek.protocol.messages.groups import DeleteGroupsRequest
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
-    TopologyDescription,
-    TopologyDescriptionGlobalStore,
-    TopologyDescriptionNode,
-    TopologyDescriptionSubtopology,
+    UpdatedTopologyDescription,
+    UpdatedTopologyDescriptionGlobalStore,
+    UpdatedTopologyDescriptionNode,
+    UpdatedTopologyDescriptionSubtopology,
 )
 
 from tests.coordinator.streams_harness import Harness
 
-Node = TopologyDescriptionNode
+Node = UpdatedTopologyDescriptionNode
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 STORED = ["Topology", "Metadata"]
 NOT_REQUESTED, NOT_STORED, AVAILABLE = 0, 1, 3
 SECOND = 1_000
 
 
-def description() -> TopologyDescription:
-    return TopologyDescription(
+def description() -> UpdatedTopologyDescription:
+    return UpdatedTopologyDescription(
         subtopologies=[
-            TopologyDescriptionSubtopology(
+            UpdatedTopologyDescriptionSubtopology(
                 subtopology_id="0",
                 nodes=[
                     Node(name="source", node_type=1, source_topics=["in", "in"], successors=["count"]),
@@ -43,7 +43,7 @@ def description() -> TopologyDescription:
             )
         ],
         global_stores=[
-            TopologyDescriptionGlobalStore(
+            UpdatedTopologyDescriptionGlobalStore(
                 source=Node(name="all", node_type=1, source_topics=["countries"], successors=["keep"]),
                 processor=Node(name="keep", node_type=2, stores=["countries"]),
             )
@@ -180,15 +180,15 @@ def test_too_large_description_fails_permanently() -> None:
     assert reported(harness).topology_description_status == NOT_STORED
 
 
-def _odd_node(described: TopologyDescription) -> None:
+def _odd_node(described: UpdatedTopologyDescription) -> None:
     described.subtopologies[0].nodes[0].node_type = 9
 
 
-def _odd_store(described: TopologyDescription) -> None:
+def _odd_store(described: UpdatedTopologyDescription) -> None:
     described.global_stores[0].processor.node_type = 3
 
 
-def _as_it_is(described: TopologyDescription) -> None:
+def _as_it_is(described: UpdatedTopologyDescription) -> None:
     pass
 
 
@@ -210,7 +210,11 @@ def _as_it_is(described: TopologyDescription) -> None:
     ],
 )
 def test_invalid_description_has_kafkas_error_message(
-    harness: Harness, said: dict[str, Any], changed: Callable[[TopologyDescription], None], error: ErrorCode, words: str
+    harness: Harness,
+    said: dict[str, Any],
+    changed: Callable[[UpdatedTopologyDescription], None],
+    error: ErrorCode,
+    words: str,
 ) -> None:
     made = description()
     changed(made)

@@ -12,7 +12,7 @@ from odradek.coordinator.common.result import GroupRequest
 from odradek.coordinator.groups.shard import encode_record
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offset_fetch import (
+from odradek.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -9,9 +9,8 @@ from odradek.coordinator.transactions import transaction
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.transaction import NO_PRODUCER_ID, PREPARED, State, Transaction
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse
 
 from tests.coordinator.transaction_calls import Call, Producer, error_of
 from tests.coordinator.transaction_producers import FENCED, Client

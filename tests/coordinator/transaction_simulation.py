@@ -28,7 +28,7 @@ from odradek.coordinator.transactions.transaction import (
 )
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.producers import InitProducerIdRequest
 
 from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question, Tag, Write, error_of

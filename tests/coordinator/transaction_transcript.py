@@ -25,15 +25,15 @@ from odradek.coordinator.transactions.transaction import (
 )
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.internal.transaction_state import TransactionLogValue
-from odradek.protocol.messages.add_partitions_to_txn import (
+from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    ListTransactionsRequest,
 )
-from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from odradek.protocol.messages.end_txn import EndTxnRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.schema import Message
 
 from tests.coordinator.transcript import Options, Script, shown, shown_record

@@ -15,11 +15,16 @@ from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
+from odradek.protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_logs import LogRecord, load
 from tests.coordinator.group_simulation import image_of

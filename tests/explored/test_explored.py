@@ -14,7 +14,7 @@ from odradek.coordinator.groups.share import heartbeat as share_heartbeat
 from odradek.coordinator.transactions import shard as transaction_shard
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.transaction import State
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
 from odradek.replication import partition
 from odradek.replication.partition import Partition
 

@@ -22,9 +22,8 @@ from odradek.coordinator.transactions.transaction import (
 )
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from odradek.protocol.messages.end_txn import EndTxnRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, EndTxnRequest
 
 from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.transaction_calls import Call, Marker, Question, Write, error_of

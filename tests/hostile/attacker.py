@@ -10,8 +10,8 @@ from types import TracebackType
 from odradek.protocol.apis import Api
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.headers import RequestHeader
-from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient, api_of

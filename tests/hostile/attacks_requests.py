@@ -7,17 +7,16 @@ import random
 import time
 
 from odradek.protocol.apis import APIS
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
-from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.quorum import AddRaftVoterRequest, RemoveRaftVoterRequest
+from odradek.protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.varint import encode_varint
 
 from tests.hostile import fields
@@ -128,8 +127,8 @@ def many_items_of_every_api(room: AttackTarget, rng: random.Random) -> None:
     """Sends requests of every API with up to 20,000 items in one of their arrays, all alike or all distinct."""
     world = fields.look_at(room)
     known = World(world.topic, world.topic_id, "many-items", min(world.node_ids))
-    modules = {api.module for api in APIS.values()}
-    found = list(shapes("broker", modules))
+    every = frozenset(api.name.lower() for api in APIS.values())
+    found = list(shapes("broker", every))
     for shape in rng.sample(found, min(len(found), room.scaled(MOST_SHAPES))):
         frame = request_frame_of(request_of(shape, known, rng.randrange(1, 20_000)), shape.version)
         send_each(room.addresses[0], [frame], patience_s=ITEMS_PATIENCE_S)

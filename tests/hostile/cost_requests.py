@@ -37,12 +37,12 @@ class Shape:
         return f"{self.api.name}-v{self.version}-{'.'.join(self.path)}-{'repeated' if self.repeats else 'distinct'}"
 
 
-def shapes(kind: str, modules: frozenset[str]) -> Iterator[Shape]:
+def shapes(kind: str, served: frozenset[str]) -> Iterator[Shape]:
     """Yields every array of every request that a listener of this kind serves, in its newest version, and in the oldest too
     if its form differs.
     """
     for api in APIS.values():
-        if kind not in api.listeners or api.module not in modules:
+        if kind not in api.listeners or api.name.lower() not in served:
             continue
         seen: set[tuple[str, ...]] = set()
         for version in (api.latest_stable_version, api.versions.low):

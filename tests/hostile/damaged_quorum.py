@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
 from odradek.server.controller.metadata_log import DIRECTORY_NAME
 
 from tests.hostile.attack_target import BUG_LINES
@@ -86,7 +90,9 @@ def strays(cluster: Cluster) -> list[str]:
 
 def quorum_ends(cluster: Cluster) -> dict[int, int]:
     """Returns each voter's log end offset, as the leader reports it."""
-    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    request = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     response = cluster.ask_any(request, 2)
     if response is None or response.error_code or not response.topics or response.topics[0].partitions[0].error_code:
         return {}

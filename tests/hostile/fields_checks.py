@@ -7,13 +7,17 @@ import re
 import time
 from typing import Any
 
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
@@ -153,5 +157,7 @@ def _await_leaders(address: str, name: str) -> Any:
 
 
 def _quorum_request() -> DescribeQuorumRequest:
-    topic = TopicDataRequest(topic_name="__cluster_metadata", partitions=[PartitionDataRequest(partition_index=0)])
+    topic = DescribeQuorumTopicRequest(
+        topic_name="__cluster_metadata", partitions=[DescribeQuorumPartitionRequest(partition_index=0)]
+    )
     return DescribeQuorumRequest(topics=[topic])

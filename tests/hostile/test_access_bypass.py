@@ -18,16 +18,13 @@ from odradek.client.sasl import PasswordLogin
 from odradek.metadata.acls import ResourceType
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.server.access import audit
 from odradek.server.controller.channel import encoded_principal

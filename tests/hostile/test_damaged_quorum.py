@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.protocol.messages.vote import PartitionDataRequest, TopicDataRequest, VoteRequest
+from odradek.protocol.messages.quorum import VotePartitionRequest, VoteRequest, VoteTopicRequest
 from odradek.server.controller.metadata_log import FlushedEnd
 
 from compat_tests.wire import WireClient
@@ -83,7 +83,7 @@ def test_damaged_voter_fetches_its_metadata_again(cluster: Cluster, damage: str,
 
 def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch: int, end_offset: int) -> bool:
     """Returns whether a voter would grant a candidate with that log its vote; a pre-vote grants none."""
-    part = PartitionDataRequest(
+    part = VotePartitionRequest(
         partition_index=0,
         replica_epoch=epoch,
         replica_id=candidate,
@@ -93,7 +93,7 @@ def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch
         last_offset=end_offset,
         pre_vote=True,
     )
-    request = VoteRequest(CLUSTER_ID, number, [TopicDataRequest("__cluster_metadata", [part])])
+    request = VoteRequest(CLUSTER_ID, number, [VoteTopicRequest("__cluster_metadata", [part])])
     with WireClient(f"127.0.0.1:{cluster.controller_ports[number]}", timeout=60) as client:
         response = client.call(request, 2)
     assert not response.error_code, response

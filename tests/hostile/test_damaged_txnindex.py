@@ -12,11 +12,7 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from odradek.protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from odradek.protocol.records.batch import iter_headers
 from odradek.storage.compaction import finish, job, look
 from odradek.storage.log.config import LogConfig

@@ -13,14 +13,17 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
-from odradek.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.protocol.messages.vote import PartitionDataRequest as VotePartition
-from odradek.protocol.messages.vote import TopicDataRequest as VoteTopic
-from odradek.protocol.messages.vote import VoteRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+    VoteRequest,
+)
+from odradek.protocol.messages.quorum import VotePartitionRequest as VotePartition
+from odradek.protocol.messages.quorum import VoteTopicRequest as VoteTopic
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from odradek.replication.controller.controller import Controller
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.replication.quorum.roles import BrokenInvariant, DivergedCommit
@@ -255,7 +258,9 @@ def test_the_documents_list_every_cause_with_its_reason() -> None:
 
 
 def test_quorum_is_described_and_topics_deleted_after_all(broker: odradek.Broker) -> None:
-    partition = TopicDataRequest(topic_name="__cluster_metadata", partitions=[PartitionDataRequest(partition_index=0)])
+    partition = DescribeQuorumTopicRequest(
+        topic_name="__cluster_metadata", partitions=[DescribeQuorumPartitionRequest(partition_index=0)]
+    )
     described = ask(broker.bootstrap_servers, DescribeQuorumRequest(topics=[partition]), 2)
     assert described.error_code == ErrorCode.NONE
     assert create(broker, "t") == ErrorCode.NONE

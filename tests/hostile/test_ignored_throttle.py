@@ -12,13 +12,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from odradek.protocol.messages.alter_client_quotas import (
+from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityDataRequest,
     EntryDataRequest,
     OpData,
 )
-from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 

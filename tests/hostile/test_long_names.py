@@ -7,41 +7,52 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import add_raft_voter, begin_quorum_epoch, end_quorum_epoch, vote
-from odradek.protocol.messages.alter_configs import AlterableConfig as FullConfig
-from odradek.protocol.messages.alter_configs import AlterConfigsRequest
-from odradek.protocol.messages.alter_configs import AlterConfigsResource as FullResource
-from odradek.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.delete_share_group_offsets import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-)
-from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from odradek.protocol.messages.fetch_snapshot import (
-    FetchSnapshotRequest,
-    PartitionSnapshotRequest,
-    SnapshotIdRequest,
-    TopicSnapshotRequest,
-)
-from odradek.protocol.messages.incremental_alter_configs import (
+from odradek.protocol.messages.configs import (
     AlterableConfig,
+    AlterConfigsRequest,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from odradek.protocol.messages.streams_group_topology_description_update import (
+from odradek.protocol.messages.configs import LegacyAlterableConfig as FullConfig
+from odradek.protocol.messages.configs import LegacyAlterConfigsResource as FullResource
+from odradek.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    BeginEpochPartitionRequest,
+    BeginEpochTopicRequest,
+    BeginQuorumEpochRequest,
+    EndEpochPartitionRequest,
+    EndEpochTopicRequest,
+    EndQuorumEpochRequest,
+    FetchSnapshotRequest,
+    LeaderEndpoint,
+    PartitionSnapshotRequest,
+    RemoveRaftVoterRequest,
+    SnapshotIdRequest,
+    TopicSnapshotRequest,
+    VotePartitionRequest,
+    VoteRequest,
+    VoteTopicRequest,
+)
+from odradek.protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from odradek.protocol.messages.share_groups import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    ShareGroupDescribeRequest,
+)
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.primitives import CUT_SIGN, MAX_ERROR_TEXT_BYTES
 from odradek.protocol.schema import ArrayOf, Message, Scalar
@@ -55,7 +66,7 @@ LONG = "y" * 32_767
 METADATA_TOPIC = "__cluster_metadata"
 LAST_EPOCH = (1 << 31) - 1
 VOTER_REQUESTS = (
-    add_raft_voter.AddRaftVoterRequest(cluster_id=LONG, voter_id=5),
+    AddRaftVoterRequest(cluster_id=LONG, voter_id=5),
     RemoveRaftVoterRequest(cluster_id=LONG, voter_id=5),
 )
 #: Requests and their versions. Each response repeats the name in its error text.
@@ -125,19 +136,15 @@ def test_error_text_about_a_longest_name_is_cut(room: AttackTarget, request_: Me
 
 
 def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackTarget) -> None:
-    began = begin_quorum_epoch.BeginQuorumEpochRequest(
-        leader_endpoints=[begin_quorum_epoch.LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)]
-    )
-    ended = end_quorum_epoch.EndQuorumEpochRequest(
-        leader_endpoints=[end_quorum_epoch.LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)]
-    )
+    began = BeginQuorumEpochRequest(leader_endpoints=[LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)])
+    ended = EndQuorumEpochRequest(leader_endpoints=[LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)])
     began.topics, ended.topics = [], []
     emptied = (
-        begin_quorum_epoch.BeginQuorumEpochRequest(
-            leader_endpoints=began.leader_endpoints, topics=[begin_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [])]
+        BeginQuorumEpochRequest(
+            leader_endpoints=began.leader_endpoints, topics=[BeginEpochTopicRequest(METADATA_TOPIC, [])]
         ),
-        end_quorum_epoch.EndQuorumEpochRequest(
-            leader_endpoints=ended.leader_endpoints, topics=[end_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [])]
+        EndQuorumEpochRequest(
+            leader_endpoints=ended.leader_endpoints, topics=[EndEpochTopicRequest(METADATA_TOPIC, [])]
         ),
     )
     for address in room.controllers:
@@ -148,15 +155,13 @@ def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackTa
 def test_last_epoch_is_not_believed(room: AttackTarget) -> None:
     """A replica that adopted that epoch could never start an election again."""
     world = look_at(room)
-    asked = vote.PartitionDataRequest(replica_epoch=LAST_EPOCH, replica_id=999, last_offset_epoch=1, last_offset=1)
-    reported = begin_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
-    over = end_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
+    asked = VotePartitionRequest(replica_epoch=LAST_EPOCH, replica_id=999, last_offset_epoch=1, last_offset=1)
+    reported = BeginEpochPartitionRequest(leader_id=999, leader_epoch=LAST_EPOCH)
+    over = EndEpochPartitionRequest(leader_id=999, leader_epoch=LAST_EPOCH)
     requests = (
-        vote.VoteRequest(voter_id=-1, topics=[vote.TopicDataRequest(METADATA_TOPIC, [asked])]),
-        begin_quorum_epoch.BeginQuorumEpochRequest(
-            voter_id=-1, topics=[begin_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [reported])]
-        ),
-        end_quorum_epoch.EndQuorumEpochRequest(topics=[end_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [over])]),
+        VoteRequest(voter_id=-1, topics=[VoteTopicRequest(METADATA_TOPIC, [asked])]),
+        BeginQuorumEpochRequest(voter_id=-1, topics=[BeginEpochTopicRequest(METADATA_TOPIC, [reported])]),
+        EndQuorumEpochRequest(topics=[EndEpochTopicRequest(METADATA_TOPIC, [over])]),
     )
     for address in room.controllers:
         for request in requests:

@@ -15,7 +15,7 @@ import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode, interpreted_decode, interpreted_encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.groups import HeartbeatRequest
 from odradek.protocol.schema import ArrayOf, Field, Message, Scalar, WireType
 from odradek.protocol.uuids import uuid_to_text
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from odradek.metadata.features import supported_features
 from odradek.protocol.internal.cluster_metadata import RegisterBrokerRecord
-from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from odradek.protocol.messages.nodes import BrokerRegistrationRequest, Feature, Listener
 from odradek.replication.controller.result import ControllerResult
 
 from tests.replication.controller_transcript import CLUSTER_ID, Transcript, directory_id

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import ConfigRecord, TopicRecord
-from odradek.protocol.messages import alter_configs as legacy
-from odradek.protocol.messages import incremental_alter_configs as incremental
-from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    LegacyAlterableConfig,
+    LegacyAlterConfigsResource,
+)
+from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.policies import ConfigAlteration, Policies, PolicyViolation
 
@@ -48,16 +54,16 @@ def alter(
     transcript: Transcript, resource: int, name: str, *operations: tuple[str, int, str | None]
 ) -> tuple[ErrorCode, dict[str, str | None]]:
     """Returns the error, and what became of the configs."""
-    configs = [incremental.AlterableConfig(key, operation, value) for key, operation, value in operations]
-    request = incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(resource, name, configs)])
+    configs = [AlterableConfig(key, operation, value) for key, operation, value in operations]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource, name, configs)])
     return outcome(transcript, request)
 
 
 def replace(
     transcript: Transcript, resource: int, name: str, **values: str | None
 ) -> tuple[ErrorCode, dict[str, str | None]]:
-    configs = [legacy.AlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
-    return outcome(transcript, legacy.AlterConfigsRequest([legacy.AlterConfigsResource(resource, name, configs)]))
+    configs = [LegacyAlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
+    return outcome(transcript, AlterConfigsRequest([LegacyAlterConfigsResource(resource, name, configs)]))
 
 
 def outcome(transcript: Transcript, request: Any) -> tuple[ErrorCode, dict[str, str | None]]:
@@ -153,9 +159,9 @@ def test_keys_that_a_replacement_does_not_name_are_deleted() -> None:
 
 
 def test_resource_that_is_named_twice_is_an_error_for_both() -> None:
-    one = incremental.AlterConfigsResource(TOPIC, "t", [incremental.AlterableConfig("retention.ms", SET, "5")])
-    other = incremental.AlterConfigsResource(GROUP, "t", [])
-    result = cluster().controller.handle(incremental.IncrementalAlterConfigsRequest([one, one, other]), 1)
+    one = AlterConfigsResource(TOPIC, "t", [AlterableConfig("retention.ms", SET, "5")])
+    other = AlterConfigsResource(GROUP, "t", [])
+    result = cluster().controller.handle(IncrementalAlterConfigsRequest([one, one, other]), 1)
     response: Any = result.response
     codes = [made.error_code for made in response.responses]
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, ErrorCode.NONE] and result.records == []
@@ -176,8 +182,8 @@ def test_resource_that_is_named_twice_is_an_error_for_both() -> None:
 def test_policy_decides_about_changed_keys(violated: Exception | None, code: ErrorCode, message: str | None) -> None:
     policy = AlterPolicy(violated)
     transcript = cluster(policy)
-    configs = [incremental.AlterableConfig("retention.ms", SET, "5")]
-    request = incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(TOPIC, "t", configs)])
+    configs = [AlterableConfig("retention.ms", SET, "5")]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, "t", configs)])
     result = transcript.controller.handle(request, 1)
     response: Any = result.response
     made = response.responses[0]

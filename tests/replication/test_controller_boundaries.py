@@ -15,14 +15,10 @@ from odradek.metadata.metadata_version import (
     SCRAM,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
+from odradek.protocol.messages.delegation_tokens import CreatableRenewers, CreateDelegationTokenRequest
+from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterControllerRequest
+from odradek.protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.replication.controller import maintenance, producer_ids, security, topics
 from odradek.replication.controller.maintenance import BalanceLeadersRequest, FenceBrokerRequest, MoveLeadersRequest
 from odradek.replication.controller.producer_ids import PRODUCER_IDS_PER_BLOCK, allocate_producer_ids

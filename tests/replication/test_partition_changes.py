@@ -24,18 +24,10 @@ from odradek.protocol.messages.alter_partition import (
     PartitionDataRequest,
     TopicDataRequest,
 )
-from odradek.protocol.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    DirectoryDataRequest,
-)
-from odradek.protocol.messages.assign_replicas_to_dirs import (
-    PartitionDataRequest as AssignedPartition,
-)
-from odradek.protocol.messages.assign_replicas_to_dirs import (
-    TopicDataRequest as AssignedTopic,
-)
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from odradek.protocol.messages.log_dirs import AssignReplicasToDirsRequest, DirectoryDataRequest
+from odradek.protocol.messages.log_dirs import PartitionDataRequest as AssignedPartition
+from odradek.protocol.messages.log_dirs import TopicDataRequest as AssignedTopic
+from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterBrokerRequest
 from odradek.replication.controller.partition_change import Election, PartitionChange
 
 from tests.replication.controller_transcript import Transcript, directory_id

@@ -10,10 +10,14 @@ import pytest
 from odradek.metadata.features import supported_features
 from odradek.metadata.image import NO_LEADER, MetadataImage
 from odradek.protocol.internal.cluster_metadata import RegisterBrokerRecord, UnregisterBrokerRecord
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from odradek.protocol.messages.nodes import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+    UnregisterBrokerRequest,
+)
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import MAX_RECORDS_PER_REQUEST, ControllerResult

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
+from odradek.protocol.messages.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from odradek.replication.controller import security
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.security import RemoveExpiredTokensRequest

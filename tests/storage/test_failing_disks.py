@@ -24,12 +24,12 @@ from odradek.storage.files.open_files import (
     base_offset_of,
     check_room,
     naming,
+    open_regular_file,
     pread_nowait,
     restrict,
     set_aside,
     write_fully,
 )
-from odradek.storage.files.regular_files import open_regular_file
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.offset_commit import OffsetCommitRequest
-from ....protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ....protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ...common.timers import Event, Timer

@@ -23,8 +23,7 @@ from ....protocol.internal.classic_group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ....protocol.messages.offset_commit import OffsetCommitRequest
-from ....protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from ....protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup
 from ....protocol.schema import Message
 from ...common import result
 from ...common.result import Bounds, GroupRequest, GroupsConfig, Record, Reply

@@ -33,9 +33,7 @@ from ....protocol.codec import MalformedMessage, decode
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata
 from ....protocol.internal.consumer_protocol import ConsumerProtocolSubscription
-from ....protocol.messages.describe_groups import DescribedGroupMember
-from ....protocol.messages.join_group import JoinGroupResponse
-from ....protocol.messages.sync_group import SyncGroupResponse
+from ....protocol.messages.groups import DescribedGroupMember, JoinGroupResponse, SyncGroupResponse
 from ....protocol.schema import Message
 from ...common.result import Reply
 from ...common.timers import Timer, Timers

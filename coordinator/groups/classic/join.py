@@ -5,10 +5,19 @@ from __future__ import annotations
 import logging
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ....protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...common.result import GroupRequest
 from ...common.timers import Timer

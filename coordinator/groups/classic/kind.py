@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.classic_group_records import GroupMetadataKey, GroupMetadataValue
-from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ....protocol.messages.join_group import JoinGroupRequest
-from ....protocol.messages.leave_group import LeaveGroupRequest
-from ....protocol.messages.offset_commit import OffsetCommitRequest
-from ....protocol.messages.sync_group import SyncGroupRequest
-from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ....protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common.timers import Event
 from ..base.kind import ErrorResponse, Kind, OffsetRules, Session

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
-from ....protocol.messages.consumer_group_heartbeat import (
+from ....protocol.messages.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

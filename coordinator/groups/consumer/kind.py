@@ -8,21 +8,17 @@ from functools import partial
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
-from ....protocol.messages.consumer_group_describe import (
-    Assignment,
+from ....protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    DescribedAssignment,
     DescribedGroup,
     TopicPartitions,
 )
-from ....protocol.messages.consumer_group_describe import Member as DescribedMember
-from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from ....protocol.messages.heartbeat import HeartbeatRequest
-from ....protocol.messages.join_group import JoinGroupRequest
-from ....protocol.messages.leave_group import LeaveGroupRequest
-from ....protocol.messages.offset_commit import OffsetCommitRequest
-from ....protocol.messages.sync_group import SyncGroupRequest
-from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ....protocol.messages.consumer_groups import Member as DescribedMember
+from ....protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from ...common.result import GroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import described, replays
@@ -124,10 +120,10 @@ def _held(member: Member) -> dict[bytes, list[int]]:
     return held
 
 
-def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> Assignment:
+def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> DescribedAssignment:
     """Returns the assignment with topic names, without deleted topics."""
     topics = [(topic, indexes) for t, indexes in partitions.items() if (topic := image.topic_by_id(t)) is not None]
-    return Assignment(
+    return DescribedAssignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
             for topic, indexes in topics

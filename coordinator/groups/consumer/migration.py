@@ -31,10 +31,18 @@ from ....protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ....protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ...common.timers import Timer

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....metadata.image import TopicIdPartition
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMemberMetadataValue
-from ....protocol.messages.share_group_heartbeat import Assignment as AssignmentResponse
-from ....protocol.messages.share_group_heartbeat import (
-    ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from ....protocol.messages.share_groups import Assignment as AssignmentResponse
+from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicPartitions
 from ...common.result import GroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import (

@@ -9,21 +9,17 @@ from ....metadata.image import MetadataImage
 from ....protocol.error_responses import error_response_to
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMetadataKey
-from ....protocol.messages.alter_share_group_offsets import (
+from ....protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
-)
-from ....protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
-)
-from ....protocol.messages.share_group_describe import (
-    Assignment,
+    DescribedAssignment,
     DescribedGroup,
+    DescribedTopicPartitions,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    TopicPartitions,
+    ShareGroupHeartbeatRequest,
 )
-from ....protocol.messages.share_group_describe import Member as DescribedMember
-from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ....protocol.messages.share_groups import Member as DescribedMember
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
@@ -128,9 +124,9 @@ def _member(image: MetadataImage, member: Member) -> DescribedMember:
         client_id=metadata.client_id,
         client_host=metadata.client_host,
         subscribed_topic_names=metadata.subscribed_topic_names,
-        assignment=Assignment(
+        assignment=DescribedAssignment(
             topic_partitions=[
-                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+                DescribedTopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
                 for topic_id, indexes in member.assigned.items()
                 if (topic := image.topic_by_id(topic_id)) is not None
             ]

@@ -11,12 +11,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages import alter_share_group_offsets as alter
-from ....protocol.messages import delete_share_group_offsets as delete
-from ....protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData
-from ....protocol.messages.delete_share_group_state import PartitionData as DeletedPartitionData
-from ....protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest, InitializeStateData
-from ....protocol.messages.initialize_share_group_state import PartitionData as InitializedPartitionData
+from ....protocol.messages.share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+    DeleteStatePartition,
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    InitializeStatePartition,
+)
+from ....protocol.messages.share_groups import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base.assigned_group import no_group
@@ -139,7 +151,7 @@ def initialize_request(
             InitializeStateData(
                 topic_id=topic_id,
                 partitions=[
-                    InitializedPartitionData(partition=index, state_epoch=group.epoch, start_offset=offset)
+                    InitializeStatePartition(partition=index, state_epoch=group.epoch, start_offset=offset)
                     for index, offset in of_topic.items()
                 ],
             )
@@ -194,7 +206,7 @@ NOT_EMPTY = "The group is not empty."
 
 def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
-    assert isinstance(request, alter.AlterShareGroupOffsetsRequest)
+    assert isinstance(request, AlterShareGroupOffsetsRequest)
     group_id = request.group_id
     group = state.find(ShareGroup, group_id)
     error = ErrorCode.NONE
@@ -206,14 +218,12 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     elif group is not None and group.members:
         error, words = ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY
     if error:
-        response = alter.AlterShareGroupOffsetsResponse(error_code=error, error_message=words)
+        response = AlterShareGroupOffsetsResponse(error_code=error, error_message=words)
         state.reply(message, Followed(response, None))
         return
     group = group or ShareGroup(group_id)
     offsets: dict[bytes, dict[int, int]] = {}
-    response = alter.AlterShareGroupOffsetsResponse(
-        responses=[_altered(state, topic, offsets) for topic in request.topics]
-    )
+    response = AlterShareGroupOffsetsResponse(responses=[_altered(state, topic, offsets) for topic in request.topics])
     if not offsets:
         state.reply(message, Followed(response, None))
         return
@@ -227,16 +237,16 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _altered(
-    state: ShardState, topic: alter.AlterShareGroupOffsetsRequestTopic, offsets: dict[bytes, dict[int, int]]
-) -> alter.AlterShareGroupOffsetsResponseTopic:
+    state: ShardState, topic: AlterShareGroupOffsetsRequestTopic, offsets: dict[bytes, dict[int, int]]
+) -> AlterShareGroupOffsetsResponseTopic:
     known = state.image.topic(topic.topic_name)
-    response = alter.AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
+    response = AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
     if known is not None:
         response.topic_id = known.id
         # The topic is recorded even if none of the partitions exists, as in Kafka.
         offsets.setdefault(known.id, {})
     for partition in topic.partitions:
-        one = alter.AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
+        one = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
         if known is None or partition.partition_index not in known.partitions:
             one.error_code, one.error_message = UNKNOWN
         else:
@@ -247,14 +257,14 @@ def _altered(
 
 def delete_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
-    assert isinstance(request, delete.DeleteShareGroupOffsetsRequest)
+    assert isinstance(request, DeleteShareGroupOffsetsRequest)
     group = state.find(ShareGroup, request.group_id)
     error, words = _validate_deletion(state, request.group_id, group)
     if error or group is None:
-        response = delete.DeleteShareGroupOffsetsResponse(error_code=error, error_message=words)
+        response = DeleteShareGroupOffsetsResponse(error_code=error, error_message=words)
         state.reply(message, Followed(response, None))
         return
-    response = delete.DeleteShareGroupOffsetsResponse()
+    response = DeleteShareGroupOffsetsResponse()
     states = group.states
     if states is None:
         state.reply(message, Followed(response, None))
@@ -285,15 +295,15 @@ def _validate_deletion(state: ShardState, group_id: str, group: ShareGroup | Non
     return (ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY) if group.members else (ErrorCode.NONE, None)
 
 
-def _not_deleted(name: str, error: ErrorCode, words: str) -> delete.DeleteShareGroupOffsetsResponseTopic:
-    return delete.DeleteShareGroupOffsetsResponseTopic(topic_name=name, error_code=error, error_message=words)
+def _not_deleted(name: str, error: ErrorCode, words: str) -> DeleteShareGroupOffsetsResponseTopic:
+    return DeleteShareGroupOffsetsResponseTopic(topic_name=name, error_code=error, error_message=words)
 
 
 def delete_request(group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> DeleteShareGroupStateRequest | None:
     if not partitions:
         return None
     topics = [
-        DeleteStateData(topic_id=topic_id, partitions=[DeletedPartitionData(partition=index) for index in indexes])
+        DeleteStateData(topic_id=topic_id, partitions=[DeleteStatePartition(partition=index) for index in indexes])
         for topic_id, indexes in partitions.items()
     ]
     return DeleteShareGroupStateRequest(group_id=group_id, topics=topics)

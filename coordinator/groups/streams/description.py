@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING
 from ....protocol.codec import decode, encode
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.streams_group_records import StreamsGroupTopologyValue
-from ....protocol.messages import streams_group_describe as described
-from ....protocol.messages.streams_group_describe import DescribedGroup, StreamsGroupDescribeResponse
-from ....protocol.messages.streams_group_topology_description_update import (
+from ....protocol.messages.streams_groups import (
+    DescribedGroup,
+    StreamsGroupDescribeResponse,
     StreamsGroupTopologyDescriptionUpdateRequest,
     StreamsGroupTopologyDescriptionUpdateResponse,
     TopologyDescription,
+    TopologyDescriptionGlobalStore,
     TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
+    UpdatedTopologyDescription,
+    UpdatedTopologyDescriptionNode,
 )
 from ...common.result import GroupRequest, encoded_size
 from ..base.assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
@@ -139,24 +143,22 @@ def _keep(state: ShardState, request: Request) -> ValidationError | None:
     return None
 
 
-def _as_described(description: TopologyDescription) -> described.TopologyDescription:
-    return described.TopologyDescription(
+def _as_described(description: UpdatedTopologyDescription) -> TopologyDescription:
+    return TopologyDescription(
         subtopologies=[
-            described.TopologyDescriptionSubtopology(
-                subtopology_id=one.subtopology_id, nodes=[_node(node) for node in one.nodes]
-            )
+            TopologyDescriptionSubtopology(subtopology_id=one.subtopology_id, nodes=[_node(node) for node in one.nodes])
             for one in description.subtopologies
         ],
         global_stores=[
-            described.TopologyDescriptionGlobalStore(source=_node(one.source), processor=_node(one.processor))
+            TopologyDescriptionGlobalStore(source=_node(one.source), processor=_node(one.processor))
             for one in description.global_stores
         ],
     )
 
 
-def _node(node: TopologyDescriptionNode) -> described.TopologyDescriptionNode:
+def _node(node: UpdatedTopologyDescriptionNode) -> TopologyDescriptionNode:
     """Converts a node like Kafka's broker: only the fields of its type, and each name once."""
-    return described.TopologyDescriptionNode(
+    return TopologyDescriptionNode(
         name=node.name,
         node_type=node.node_type,
         source_topics=_once(node.source_topics) if node.node_type == SOURCE else [],

@@ -18,8 +18,7 @@ from ....protocol.internal.streams_group_records import (
     StreamsGroupMemberMetadataValue,
     StreamsGroupTopologyValue,
 )
-from ....protocol.messages.create_topics import CreatableTopic
-from ....protocol.messages.streams_group_heartbeat import (
+from ....protocol.messages.streams_groups import (
     EndpointResponse,
     EndpointToPartitions,
     StreamsGroupHeartbeatRequest,
@@ -27,7 +26,8 @@ from ....protocol.messages.streams_group_heartbeat import (
     TaskIdsResponse,
     TopicPartition,
 )
-from ....protocol.messages.streams_group_heartbeat import Status as StatusTold
+from ....protocol.messages.streams_groups import Status as StatusTold
+from ....protocol.messages.topics import CreatableTopic
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base.assigned_group import (

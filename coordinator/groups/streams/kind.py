@@ -8,26 +8,23 @@ from functools import partial
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.streams_group_records import StreamsGroupMetadataKey
 from ....protocol.internal.streams_group_records import TopicInfo as TopicInRecord
-from ....protocol.messages.offset_commit import OffsetCommitRequest
-from ....protocol.messages.streams_group_describe import (
+from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
+from ....protocol.messages.streams_groups import (
     Assignment,
     DescribedGroup,
+    DescribedSubtopology,
+    DescribedTopology,
     Endpoint,
     KeyValue,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
-    Subtopology,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
     TaskIds,
     TaskOffset,
     TopicInfo,
-    Topology,
 )
-from ....protocol.messages.streams_group_describe import Member as DescribedMember
-from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from ....protocol.messages.streams_group_topology_description_update import (
-    StreamsGroupTopologyDescriptionUpdateRequest,
-)
-from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ....protocol.messages.streams_groups import Member as DescribedMember
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
 from ..base.kind import Kind, OffsetRules
@@ -117,16 +114,16 @@ def _own_fields(group: StreamsGroup) -> dict[str, object]:
     }
 
 
-def _topology(group: StreamsGroup) -> Topology | None:
+def _topology(group: StreamsGroup) -> DescribedTopology | None:
     """Returns the topology, with the partition counts of its internal topics once all topics are ready."""
     if group.topology is None:
         return None
     configured = group.configured
     counts = configured.partition_counts if configured is not None and configured.is_ready else {}
-    return Topology(
+    return DescribedTopology(
         epoch=group.topology.epoch,
         subtopologies=[
-            Subtopology(
+            DescribedSubtopology(
                 subtopology_id=one.subtopology_id,
                 source_topics=sorted(one.source_topics),
                 repartition_sink_topics=sorted(one.repartition_sink_topics),

@@ -14,10 +14,10 @@ from ....protocol.internal.streams_group_records import (
     TopicConfig,
     TopicInfo,
 )
-from ....protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from ....protocol.messages.streams_group_heartbeat import Subtopology as SubtopologyInRequest
-from ....protocol.messages.streams_group_heartbeat import TopicInfo as TopicInfoInRequest
-from ....protocol.messages.streams_group_heartbeat import Topology as TopologyInRequest
+from ....protocol.messages.streams_groups import Subtopology as SubtopologyInRequest
+from ....protocol.messages.streams_groups import TopicInfo as TopicInfoInRequest
+from ....protocol.messages.streams_groups import Topology as TopologyInRequest
+from ....protocol.messages.topics import CreatableTopic, CreatableTopicConfig
 
 
 def as_record(topology: TopologyInRequest) -> StreamsGroupTopologyValue:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ....protocol.apis import Api
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.sasl_authenticate import SaslAuthenticateResponse
-from ....protocol.messages.sasl_handshake import SaslHandshakeResponse
+from ....protocol.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 from ....protocol.schema import Message
 from ..principals import AuthenticationContext, NoPrincipal, built
 from .authentication import Authenticated, Authentication, Failure, Identity, Settings, State

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import BrokerValues, InvalidConfig
-from ....storage.files.regular_files import read_regular_file
+from ....storage.files.open_files import read_regular_file
 from ..plugins import is_own_class, load_class
 from ..tls.contexts import client_context, read_stores
 from ..tls.settings import read_settings

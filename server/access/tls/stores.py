@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import construct as c
 
 from ....metadata.configs import InvalidConfig, Password
-from ....storage.files.regular_files import read_regular_file
+from ....storage.files.open_files import read_regular_file
 from .settings import PEM, KeyStore, TrustStore
 
 if TYPE_CHECKING:

@@ -10,10 +10,7 @@ import random
 from functools import partial
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-)
+from ....protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from ....protocol.records.compression import Compression
 from ....protocol.uuids import ZERO_UUID
 from ....replication.controller.state import random_uuid

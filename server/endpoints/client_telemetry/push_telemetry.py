@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ....protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
 from ....protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID
 from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint

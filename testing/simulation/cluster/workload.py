@@ -14,31 +14,33 @@ from ....protocol.apis import APIS
 from ....protocol.codec import decode, encode
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.headers import RequestHeader, ResponseHeader
-from ....protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from ....protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ....protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ....protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ....protocol.messages.elect_leaders import ElectLeadersRequest
+from ....protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from ....protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ....protocol.messages.find_coordinator import FindCoordinatorRequest
-from ....protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ....protocol.messages.offset_commit import (
+from ....protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
-from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from ....protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ....protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from ....protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ....protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from ....protocol.records.batch import iter_headers
 from ....protocol.records.record import Record, decode_batch, encode_batch
 from ....protocol.schema import Message
@@ -47,8 +49,8 @@ from .invariants import ACKNOWLEDGED, NO_BUG, Broken
 from .nodes import VOTER_IDS
 
 if TYPE_CHECKING:
-    from ....protocol.messages.create_topics import CreateTopicsResponse
     from ....protocol.messages.fetch import PartitionData
+    from ....protocol.messages.topics import CreateTopicsResponse
 
 # A small protocol client: one request in flight per connection, and a response or `Unreachable`.
 

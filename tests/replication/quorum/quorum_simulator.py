@@ -13,9 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 from odradek.replication.quorum.core import QuorumConfig
 from odradek.replication.quorum.log import (
     Appended,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.quorum import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.quorum.log import Effect, PeerRequest, PeerResponse, Reply, Send
 from odradek.replication.quorum.voters import Address

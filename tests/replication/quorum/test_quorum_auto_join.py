@@ -6,9 +6,13 @@ import random
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.protocol.messages.fetch import FetchRequest
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
 from odradek.replication.quorum.log import ElectionState, PeerResponse, Send

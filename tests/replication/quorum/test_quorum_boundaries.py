@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import remove_raft_voter as removing
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from odradek.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse
 from odradek.protocol.messages.fetch import SnapshotId as WireSnapshotId
-from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from odradek.protocol.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
-from odradek.protocol.messages.update_raft_voter import Listener as UpdatedListener
+from odradek.protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    FetchSnapshotRequest,
+    KRaftVersionFeature,
+    Listener,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
+)
+from odradek.protocol.messages.quorum import Listener as UpdatedListener
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
@@ -391,7 +396,7 @@ def test_addition_without_a_response_ends_with_its_own_timeout(quorum: Transcrip
 
 
 def remove(quorum: Transcript, node: int, of: int | None = None) -> list[Any]:
-    request = removing.RemoveRaftVoterRequest("cluster", node, directory(node if of is None else of))
+    request = RemoveRaftVoterRequest("cluster", node, directory(node if of is None else of))
     return [one.error_code for one in replies(asked(quorum, 1, request))]
 
 
@@ -417,7 +422,7 @@ def test_removal_is_answered_once_it_is_committed(quorum: Transcript) -> None:
     end = quorum.logs[1].end_offset
     quorum.replicas[1].handle(Synced(end), quorum.now)
     found = replies(asked(quorum, 1, fetch(2, end)))
-    assert [one.error_code for one in found if isinstance(one, removing.RemoveRaftVoterResponse)] == [0]
+    assert [one.error_code for one in found if isinstance(one, RemoveRaftVoterResponse)] == [0]
 
 
 def test_last_voter_is_not_removed() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.control_records import KRaftVersionRecord
-from odradek.protocol.messages.vote import VoteResponse
+from odradek.protocol.messages.quorum import VoteResponse
 from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.quorum import wire

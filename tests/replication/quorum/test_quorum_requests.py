@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from odradek.protocol.messages.vote import VoteRequest, VoteResponse
+from odradek.protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    Listener,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    VoteRequest,
+    VoteResponse,
+)
 from odradek.protocol.schema import Message
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import MAX_EPOCH_LEAP, QuorumConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.update_raft_voter import (
+from odradek.protocol.messages.quorum import (
     CurrentLeader,
     KRaftVersionFeature,
     Listener,

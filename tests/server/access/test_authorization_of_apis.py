@@ -14,12 +14,21 @@ from odradek.metadata.configs import ResourceType as ConfigType
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.apis import APIS, Api
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import alter_configs as legacy
-from odradek.protocol.messages import incremental_alter_configs as incremental
-from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    LegacyAlterConfigsResource,
+)
+from odradek.protocol.messages.delegation_tokens import CreateDelegationTokenRequest
+from odradek.protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from odradek.protocol.schema import Message
 from odradek.replication.controller import maintenance
 from odradek.replication.controller.controller import DECISIONS
@@ -210,8 +219,8 @@ ITEMS: list[tuple[Message, int]] = [
             77: ErrorCode.INVALID_REQUEST,
         }.items()
         for request in (
-            legacy.AlterConfigsRequest([legacy.AlterConfigsResource(kind, "a", [])]),
-            incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(kind, "a", [])]),
+            AlterConfigsRequest([LegacyAlterConfigsResource(kind, "a", [])]),
+            IncrementalAlterConfigsRequest([AlterConfigsResource(kind, "a", [])]),
         )
     ),
 ]

@@ -18,11 +18,11 @@ from odradek.metadata.acls import Operation, Permission, ResourceType
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.headers import ResponseHeader
-from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.server.access.authorization.requirements import Each, Split
 from odradek.server.controller.channel import encoded_principal

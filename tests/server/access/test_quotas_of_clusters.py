@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import odradek
 import pytest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import wait_until

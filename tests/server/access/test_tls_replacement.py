@@ -12,11 +12,7 @@ import pytest
 from cryptography import x509
 from odradek.metadata.configs import ResourceType
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 
 from compat_tests.wire import WireClient
 from tests.server.harness.certificates import Authority, Identity, pem_properties

@@ -12,11 +12,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from odradek.protocol.messages import alter_configs as legacy
-from odradek.protocol.messages import incremental_alter_configs as incremental
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from odradek.protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    LegacyAlterableConfig,
+    LegacyAlterConfigsResource,
+    ListConfigResourcesRequest,
+)
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.server.config.properties import read_properties
 
@@ -132,14 +139,14 @@ def outcomes(response: Any) -> list[tuple[Any, ...]]:
     return [(r.error_code, r.error_message, r.resource_type, r.resource_name) for r in response.responses]
 
 
-def incrementally(resource_type: int, name: str, *changes: Change) -> incremental.IncrementalAlterConfigsRequest:
-    resource = incremental.AlterConfigsResource(resource_type, name, [incremental.AlterableConfig(*c) for c in changes])
-    return incremental.IncrementalAlterConfigsRequest(resources=[resource])
+def incrementally(resource_type: int, name: str, *changes: Change) -> IncrementalAlterConfigsRequest:
+    resource = AlterConfigsResource(resource_type, name, [AlterableConfig(*c) for c in changes])
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
-def wholly(resource_type: int, name: str, **values: str | None) -> legacy.AlterConfigsRequest:
-    configs = [legacy.AlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
-    return legacy.AlterConfigsRequest(resources=[legacy.AlterConfigsResource(resource_type, name, configs)])
+def wholly(resource_type: int, name: str, **values: str | None) -> AlterConfigsRequest:
+    configs = [LegacyAlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
+    return AlterConfigsRequest(resources=[LegacyAlterConfigsResource(resource_type, name, configs)])
 
 
 def topic(*changes: Change) -> Callable[[str], Message]:
@@ -240,7 +247,7 @@ def test_changes_are_taken_and_refused_as_kafka_does_and_lead_to_the_same(
     different = []
     for make in CHANGES:
         request = make(node)
-        version = 1 if isinstance(request, incremental.IncrementalAlterConfigsRequest) else 2
+        version = 1 if isinstance(request, IncrementalAlterConfigsRequest) else 2
         theirs, ours = (outcomes(side.call(request, version)) for side in (kafka, odradek))
         if theirs != ours:
             different.append((request, theirs, ours))

@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import alter_configs as legacy
-from odradek.protocol.messages import incremental_alter_configs as incremental
-from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from odradek.protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    LegacyAlterableConfig,
+    LegacyAlterConfigsResource,
+    ListConfigResourcesRequest,
+)
 
 from tests.server.harness.config import ConfigHarness
 
@@ -35,16 +42,16 @@ def entry(harness: ConfigHarness, resource_type: int, name: str, key: str) -> An
 
 
 def alter(harness: ConfigHarness, resource_type: int, name: str, *changes: Change, validate_only: bool = False) -> Any:
-    resource = incremental.AlterConfigsResource(resource_type, name, [incremental.AlterableConfig(*c) for c in changes])
-    request = incremental.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    resource = AlterConfigsResource(resource_type, name, [AlterableConfig(*c) for c in changes])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     (result,) = harness.call(request, 1).responses
     return result
 
 
 def replace(harness: ConfigHarness, resource_type: int, name: str, **values: str | None) -> Any:
-    configs = [legacy.AlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
-    resource = legacy.AlterConfigsResource(resource_type, name, configs)
-    (result,) = harness.call(legacy.AlterConfigsRequest(resources=[resource]), 2).responses
+    configs = [LegacyAlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
+    resource = LegacyAlterConfigsResource(resource_type, name, configs)
+    (result,) = harness.call(AlterConfigsRequest(resources=[resource]), 2).responses
     return result
 
 
@@ -156,8 +163,8 @@ def test_a_resource_changes_whole_or_not_at_all(harness: ConfigHarness) -> None:
 
 
 def test_the_resources_of_a_request_stand_each_for_itself(harness: ConfigHarness) -> None:
-    def resource(resource_type: int, name: str, key: str, value: str) -> incremental.AlterConfigsResource:
-        return incremental.AlterConfigsResource(resource_type, name, [incremental.AlterableConfig(key, SET, value)])
+    def resource(resource_type: int, name: str, key: str, value: str) -> AlterConfigsResource:
+        return AlterConfigsResource(resource_type, name, [AlterableConfig(key, SET, value)])
 
     resources = [
         resource(TOPIC, "nope", "retention.ms", "1"),
@@ -166,7 +173,7 @@ def test_the_resources_of_a_request_stand_each_for_itself(harness: ConfigHarness
         resource(BROKER, "", "message.max.bytes", "x"),
         resource(3, "", "x", "x"),
     ]
-    response = harness.call(incremental.IncrementalAlterConfigsRequest(resources=resources), 1)
+    response = harness.call(IncrementalAlterConfigsRequest(resources=resources), 1)
     assert [(r.resource_type, r.resource_name) for r in response.responses] == [
         (r.resource_type, r.resource_name) for r in resources
     ]
@@ -174,8 +181,8 @@ def test_the_resources_of_a_request_stand_each_for_itself(harness: ConfigHarness
 
 
 def test_a_resource_or_key_that_stands_twice_is_refused(harness: ConfigHarness) -> None:
-    twice = [incremental.AlterConfigsResource(TOPIC, "orders", []) for _ in range(2)]
-    response = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    twice = [AlterConfigsResource(TOPIC, "orders", []) for _ in range(2)]
+    response = harness.call(IncrementalAlterConfigsRequest(resources=twice), 1)
     assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
     rejected = alter(harness, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
     assert rejected.error_message == "Error due to duplicate config keys"
@@ -184,9 +191,9 @@ def test_a_resource_or_key_that_stands_twice_is_refused(harness: ConfigHarness) 
 def test_logger_that_stands_twice_keeps_its_level(harness: ConfigHarness) -> None:
     """The broker changes it itself; a controller would refuse it as well."""
     logger = logging.getLogger("odradek.test.twice")
-    changes = [incremental.AlterableConfig(logger.name, SET, "DEBUG")]
-    twice = [incremental.AlterConfigsResource(LOGGER, "1", changes) for _ in range(2)]
-    response = harness.call(incremental.IncrementalAlterConfigsRequest(resources=twice), 1)
+    changes = [AlterableConfig(logger.name, SET, "DEBUG")]
+    twice = [AlterConfigsResource(LOGGER, "1", changes) for _ in range(2)]
+    response = harness.call(IncrementalAlterConfigsRequest(resources=twice), 1)
     assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
     assert logger.level == logging.NOTSET
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from odradek.metadata.metadata_version import CONTROLLER_UNREGISTRATION
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
+from odradek.protocol.messages.nodes import UnregisterControllerRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.server.controller.active_controller import ActiveController
 from odradek.testing.simulation import Node, Simulation

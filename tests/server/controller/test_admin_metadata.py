@@ -9,15 +9,20 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
-from odradek.protocol.messages.describe_topic_partitions import (
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
+from odradek.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
     CursorRequest,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.wire import WireClient
 
@@ -173,10 +178,12 @@ def test_describe_cluster_answers_on_the_right_endpoint(client: WireClient, brok
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_quorum_of_one_leads_itself(client: WireClient, version: int) -> None:
-    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    request = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     (partition,) = client.call(request, version).topics[0].partitions
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)
     assert [voter.replica_id for voter in partition.current_voters] == [1] and partition.observers == []
     assert partition.current_voters[0].log_end_offset == partition.high_watermark > 0
-    other = DescribeQuorumRequest([TopicDataRequest("a", [PartitionDataRequest(0)])])
+    other = DescribeQuorumRequest([DescribeQuorumTopicRequest("a", [DescribeQuorumPartitionRequest(0)])])
     assert client.call(other, version).topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -21,9 +21,8 @@ from odradek.protocol.internal.cluster_metadata import (
     FeatureLevelRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
-from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from odradek.protocol.messages.reassignments import ListPartitionReassignmentsRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.uuids import uuid_to_text
 
@@ -38,7 +42,9 @@ def is_raised(cluster: Cluster) -> bool:
 
 def voters(cluster: Cluster) -> dict[int, str]:
     """Returns the directory ids of the voters, by node id."""
-    asked = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    asked = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     (partition,) = cluster.ask_any(asked, 2).topics[0].partitions
     return {voter.replica_id: uuid_to_text(voter.replica_directory_id) for voter in partition.current_voters}
 

@@ -13,14 +13,22 @@ import odradek
 import pytest
 from odradek.client.probes import is_gone, is_refused
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
-from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
-from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.producers import AllocateProducerIdsRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+    RemoveRaftVoterRequest,
+)
+from odradek.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.config.listeners import Endpoint
@@ -154,7 +162,9 @@ async def test_a_question_about_the_quorum_is_answered_in_an_envelope(
     first: BrokerServer, second: RemoteBroker
 ) -> None:
     """Apache Kafka's brokers send such requests to the controller in an envelope."""
-    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    request = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     (partition,) = (await asked(second, request, 2)).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (0, first.node_id)
     unknown = await asked(second, RemoveRaftVoterRequest(first.cluster_id, 99, bytes(15) + b"\1"), 0)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories, standalone_voters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME

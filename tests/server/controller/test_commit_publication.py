@@ -21,7 +21,7 @@ from odradek.protocol.internal.cluster_metadata import (
     NoOpRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.schema import Message
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig

@@ -10,7 +10,7 @@ from odradek.metadata.acls import Operation
 from odradek.metadata.acls import ResourceType as AclResourceType
 from odradek.metadata.configs import ResourceType
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.incremental_alter_configs import (
+from odradek.protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from odradek.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
-)
-from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.nodes import ControllerRegistrationRequest, ControllerRegistrationResponse
+from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.protocol.messages.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.maintenance import (
     MAX_ELECTIONS_PER_IMBALANCE,

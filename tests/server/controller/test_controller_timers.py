@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import NO_LEADER, TOPIC_RESOURCE
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.testing.simulation import Node, Simulation
 

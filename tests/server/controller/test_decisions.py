@@ -9,8 +9,8 @@ import pytest
 from odradek.metadata.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import TopicRecord
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.protocol.messages.nodes import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.maintenance import WriteNoOpRequest
 from odradek.replication.controller.result import ControllerResult

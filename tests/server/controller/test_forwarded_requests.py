@@ -9,13 +9,13 @@ from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
-from odradek.protocol.messages.create_topics import (
+from odradek.protocol.messages.envelope import EnvelopeResponse
+from odradek.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from odradek.protocol.messages.envelope import EnvelopeResponse
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError

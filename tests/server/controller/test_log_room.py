@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import TopicRecord
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.replication.controller.result import ControllerResult
 from odradek.server.controller import active_controller
 from odradek.server.controller.active_controller import PLENTY_BYTES, LogRoom

@@ -13,9 +13,8 @@ from odradek import Broker
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from odradek.server.endpoints import metadata
 from odradek.server.network import large_requests
 from odradek.server.runtime import sliced_work

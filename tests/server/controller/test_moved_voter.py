@@ -6,7 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster.workload import Client, Unreachable
 
@@ -26,7 +30,9 @@ NEW_PORT = 30_000
 
 async def controller_ports(client: Client, asked: int) -> dict[int, int]:
     """Returns the ports at which the quorum reaches its voters, from the leader's response through a broker."""
-    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    request = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     try:
         response: Any = await client.ask(("127.0.0.1", 10_000 + asked), request, 2)
     except Unreachable:

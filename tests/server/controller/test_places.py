@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreateTopicsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from odradek.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from odradek.protocol.messages.topics import CreateTopicsRequest
 from odradek.server.controller.places import to_controller, to_quorum_leader
 from odradek.server.network.call import BROKER, CONTROLLER
 

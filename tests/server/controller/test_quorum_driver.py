@@ -15,7 +15,7 @@ from odradek.protocol.internal.cluster_metadata import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from odradek.protocol.codec import MalformedMessage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import begin_quorum_epoch, fetch, fetch_snapshot, vote
+from odradek.protocol.messages import fetch
 from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from odradek.protocol.messages.quorum import BeginQuorumEpochRequest, FetchSnapshotRequest, VoteRequest, VoteResponse
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.replication.quorum.log import (
     Appended,
@@ -262,7 +263,7 @@ def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
         assert harness.raft.leader_high_watermark == 7
         answered(sent, FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
         assert harness.raft.leader_high_watermark == 7
-        answered(sent, vote.VoteResponse())
+        answered(sent, VoteResponse())
         assert harness.raft.leader_high_watermark == 7 and len(harness.learned) == 4
 
         class Newer(list[Any]):
@@ -283,7 +284,7 @@ def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
 def test_inputs_reach_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path / "log")
-        token, request = Token(), begin_quorum_epoch.BeginQuorumEpochRequest()
+        token, request = Token(), BeginQuorumEpochRequest()
         harness.raft.request(token, request)
         harness.raft.raise_kraft_version(1)
         harness.raft.resign()
@@ -355,7 +356,7 @@ def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
         harness.due = harness.clock.now_ms()
         harness.next.append(failure)
         harness.effects = [send(1)]
-        harness.raft.request(token, begin_quorum_epoch.BeginQuorumEpochRequest())
+        harness.raft.request(token, BeginQuorumEpochRequest())
         assert (token.failed, token.replies, harness.order, harness.failures) == (1, [], ["send 1"], [])
         assert harness.changes == 1
         await after_ms(90)
@@ -573,8 +574,8 @@ def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> 
         responses: list[tuple[int, Any]] = []
         requests = [
             fetch.FetchRequest(),
-            vote.VoteRequest(),
-            fetch_snapshot.FetchSnapshotRequest(),
+            VoteRequest(),
+            FetchSnapshotRequest(),
             fetch.FetchRequest(),
         ]
         for number, request in enumerate(requests):

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_topology_description_update import (
-    TopologyDescription,
-    TopologyDescriptionNode,
-    TopologyDescriptionSubtopology,
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
+    UpdatedTopologyDescription,
+    UpdatedTopologyDescriptionNode,
+    UpdatedTopologyDescriptionSubtopology,
 )
 from odradek.protocol.schema import Message
 
@@ -21,13 +21,13 @@ from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-DESCRIPTION = TopologyDescription(
+DESCRIPTION = UpdatedTopologyDescription(
     subtopologies=[
-        TopologyDescriptionSubtopology(
+        UpdatedTopologyDescriptionSubtopology(
             subtopology_id="0",
             nodes=[
-                TopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["write"]),
-                TopologyDescriptionNode(name="write", node_type=3, sink_topic="words"),
+                UpdatedTopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["write"]),
+                UpdatedTopologyDescriptionNode(name="write", node_type=3, sink_topic="words"),
             ],
         )
     ]

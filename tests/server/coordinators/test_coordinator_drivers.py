@@ -12,8 +12,7 @@ import pytest
 from odradek.coordinator.common.result import TopicsDeleted
 from odradek.metadata.image import EMPTY_IMAGE, GROUP_METADATA_TOPIC, MetadataImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.groups import HeartbeatRequest, ListGroupsRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.coordinators import coordinator_driver
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash

@@ -11,7 +11,7 @@ from odradek.coordinator.common.result import MetadataChanged, TopicsDeleted
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.txn_offset_commit import (
+from odradek.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -11,9 +11,8 @@ from odradek.coordinator.groups.base.state import offset_record
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.classic_group_records import OffsetCommitValue
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.protocol.messages import read_share_group_state as read
+from odradek.protocol.messages.share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateData,
+    ReadStatePartition,
+    ReadStatePartitionResult,
+    ReadStateResult,
+)
 from odradek.server.coordinators.share_state_driver import Persister
 
 
@@ -21,8 +28,8 @@ class EveryShard:
     def submit(self, key: str, request: Any, version: int, client: Any, reply: Callable[[Any], None]) -> None:
         (topic,) = request.topics
         (partition,) = topic.partitions
-        found = read.PartitionResult(partition=partition.partition, start_offset=partition.partition)
-        reply(read.ReadShareGroupStateResponse(results=[read.ReadStateResult(topic.topic_id, [found])]))
+        found = ReadStatePartitionResult(partition=partition.partition, start_offset=partition.partition)
+        reply(ReadShareGroupStateResponse(results=[ReadStateResult(topic.topic_id, [found])]))
 
 
 def asked(*topics: list[int]) -> list[list[int]]:
@@ -30,10 +37,10 @@ def asked(*topics: list[int]) -> list[list[int]]:
     leaders: Any = SimpleNamespace(other_leader=lambda *_: None)
     shards: Any = EveryShard
     peers: Any = None  # every shard is on this broker
-    request = read.ReadShareGroupStateRequest(
+    request = ReadShareGroupStateRequest(
         group_id="group",
         topics=[
-            read.ReadStateData(bytes([number]) * 16, [read.PartitionData(partition=index) for index in indexes])
+            ReadStateData(bytes([number]) * 16, [ReadStatePartition(partition=index) for index in indexes])
             for number, indexes in enumerate(topics)
         ],
     )

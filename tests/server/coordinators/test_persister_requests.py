@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import read_share_group_state as read
+from odradek.protocol.messages.share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateData,
+    ReadStatePartition,
+    ReadStatePartitionResult,
+    ReadStateResult,
+)
 from odradek.server.coordinators.share_state_driver import (
     FIRST_BACKOFF_MS,
     MOST_TRIES,
@@ -28,16 +35,16 @@ CLIENT = Somebody()
 # ---- the persister
 
 
-def of_one(partition: int, error: int = 0, topic: int = 1) -> read.ReadShareGroupStateResponse:
-    found = read.PartitionResult(partition=partition, error_code=error, start_offset=partition)
-    return read.ReadShareGroupStateResponse(results=[read.ReadStateResult(bytes([topic]) * 16, [found])])
+def of_one(partition: int, error: int = 0, topic: int = 1) -> ReadShareGroupStateResponse:
+    found = ReadStatePartitionResult(partition=partition, error_code=error, start_offset=partition)
+    return ReadShareGroupStateResponse(results=[ReadStateResult(bytes([topic]) * 16, [found])])
 
 
-def state_request(*topics: list[int], group_id: str = "g") -> read.ReadShareGroupStateRequest:
-    return read.ReadShareGroupStateRequest(
+def state_request(*topics: list[int], group_id: str = "g") -> ReadShareGroupStateRequest:
+    return ReadShareGroupStateRequest(
         group_id,
         [
-            read.ReadStateData(bytes([number]) * 16, [read.PartitionData(partition=index) for index in indexes])
+            ReadStateData(bytes([number]) * 16, [ReadStatePartition(partition=index) for index in indexes])
             for number, indexes in enumerate(topics, 1)
         ],
     )
@@ -134,7 +141,7 @@ def test_failed_request_for_states_is_repeated_with_growing_pauses(failure: str)
             elif failure == "retriable":
                 harness.network.sent[-1].reply(of_one(1, ErrorCode.NOT_COORDINATOR))
             else:
-                harness.network.sent[-1].reply(read.ReadShareGroupStateResponse(results=[]))
+                harness.network.sent[-1].reply(ReadShareGroupStateResponse(results=[]))
                 break
             if count < MOST_TRIES:
                 pause_ms = FIRST_BACKOFF_MS << (count - 1)

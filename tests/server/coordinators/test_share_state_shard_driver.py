@@ -6,8 +6,15 @@ from pathlib import Path
 
 from odradek.coordinator.share_state.shard import TopicsChanged
 from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
-from odradek.protocol.messages import initialize_share_group_state as initialize
-from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.messages.share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    InitializeStatePartition,
+    StateBatchData,
+    WriteShareGroupStateRequest,
+    WriteStateData,
+    WriteStatePartition,
+)
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.schema import Message
 from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
@@ -52,14 +59,14 @@ class StateHarness(Harness):
 
 
 def initialized(index: int) -> Message:
-    partition = initialize.PartitionData(partition=index, state_epoch=1, start_offset=0)
-    topic = initialize.InitializeStateData(topic_id=TOPIC_ID, partitions=[partition])
-    return initialize.InitializeShareGroupStateRequest(group_id="g", topics=[topic])
+    partition = InitializeStatePartition(partition=index, state_epoch=1, start_offset=0)
+    topic = InitializeStateData(topic_id=TOPIC_ID, partitions=[partition])
+    return InitializeShareGroupStateRequest(group_id="g", topics=[topic])
 
 
 def acknowledged(index: int, offset: int) -> Message:
-    batch = write.StateBatch(first_offset=offset, last_offset=offset, delivery_state=2, delivery_count=1)
-    partition = write.PartitionData(
+    batch = StateBatchData(first_offset=offset, last_offset=offset, delivery_state=2, delivery_count=1)
+    partition = WriteStatePartition(
         partition=index,
         state_epoch=1,
         leader_epoch=0,
@@ -67,8 +74,8 @@ def acknowledged(index: int, offset: int) -> Message:
         delivery_complete_count=0,
         state_batches=[batch],
     )
-    topic = write.WriteStateData(topic_id=TOPIC_ID, partitions=[partition])
-    return write.WriteShareGroupStateRequest(group_id="g", topics=[topic])
+    topic = WriteStateData(topic_id=TOPIC_ID, partitions=[partition])
+    return WriteShareGroupStateRequest(group_id="g", topics=[topic])
 
 
 async def test_the_log_is_cut_below_snapshots_that_no_failover_can_lose(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from odradek.coordinator.common.result import Output, Record, Reply
 from odradek.coordinator.transactions.transaction import MarkersWritten, NeedProducerId, ProducerIdTaken, SendMarkers
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.transaction_state import TransactionLogKey
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
 from odradek.server.coordinators.transaction_driver import (
     MARKER_RETRY_MS,
     OVERTAKEN_RETRY_MS,

@@ -9,13 +9,13 @@ import odradek
 import pytest
 from odradek.coordinator.transactions.transaction import result
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.txn_offset_commit import (
+from odradek.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.protocol.messages.transactions import AddPartitionsToTxnResponse
 from odradek.server.coordinators.transaction_driver import Membership, TransactionDriver, TransactionVerification
 from odradek.server.partitions.hosted_partition import HostedPartition, Marker
 

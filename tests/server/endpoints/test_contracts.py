@@ -26,16 +26,16 @@ from compat_tests.wire import ConnectionClosed, WireClient
 SERVER = Path(str(odradek.__file__)).parent / "server"
 FILES = endpoint_files()
 NAMES = {api.name for api in APIS.values()}
-MODULES = {api.module for api in APIS.values()}
+MODULES = {file.rpartition(".")[2] for file in FILES.values()}
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 
 
 def module_of(api: Api) -> ModuleType:
-    return importlib.import_module(f"{endpoints.__package__}.{FILES[api.module]}")
+    return importlib.import_module(f"{endpoints.__package__}.{FILES[api.name.lower()]}")
 
 
 def test_every_api_has_a_file_and_every_file_an_api() -> None:
-    assert set(FILES) == MODULES
+    assert set(FILES) == {name.lower() for name in NAMES}
 
 
 @EVERY_API

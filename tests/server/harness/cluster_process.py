@@ -13,9 +13,13 @@ from types import TracebackType
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
+from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 
 from compat_tests.access import connect
@@ -179,7 +183,9 @@ class Cluster:
 
     def controller(self, node: ClusterNode | None = None) -> int:
         """Returns the id of the active controller, as a broker reports it; -1 when it reports none."""
-        request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+        request = DescribeQuorumRequest(
+            [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+        )
         response = node.ask(request, 2) if node is not None else self.ask_any(request, 2)
         if response is None or response.error_code or not response.topics:
             return -1

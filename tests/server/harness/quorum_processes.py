@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
+from odradek.protocol.messages.quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
 from odradek.protocol.uuids import uuid_from_text
 
 from tests.server.harness.cluster_process import ClusterNode
@@ -12,7 +16,9 @@ from tests.server.harness.cluster_process import ClusterNode
 
 def quorum(node: ClusterNode) -> Any:
     """Returns the leader's description of the quorum, requested through a broker; None without a leader."""
-    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    request = DescribeQuorumRequest(
+        [DescribeQuorumTopicRequest("__cluster_metadata", [DescribeQuorumPartitionRequest(0)])]
+    )
     response = node.ask(request, 2)
     if response.error_code or response.topics[0].partitions[0].error_code:
         return None

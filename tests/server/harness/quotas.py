@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import odradek
-from odradek.protocol.messages.alter_client_quotas import (
+from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityDataRequest,
     EntryDataRequest,

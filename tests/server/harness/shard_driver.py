@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
+from odradek.protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
 )
-from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.partition import Partition

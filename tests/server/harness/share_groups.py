@@ -6,8 +6,11 @@ import contextlib
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
-from odradek.protocol.messages import describe_share_group_offsets as describe
-from odradek.protocol.messages import incremental_alter_configs as configs
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.share_groups import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 
 from compat_tests.wire import WireClient
 from tests.server.harness.share_member import Member
@@ -24,12 +27,12 @@ SETTINGS = {
 
 def configure(bootstrap: str, group: str, **settings: str) -> None:
     entries = [
-        configs.AlterableConfig(name=key.replace("_", "."), config_operation=SET, value=value)
+        AlterableConfig(name=key.replace("_", "."), config_operation=SET, value=value)
         for key, value in {"share_auto_offset_reset": "earliest", **settings}.items()
     ]
-    resource = configs.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=entries)
+    resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=entries)
     with WireClient(bootstrap) as client:
-        response = client.call(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        response = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
     assert response.responses[0].error_code == 0, response
 
 
@@ -59,8 +62,8 @@ def lag(bootstrap: str, group: str) -> int | None:
 
 def described(bootstrap: str, group: str) -> tuple[int, int] | None:
     """Returns the group's start offset and lag in partition 0; None if it has no state there."""
-    request = describe.DescribeShareGroupOffsetsRequest(
-        groups=[describe.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
     )
     with WireClient(bootstrap) as client:
         topics = client.call(request, 1).groups[0].topics

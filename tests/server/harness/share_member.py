@@ -6,10 +6,17 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.protocol.messages import share_acknowledge as share_ack
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ShareFetchRequest
-from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.share_records import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    FetchPartition,
+    FetchTopic,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import decode_batch
 
@@ -137,16 +144,16 @@ class Member:
 
     def _acknowledgement(
         self, acks: Sequence[tuple[int, int, int]], epoch: int | None, renews: bool
-    ) -> share_ack.ShareAcknowledgeRequest:
+    ) -> ShareAcknowledgeRequest:
         topic_id, index = self.places[0]
-        batches = [share_ack.AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks]
-        partition = share_ack.AcknowledgePartition(partition_index=index, acknowledgement_batches=batches)
-        return share_ack.ShareAcknowledgeRequest(
+        batches = [AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks]
+        partition = AcknowledgePartition(partition_index=index, acknowledgement_batches=batches)
+        return ShareAcknowledgeRequest(
             group_id=self.group,
             member_id=self.id,
             share_session_epoch=self.session_epoch if epoch is None else epoch,
             is_renew_ack=renews,
-            topics=[share_ack.AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
+            topics=[AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
         )
 
     def close(self) -> None:

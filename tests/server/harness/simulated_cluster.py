@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from odradek.metadata.image import PartitionImage
-from odradek.protocol.messages.create_topics import (
+from odradek.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.protocol.apis import APIS
-from odradek.protocol.messages.heartbeat import HeartbeatResponse
+from odradek.protocol.messages.groups import HeartbeatResponse
 from odradek.protocol.schema import Message
 from odradek.server.network.call import Call, Observer, Observers, Relay, Route, Timing
 

@@ -11,8 +11,8 @@ import odradek
 import pytest
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.internal.cluster_metadata import BrokerRegistrationChangeRecord
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.controller.metadata_log import QuorumVoters, decode_batches
 from odradek.server.partitions import creation
 from odradek.storage.files.directory_lock import USE_FILE

@@ -14,7 +14,7 @@ import odradek
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.offset_commit import (
+from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

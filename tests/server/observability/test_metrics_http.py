@@ -13,11 +13,13 @@ import odradek
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from odradek.protocol.messages.streams_group_topology_description_update import TopologyDescription
+from odradek.protocol.messages.groups import DeleteGroupsRequest
+from odradek.protocol.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupHeartbeatRequest,
+    UpdatedTopologyDescription,
+)
 from odradek.server.observability import http as metrics_http
 from odradek.server.runtime.counters import Metrics, Times
 
@@ -230,7 +232,7 @@ async def test_scrape_has_metrics_of_topology_descriptions(broker: odradek.Broke
             find = FindCoordinatorRequest(key_type=0, coordinator_keys=[application.GROUP])
             eventually(lambda: not client.call(find, 6).coordinators[0].error_code, what="there is a coordinator")
             eventually(lambda: not client.call(application.join(), 1).error_code, what="it has joined")
-            assert client.call(application.describe(TopologyDescription(subtopologies=[])), 0).error_code == 0
+            assert client.call(application.describe(UpdatedTopologyDescription(subtopologies=[])), 0).error_code == 0
             ask = StreamsGroupDescribeRequest(group_ids=[application.GROUP], include_topology_description=True)
             assert client.call(ask, 1).groups[0].error_code == 0
             leave = StreamsGroupHeartbeatRequest(

@@ -14,13 +14,8 @@ import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.uuids import ZERO_UUID, uuid_to_text
 from odradek.server.telemetry import client_telemetry as client_series

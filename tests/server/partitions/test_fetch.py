@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from odradek.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.server.partitions import parked_requests
 from odradek.server.partitions import parked_requests as page_cache
 from odradek.storage.files import open_files as files

@@ -12,7 +12,7 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.storage import directory
 from odradek.storage.files.checkpoints import CLEAN_REPLICAS_FILE, read_clean_replicas
 from odradek.storage.files.identity import read_topic_id, write_topic_id

@@ -9,13 +9,9 @@ import odradek
 import pytest
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.records import batch as batches
 from odradek.protocol.records.batch import read_header, seal, write_header
 from odradek.protocol.records.compression import Compression

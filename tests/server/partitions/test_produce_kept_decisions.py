@@ -9,8 +9,7 @@ import odradek
 import pytest
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 
 from tests.server.harness.data_path import DataPath, batch_of, wait_until
 

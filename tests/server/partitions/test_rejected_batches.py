@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.batch import NO_SEQUENCE
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition

@@ -11,7 +11,7 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE, MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import ConfigRecord, PartitionRecord, TopicRecord
-from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
+from odradek.protocol.messages.log_dirs import AssignReplicasToDirsResponse
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.partitions.creation import Reconfiguration, SettingsByTopic
 from odradek.server.partitions.partitions import DirectoryReports, Partitions, PendingPartitions

@@ -9,8 +9,8 @@ import odradek
 import pytest
 from odradek.coordinator.transactions.transaction import result
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.transactions import AddPartitionsToTxnResponse
 from odradek.server.coordinators.transaction_driver import (
     MOST_MARKERS,
     Membership,

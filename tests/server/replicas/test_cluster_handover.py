@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.replication.quorum.following import Following
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories

@@ -20,15 +20,18 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.records import image_records
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal import cluster_metadata as records
-from odradek.protocol.messages.alter_client_quotas import (
+from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     EntityDataRequest,
     EntryDataRequest,
     OpData,
 )
-from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller

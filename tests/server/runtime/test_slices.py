@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek import Broker
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.runtime import sliced_work as slices
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, run_to_completion, without_gc
 

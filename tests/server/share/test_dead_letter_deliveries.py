@@ -26,8 +26,8 @@ from odradek.metadata.image import (
     TopicsImage,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.protocol.messages.topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.cluster_view import Leaders
 from odradek.server.runtime.metadata_cache import MetadataCache

@@ -10,11 +10,15 @@ import odradek
 import pytest
 from confluent_kafka import Producer
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import alter_share_group_offsets as alter
-from odradek.protocol.messages import delete_share_group_offsets as delete
-from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
-from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from odradek.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from odradek.protocol.messages.share_groups import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    ShareGroupDescribeRequest,
+)
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient
@@ -159,8 +163,8 @@ def test_tools_see_and_move_a_group(bootstrap: str, name: str) -> None:
         with member(bootstrap, name, topic_id) as other:
             assert other.take() == [(3, 9, 1)]
             other.beat(epoch=-1)
-        forget = delete.DeleteShareGroupOffsetsRequest(
-            group_id=name, topics=[delete.DeleteShareGroupOffsetsRequestTopic(topic_name=name)]
+        forget = DeleteShareGroupOffsetsRequest(
+            group_id=name, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name)]
         )
         assert client.call(forget, 0).responses[0].error_code == 0
         assert described(bootstrap, name) is None
@@ -184,9 +188,9 @@ def test_a_group_goes_on_where_it_was_after_the_broker_was_stopped(tmp_path: Pat
 
 
 def moved(client: WireClient, group: str, offset: int) -> Any:
-    partition = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=offset)
-    topic = alter.AlterShareGroupOffsetsRequestTopic(topic_name=group, partitions=[partition])
-    return client.call(alter.AlterShareGroupOffsetsRequest(group_id=group, topics=[topic]), 0)
+    partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=offset)
+    topic = AlterShareGroupOffsetsRequestTopic(topic_name=group, partitions=[partition])
+    return client.call(AlterShareGroupOffsetsRequest(group_id=group, topics=[topic]), 0)
 
 
 def deleted(client: WireClient, group: str) -> int:

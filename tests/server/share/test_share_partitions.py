@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from odradek.coordinator.share_state.state import ShareKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages import read_share_group_state as read
+from odradek.protocol.messages.share_group_state import (
+    ReadShareGroupStateResponse,
+    ReadStatePartitionResult,
+    ReadStateResult,
+)
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.metadata_cache import MetadataCache
@@ -32,12 +36,8 @@ class SlowPersister:
     def respond(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Responds to the oldest request."""
         _, reply = self.asked.pop(0)
-        partition = read.PartitionResult(partition=0, error_code=error, start_offset=7)
-        reply(
-            read.ReadShareGroupStateResponse(
-                results=[read.ReadStateResult(topic_id=KEY.topic_id, partitions=[partition])]
-            )
-        )
+        partition = ReadStatePartitionResult(partition=0, error_code=error, start_offset=7)
+        reply(ReadShareGroupStateResponse(results=[ReadStateResult(topic_id=KEY.topic_id, partitions=[partition])]))
 
 
 @pytest.fixture

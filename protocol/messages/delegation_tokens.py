@@ -1,0 +1,128 @@
+"""Delegation tokens (KIP-48): creation, renewal, expiry, description."""
+
+from __future__ import annotations
+
+from ..schema import BYTES, INT16, INT32, INT64, STRING, Message, array, message, struct, wire
+
+# CreateDelegationToken (key 38): a token by which others may authenticate as its owner.
+#
+# Only on an authenticated connection that did not itself come by a token (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED). Needs
+# `delegation.token.secret.key` (KIP-48).
+#
+# Versions 1-3, flexible from 2. Additions by version:
+# - 3: for another owner (KIP-373)
+
+
+@struct
+class CreatableRenewers(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+
+
+@message("1-3", flexible="2+", key=38)
+class CreateDelegationTokenRequest(Message):
+    owner_principal_type: str | None = wire(STRING, "3+", nullable="3+")
+    owner_principal_name: str | None = wire(STRING, "3+", nullable="3+")
+    renewers: list[CreatableRenewers] = wire(array(CreatableRenewers))
+    max_lifetime_ms: int = wire(INT64)
+
+
+@message("1-3", flexible="2+", key=38)
+class CreateDelegationTokenResponse(Message):
+    error_code: int = wire(INT16)
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+    token_requester_principal_type: str = wire(STRING, "3+")
+    token_requester_principal_name: str = wire(STRING, "3+")
+    issue_timestamp_ms: int = wire(INT64)
+    expiry_timestamp_ms: int = wire(INT64)
+    max_timestamp_ms: int = wire(INT64)
+    token_id: str = wire(STRING)
+    hmac: bytes = wire(BYTES)
+    throttle_time_ms: int = wire(INT32)
+
+
+# RenewDelegationToken (key 39): puts off a token's expiry, up to its maximum lifetime.
+#
+# For its owner and its renewers (KIP-48).
+#
+# Versions 1-2, flexible from 2.
+
+
+@message("1-2", flexible="2+", key=39)
+class RenewDelegationTokenRequest(Message):
+    hmac: bytes = wire(BYTES)
+    renew_period_ms: int = wire(INT64)
+
+
+@message("1-2", flexible="2+", key=39)
+class RenewDelegationTokenResponse(Message):
+    error_code: int = wire(INT16)
+    expiry_timestamp_ms: int = wire(INT64)
+    throttle_time_ms: int = wire(INT32)
+
+
+# ExpireDelegationToken (key 40): brings a token's expiry forward, a negative period ends it at once.
+#
+# For its owner and its renewers (KIP-48).
+#
+# Versions 1-2, flexible from 2.
+
+
+@message("1-2", flexible="2+", key=40)
+class ExpireDelegationTokenRequest(Message):
+    hmac: bytes = wire(BYTES)
+    expiry_time_period_ms: int = wire(INT64)
+
+
+@message("1-2", flexible="2+", key=40)
+class ExpireDelegationTokenResponse(Message):
+    error_code: int = wire(INT16)
+    expiry_timestamp_ms: int = wire(INT64)
+    throttle_time_ms: int = wire(INT32)
+
+
+# DescribeDelegationToken (key 41): the tokens that the caller may see.
+#
+# Null owners ask for all; tokens of others are shown to those who may describe them (KIP-48).
+#
+# Versions 1-3, flexible from 2. Additions by version:
+# - 3: the requester of the token (KIP-373)
+
+
+@struct
+class DescribeDelegationTokenOwner(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+
+
+@message("1-3", flexible="2+", key=41)
+class DescribeDelegationTokenRequest(Message):
+    owners: list[DescribeDelegationTokenOwner] | None = wire(array(DescribeDelegationTokenOwner), nullable="0+")
+
+
+@struct
+class DescribedDelegationTokenRenewer(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+
+
+@struct
+class DescribedDelegationToken(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+    token_requester_principal_type: str = wire(STRING, "3+")
+    token_requester_principal_name: str = wire(STRING, "3+")
+    issue_timestamp: int = wire(INT64)
+    expiry_timestamp: int = wire(INT64)
+    max_timestamp: int = wire(INT64)
+    token_id: str = wire(STRING)
+    hmac: bytes = wire(BYTES)
+    renewers: list[DescribedDelegationTokenRenewer] = wire(array(DescribedDelegationTokenRenewer))
+
+
+@message("1-3", flexible="2+", key=41)
+class DescribeDelegationTokenResponse(Message):
+    error_code: int = wire(INT16)
+    tokens: list[DescribedDelegationToken] = wire(array(DescribedDelegationToken))
+    throttle_time_ms: int = wire(INT32)
