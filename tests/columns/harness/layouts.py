@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +25,12 @@ from odradek.tiers.cache import Applied, RemoteLogMetadataCache
 from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import encode_event
 from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.lineage import common_end
 from odradek.tiers.metadata_topic import MetadataPartition
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
+    SegmentRange,
     TopicIdPartition,
 )
 from odradek.tiers.snapshot import write_snapshot
@@ -228,6 +231,7 @@ class TieredLayout(Layout):
             plans = self._plans(log, number + 1)
             first, last = sorted(rng.randrange(len(plans) + 1) for _ in range(2))
             copies.append((log, plans[first:last]))
+        self._epochs = self.log.epochs.entries()
         own = self._plans(self.log, 0)
         copies.append((self.log, own))
         for _, plans in rng.sample(copies, len(copies)):
@@ -267,6 +271,20 @@ class TieredLayout(Layout):
         self.cache = self._metadata.followed[self.partition].cache
         return found
 
+    def cut_anew(self, split: Split) -> Split:
+        """The same offsets of a store in other ranges, of any copies that have them."""
+        if split.remote is None:
+            return split
+        rng, epochs, at = self.rng, self._epochs, split.first_offset
+        copies, ranges = self.cache.segments(), list[SegmentRange]()
+        while at < split.next_offset:
+            there = [one for one in copies if one.start_offset <= at < common_end(one, epochs, at)]
+            segment = rng.choice(there)
+            end = min(common_end(segment, epochs, at), split.next_offset, at + rng.choice((1, 5, 30, 1 << 62)))
+            ranges.append(SegmentRange(at, end, segment))
+            at = end
+        return replace(split, remote=split.remote._replace(ranges=tuple(ranges)))
+
     def objects(self, suffix: str = ".log") -> list[Path]:
         return sorted(Path(self.client["rsm.config.dir"]).glob(f"kafka-tiered-storage/*/*{suffix}"))
 
@@ -290,8 +308,8 @@ class _Tail(Layout):
 
 
 class Damage:
-    """Damages files of batches. No CRC covers a batch's base offset, and only the offsets around it contradict a wrong one: it
-    is changed in logs without gaps only, and not in the last batch of a file.
+    """Damages files of batches. No CRC covers a batch's base offset, and only the offsets around it contradict a wrong one:
+    it is changed in logs without gaps only, and not in the last batch of a file.
     """
 
     def __init__(self, rng: random.Random, *, dense: bool) -> None:
