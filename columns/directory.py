@@ -356,7 +356,7 @@ class _Followed:
 
 
 def marker_of(batch: bytes | memoryview) -> ControlType | None:
-    """COMMIT or ABORT; None of another control batch, of an emptied one, and of one that does not parse or has another CRC."""
+    """COMMIT or ABORT; None of another control batch, of an emptied one, and of one that is damaged."""
     with suppress(BatchError):
         check_crc(batch, 0, read_header(batch))
         records = decode_batch(batch, 0)

@@ -295,7 +295,7 @@ def test_damaged_marker_of_a_commit_is_no_abort(tmp_path: Path, is_planned: bool
     found = scan(made.topic_path, **options)
     file = made.segments()[0]
     content = bytearray(file.read_bytes())
-    position, header = [one for one in iter_headers(content) if one[1].is_control][0]
+    position, header = next(one for one in iter_headers(content) if one[1].is_control)
     assert content[position + 69] == 1  # the last byte of the key: COMMIT
     content[position + 69] = 0
     file.write_bytes(content)

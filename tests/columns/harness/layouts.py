@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from odradek.columns import SCHEMA, Split, cluster, directory, reading, remote_reading
-from odradek.columns.cluster import Reader, open_split
+from odradek.columns.cluster import Cluster, Reader, open_split
 from odradek.columns.plan import PartitionPlan, divided, sized
 from odradek.columns.reading import ReadOptions
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
@@ -61,6 +62,7 @@ class Layout(GeneratedLog):
         self.leader_epoch = 0
         #: Whether offsets are without records, as compaction leaves them.
         self.has_gaps = True
+        self.has_leader_epochs = True
         self._waiting: list[bytes] = []
         self._end = 0
 
@@ -82,7 +84,7 @@ class Layout(GeneratedLog):
     def fill(self, steps: int, *, transactions: bool = True) -> None:
         for _ in range(steps):
             draw, producer_id = self.rng.random(), self.rng.randrange(3)
-            self.leader_epoch += draw > 0.93
+            self.leader_epoch += draw > 0.93 and self.has_leader_epochs
             if draw < 0.1 and self.end and self.has_gaps:
                 self._end += self.rng.choice((1, 3, 50))
             if transactions and draw < 0.4:
@@ -153,10 +155,12 @@ def parts_of(rng: random.Random, plan: PartitionPlan) -> list[Split]:
     return [part for one in made for part in divided(one, rng.choice((1, 2)))] if how == 3 else made
 
 
-def read(splits: Sequence[Split], **options: Any) -> tuple[list[Row], list[Reader]]:
+def read(
+    splits: Sequence[Split], cluster: Cluster | None = None, *, topic: str = "t", skip: bool = False
+) -> tuple[list[Row], list[Reader]]:
     """The rows of all splits, each read by a reader of its own."""
-    readers = [open_split(one, ReadOptions(SCHEMA.names, **options)) for one in splits]
-    return rows_of(pa.Table.from_batches([batch for one in readers for batch in one], SCHEMA)), readers
+    readers = [open_split(one, ReadOptions(SCHEMA.names, skip), cluster) for one in splits]
+    return rows_of(pa.Table.from_batches([batch for one in readers for batch in one], SCHEMA), topic), readers
 
 
 def check_cover(splits: Sequence[Split], start: int, end: int) -> None:
@@ -341,3 +345,16 @@ def check_read_or_named(expected: list[Row], rows: list[Row], readers: Sequence[
     assert not unread & {one.offset for one in rows}
     assert rows == [one for one in expected if one.offset not in unread]
     assert [one.next_offset for one in readers] == [one.split.next_offset for one in readers]
+
+
+# ---- brokers
+
+
+def put_into_broker(made: Layout, directory: Path) -> None:
+    """Has a partition's directory of a broker that is stopped hold the segments of a closed layout."""
+    for file in directory.iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    for file in made.path.iterdir():
+        if file.name != "partition.metadata":
+            shutil.copy(file, directory / file.name)
