@@ -432,8 +432,24 @@ class FetchReader:
                 last_progress = time.monotonic()
             elif len(data) and result != kernel.END_OF_BUFFER:
                 self._unreadable(split.next_offset, "the broker's response has no batch")
+            elif self._has_no_more(cluster):
+                self.next_offset = split.next_offset
             elif time.monotonic() - last_progress > _PATIENCE_S:
                 self._unreadable(split.next_offset, f"the leader returned no record for {_PATIENCE_S:g} s")
+
+    def _has_no_more(self, cluster: Cluster) -> bool:
+        """Returns whether compaction has removed all offsets that are left.
+
+        The leader returns no committed record then, where an open transaction is next.
+        """
+        split = self.split
+        if split.aborted is None:
+            return False
+        response = cluster.fetch(replace(split, aborted=None), self.next_offset, _LEAST_FETCH_BYTES)
+        view = np.frombuffer(response.records or b"", np.uint8)
+        row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+        count, _, _ = kernel.walk_headers(view, 0, len(view), 0, 0, False, row)
+        return bool(count) and int(row[0, kernel.BASE_OFFSET]) >= split.next_offset
 
     def _decode(
         self, decoder: BatchDecoder, data: memoryview, rows: Numbers, aborted: Sequence[Aborted]

@@ -356,8 +356,9 @@ class _Followed:
 
 
 def marker_of(batch: bytes | memoryview) -> ControlType | None:
-    """COMMIT or ABORT; None of another control batch, of an emptied one, and of one that does not parse."""
+    """COMMIT or ABORT; None of another control batch, of an emptied one, and of one that is damaged."""
     with suppress(BatchError):
+        check_crc(batch, 0, read_header(batch))
         records = decode_batch(batch, 0)
         marker = decode_control(records[0].key, records[0].value) if records else None
         if marker is not None and marker.type in (ControlType.ABORT, ControlType.COMMIT):

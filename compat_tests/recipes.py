@@ -16,7 +16,7 @@ from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfi
 from .access import connect
 
 T = TypeVar("T")
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 _POLL_S = 0.02
 
 

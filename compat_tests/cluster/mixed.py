@@ -15,7 +15,8 @@ from compat_tests.java.fetch import ORACLE
 from compat_tests.oracle import NODE_HEAP, formatted_node_command
 from tests.server.harness.cluster_process import CLUSTER_ID, Cluster, ClusterNode
 
-_START_S = 120
+#: Three JVMs start at once, beside other tests.
+_START_S = 300
 
 
 class EitherNode(ClusterNode):

@@ -38,7 +38,7 @@ def execute(
     # Apache Kafka fences a broker when its session expires.
     impatient = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
     # A node that is merely slow stays the controller; the end of a process is noticed by its connections.
-    impatient["controller_quorum_fetch_timeout_ms"] = "6000"
+    impatient["controller_quorum_fetch_timeout_ms"] = "12000"
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
     kind: type[MixedCluster] = request.param
     cluster = kind(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
@@ -105,7 +105,9 @@ def test_apache_kafkas_controller_moves_what_a_broker_of_ours_led_and_gives_it_b
 
 
 def test_ours_control_and_lead_when_apache_kafkas_node_is_killed_and_it_catches_up(execute: Scenario) -> None:
-    assert execute.controller() == APACHE and APACHE in execute.leaders().values()
+    # A slow machine may have moved either since the last step.
+    execute.hand_controller_to(APACHE)
+    elect_preferred_leaders(execute)
     execute.cluster.nodes[APACHE].kill()
     execute.cluster.until(lambda: execute.cluster.controller() in OURS, "one of ours is active")
     execute.cluster.until(lambda: {APACHE, -1}.isdisjoint(execute.leaders().values()), "ours lead")

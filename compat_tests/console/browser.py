@@ -30,6 +30,12 @@ const active = document.activeElement, wanted = arguments[0];
 if (active !== document.body) return Boolean(active.compareDocumentPosition(wanted) & Node.DOCUMENT_POSITION_PRECEDING);
 return wanted.getBoundingClientRect().top + scrollY > document.documentElement.scrollHeight / 2;
 """
+#: The fields of the rows that have a cell with this text. One script: a live part may be replaced between two calls.
+_FIELDS_OF_ROWS = """
+return [...document.querySelectorAll('main tbody tr')]
+    .filter(row => [...row.querySelectorAll('td')].some(cell => cell.textContent === arguments[0]))
+    .map(row => row.querySelector('.row-form select, .row-form input[type=text]'));
+"""
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
 _AXE = (
     "const done = arguments[arguments.length - 1];"
@@ -108,7 +114,7 @@ class Browser:
 
     def send(self, title: str, **fields: str) -> None:
         """Unfolds the form with the title, fills it in and presses its button, by keyboard alone."""
-        (form,) = [one for one in self.all("main details") if title in one.text]
+        (form,) = self.steady(lambda: [one for one in self.all("main details") if title in one.text])
         if not form.get_attribute("open"):
             self.tab_to(form.find_element(By.TAG_NAME, "summary"))
             self.press(Keys.ENTER)
@@ -134,12 +140,9 @@ class Browser:
         self._enter()
 
     def row_field(self, row: str) -> WebElement:
-        (found,) = [
-            one
-            for one in self.all("main tbody tr")
-            if row in [cell.get_attribute("textContent") for cell in one.find_elements(By.TAG_NAME, "td")]
-        ]
-        return found.find_element(By.CSS_SELECTOR, ".row-form select, .row-form input[type=text]")
+        (found,) = self.driver.execute_script(_FIELDS_OF_ROWS, row)
+        assert isinstance(found, WebElement), found
+        return found
 
     def press(self, *keys: str) -> None:
         for one in keys:

@@ -48,8 +48,10 @@ _PROPERTIES = {
     "transaction.partition.verification.enable": "false",
     "group.streams.max.session.timeout.ms": "3600000",
     "group.streams.session.timeout.ms": "3600000",
+    "transaction.max.timeout.ms": "3600000",
 }
-_TRANSACTION, _TRANSACTION_TIMEOUT_MS = 1, 600_000
+#: The transaction is open until a test aborts it, however late that is on a slow machine.
+_TRANSACTION, _TRANSACTION_TIMEOUT_MS = 1, 3_600_000
 
 
 @dataclass

@@ -37,7 +37,6 @@ from .cluster import (
 COUNT = 3000
 DEADLINE_S = 60
 _PREFERRED = 0
-_SHORT_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 FIRST_PART, LOG = PartType.LEADER_EPOCHS.name, PartType.LOG.name
 
 
@@ -48,7 +47,7 @@ def store_class() -> dict[str, str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, folder: Path, store_class: dict[str, str]) -> Iterator[MixedCluster]:
-    with tiered_cluster(tmp_path, folder, store_class | _SHORT_SESSION) as made:
+    with tiered_cluster(tmp_path, folder, store_class) as made:
         yield made
 
 

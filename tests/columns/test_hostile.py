@@ -282,6 +282,30 @@ def test_transaction_that_was_aborted_before_the_first_offset_is_no_damage(tmp_p
     assert rows_of(found.to_table()) == made.expected(first=start)
 
 
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_damaged_marker_of_a_commit_is_no_abort(tmp_path: Path, is_planned: bool) -> None:
+    made = GeneratedLog(tmp_path, 1)
+    made.append_transactional(1)
+    made.end_transaction(1, committed=True)
+    made.append_transactional(1)
+    made.end_transaction(1, committed=True)
+    made.append()
+    expected = made.expected(committed=True)
+    options = {"isolation_level": "read_committed", "on_unreadable": "skip"}
+    found = scan(made.topic_path, **options)
+    file = made.segments()[0]
+    content = bytearray(file.read_bytes())
+    position, header = next(one for one in iter_headers(content) if one[1].is_control)
+    assert content[position + 69] == 1  # the last byte of the key: COMMIT
+    content[position + 69] = 0
+    file.write_bytes(content)
+    if not is_planned:
+        found = scan(made.topic_path, **options)
+    assert rows_of(found.to_table()) == expected and found.count() == len(expected)
+    found.to_table()
+    assert [(one.first_offset, one.next_offset) for one in found.unread] == [(header.base_offset, header.next_offset)]
+
+
 @pytest.mark.usefixtures("processes")
 def test_checks_of_the_kernel_hold_with_numbas_own_bounds_checks(tmp_path: Path) -> None:
     """numba's bounds checks raise IndexError for an index outside an array: the same tests run with them."""

@@ -116,6 +116,14 @@ def test_local_scan_has_each_record_once(tmp_path: Path, monkeypatch: pytest.Mon
                 check(made, rng)
 
 
+def check_other_ranges(made: TieredLayout, rng: random.Random, *, committed: bool) -> None:
+    found = scan(
+        made.topic_path, client=made.client, isolation_level=_LEVELS[committed], split_bytes=rng.choice((700, 1 << 30))
+    )
+    rows, readers = read([made.cut_anew(one) for one in found.splits])
+    assert rows == made.expected(committed=committed) and not unread_by(readers)
+
+
 @pytest.mark.parametrize("first_seed", GROUPS)
 def test_scan_of_a_store_has_each_record_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_seed: int) -> None:
     remote = 0
@@ -132,6 +140,7 @@ def test_scan_of_a_store_has_each_record_once(tmp_path: Path, monkeypatch: pytes
                 small_reads(monkeypatch, rng)
             with noted(f"seed {seed}, check {number}"):
                 check(made, rng, client=made.client)
+                check_other_ranges(made, rng, committed=number == 1)
         remote += any(one.remote is not None for one in scan(made.topic_path, client=made.client).splits)
     assert remote > SEEDS_AT_ONCE // 4
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 from odradek.columns import SCHEMA, Split, cluster, directory, reading, remote_reading
-from odradek.columns.cluster import Reader, open_split
+from odradek.columns.cluster import Cluster, Reader, open_split
 from odradek.columns.plan import PartitionPlan, divided, sized
 from odradek.columns.reading import ReadOptions
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
@@ -24,10 +26,12 @@ from odradek.tiers.cache import Applied, RemoteLogMetadataCache
 from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import encode_event
 from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.lineage import common_end
 from odradek.tiers.metadata_topic import MetadataPartition
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
+    SegmentRange,
     TopicIdPartition,
 )
 from odradek.tiers.snapshot import write_snapshot
@@ -58,6 +62,7 @@ class Layout(GeneratedLog):
         self.leader_epoch = 0
         #: Whether offsets are without records, as compaction leaves them.
         self.has_gaps = True
+        self.has_leader_epochs = True
         self._waiting: list[bytes] = []
         self._end = 0
 
@@ -79,7 +84,7 @@ class Layout(GeneratedLog):
     def fill(self, steps: int, *, transactions: bool = True) -> None:
         for _ in range(steps):
             draw, producer_id = self.rng.random(), self.rng.randrange(3)
-            self.leader_epoch += draw > 0.93
+            self.leader_epoch += draw > 0.93 and self.has_leader_epochs
             if draw < 0.1 and self.end and self.has_gaps:
                 self._end += self.rng.choice((1, 3, 50))
             if transactions and draw < 0.4:
@@ -150,10 +155,12 @@ def parts_of(rng: random.Random, plan: PartitionPlan) -> list[Split]:
     return [part for one in made for part in divided(one, rng.choice((1, 2)))] if how == 3 else made
 
 
-def read(splits: Sequence[Split], **options: Any) -> tuple[list[Row], list[Reader]]:
+def read(
+    splits: Sequence[Split], cluster: Cluster | None = None, *, topic: str = "t", skip: bool = False
+) -> tuple[list[Row], list[Reader]]:
     """The rows of all splits, each read by a reader of its own."""
-    readers = [open_split(one, ReadOptions(SCHEMA.names, **options)) for one in splits]
-    return rows_of(pa.Table.from_batches([batch for one in readers for batch in one], SCHEMA)), readers
+    readers = [open_split(one, ReadOptions(SCHEMA.names, skip), cluster) for one in splits]
+    return rows_of(pa.Table.from_batches([batch for one in readers for batch in one], SCHEMA), topic), readers
 
 
 def check_cover(splits: Sequence[Split], start: int, end: int) -> None:
@@ -228,6 +235,7 @@ class TieredLayout(Layout):
             plans = self._plans(log, number + 1)
             first, last = sorted(rng.randrange(len(plans) + 1) for _ in range(2))
             copies.append((log, plans[first:last]))
+        self._epochs = self.log.epochs.entries()
         own = self._plans(self.log, 0)
         copies.append((self.log, own))
         for _, plans in rng.sample(copies, len(copies)):
@@ -267,6 +275,20 @@ class TieredLayout(Layout):
         self.cache = self._metadata.followed[self.partition].cache
         return found
 
+    def cut_anew(self, split: Split) -> Split:
+        """The same offsets of a store in other ranges, of any copies that have them."""
+        if split.remote is None:
+            return split
+        rng, epochs, at = self.rng, self._epochs, split.first_offset
+        copies, ranges = self.cache.segments(), list[SegmentRange]()
+        while at < split.next_offset:
+            there = [one for one in copies if one.start_offset <= at < common_end(one, epochs, at)]
+            segment = rng.choice(there)
+            end = min(common_end(segment, epochs, at), split.next_offset, at + rng.choice((1, 5, 30, 1 << 62)))
+            ranges.append(SegmentRange(at, end, segment))
+            at = end
+        return replace(split, remote=split.remote._replace(ranges=tuple(ranges)))
+
     def objects(self, suffix: str = ".log") -> list[Path]:
         return sorted(Path(self.client["rsm.config.dir"]).glob(f"kafka-tiered-storage/*/*{suffix}"))
 
@@ -290,8 +312,8 @@ class _Tail(Layout):
 
 
 class Damage:
-    """Damages files of batches. No CRC covers a batch's base offset, and only the offsets around it contradict a wrong one: it
-    is changed in logs without gaps only, and not in the last batch of a file.
+    """Damages files of batches. No CRC covers a batch's base offset, and only the offsets around it contradict a wrong one:
+    it is changed in logs without gaps only, and not in the last batch of a file.
     """
 
     def __init__(self, rng: random.Random, *, dense: bool) -> None:
@@ -323,3 +345,16 @@ def check_read_or_named(expected: list[Row], rows: list[Row], readers: Sequence[
     assert not unread & {one.offset for one in rows}
     assert rows == [one for one in expected if one.offset not in unread]
     assert [one.next_offset for one in readers] == [one.split.next_offset for one in readers]
+
+
+# ---- brokers
+
+
+def put_into_broker(made: Layout, directory: Path) -> None:
+    """Has a partition's directory of a broker that is stopped hold the segments of a closed layout."""
+    for file in directory.iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    for file in made.path.iterdir():
+        if file.name != "partition.metadata":
+            shutil.copy(file, directory / file.name)

@@ -146,10 +146,10 @@ class GeneratedLog:
         return sorted(self.path.glob("*.log"))
 
 
-def rows_of(table: Any) -> list[Row]:
+def rows_of(table: Any, topic: str = "t") -> list[Row]:
     """The rows of a scan with all columns, checked to be valid Arrow."""
     table.validate(full=True)
-    assert set(table.column("topic").to_pylist()) <= {"t"} and set(table.column("partition").to_pylist()) <= {0}
+    assert set(table.column("topic").to_pylist()) <= {topic} and set(table.column("partition").to_pylist()) <= {0}
     stamps = table.column("timestamp").cast("int64").to_pylist()
     headers = [tuple((one["key"], one["value"]) for one in many) for many in table.column("headers").to_pylist()]
     columns = [table.column(name).to_pylist() for name in ("offset", "timestamp_type", "key", "value")]

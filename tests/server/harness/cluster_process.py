@@ -27,7 +27,7 @@ from compat_tests.broker_process import free_port, start_all
 from compat_tests.odradek_process import OdradekProcess
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-DEADLINE_S = 60
+DEADLINE_S = 120
 COMBINED, BROKER, CONTROLLER = "broker,controller", "broker", "controller"
 _POLL_S = 0.02
 
