@@ -239,16 +239,15 @@ class LogDirectory:
         After a crash the recovery point of a replica may be of records that were cut off since, since others have not
         had them.
         """
-        found, claims = self.checkpoints, []
-        for name, offsets in (
-            (RECOVERY_POINTS, found.recovery_points),
-            (LOG_START_OFFSETS, found.log_start_offsets),
-            (HIGH_WATERMARKS, found.high_watermarks),
-        ):
-            offset = offsets.get(key, 0)
-            if offset and (name != RECOVERY_POINTS or self.had_clean_shutdown or not is_replicated):
-                claims.append(Claim(offset, PROVEN if name in self._proven else UNPROVEN, f"{self.path}/{name}"))
-        return claims
+        found = self.checkpoints
+        flushed = found.recovery_points.get(key, 0) if self.had_clean_shutdown or not is_replicated else 0
+        start, committed = found.log_start_offsets.get(key, 0), found.high_watermarks.get(key, 0)
+        named = ((RECOVERY_POINTS, flushed), (LOG_START_OFFSETS, start), (HIGH_WATERMARKS, committed))
+        return [
+            Claim(offset, PROVEN if name in self._proven else UNPROVEN, f"{self.path}/{name}")
+            for name, offset in named
+            if offset
+        ]
 
     def _begin_use(self) -> None:
         """Starts the use of the directory. A crash is assumed at the next start unless `mark_clean_shutdown` ran."""
@@ -449,7 +448,13 @@ class LogDirectory:
 
 
 def _noted(log: Log, topic_id: bytes, quiet_since_ns: int | None = None) -> CleanReplica | None:
-    """Returns the note of a replica; None where it cannot be made, or its files have changed since then."""
+    """Returns the note of a replica; None where it cannot be made, or its files have changed since then.
+
+    That of a log that was not used stays as it is: the next start compares it with the folder and the files.
+    """
+    unused = log.unused_note
+    if unused is not None:
+        return unused if unused.topic_id == topic_id else unused._replace(topic_id=topic_id)
     modified_ns = folder_time(log.path)
     if modified_ns is None or (quiet_since_ns is not None and modified_ns > quiet_since_ns):
         return None
@@ -469,7 +474,7 @@ def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:
     for log in logs:
         key = (log.topic, log.partition)
         found.recovery_points[key] = log.recovery_point
-        if log.log_start_offset > log.segments[0].base_offset or log.config.remote_storage:
+        if log.log_start_offset > log.first_base_offset or log.config.remote_storage:
             found.log_start_offsets[key] = log.log_start_offset
     return found
 

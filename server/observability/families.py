@@ -270,8 +270,8 @@ def _logs(services: Services) -> Iterator[Metric]:
             continue
         of = [partition.topic, str(partition.index)]
         log = partition.log
-        size.add_metric(of, sum(segment.size for segment in log.segments))
-        segments.add_metric(of, len(log.segments))
+        size.add_metric(of, log.size)
+        segments.add_metric(of, log.segment_count)
         start.add_metric(of, log.log_start_offset)
         end.add_metric(of, log.log_end_offset)
     yield from (size, segments, start, end)

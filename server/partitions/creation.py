@@ -15,7 +15,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,6 +50,7 @@ from ...storage.files.identity import (
 from ...storage.files.open_files import LogDirectoryFailure, check_room, set_aside
 from ...storage.log.config import LogConfig
 from ...storage.log.log import Log
+from ..runtime.gc_policy import GC_PAUSES
 from ..runtime.metadata_cache import MetadataCache
 from ..runtime.sliced_work import SlicedWork
 from .batch_validation import AppendRules, append_rules
@@ -465,6 +466,8 @@ OPENING_S = 0.02
 #: One thread opens the logs: two that share the interpreter take twice the CPU. While it has read one for so long, another
 #: opens those behind it.
 LARGE_LOG_S = 0.1
+#: Nothing is collected while a start makes replicas, or for so long where their logs have to be read.
+LONGEST_GC_PAUSE_S = 10
 #: From one try to the next while no descriptor is left.
 SHORTAGE_S = 0.5
 #: The background task's name in logs, metrics and health.
@@ -534,6 +537,8 @@ class ReplicaLoading:
         self._batches = 0
         self._progress: dict[LogDirectory, _Progress] = {}
         self._task: asyncio.Task[None] | None = None
+        #: The pause of the garbage collector, while many replicas are made.
+        self._gc_pause = ExitStack()
         self._is_stopped = False
         #: Set while no image is being followed.
         self._may_apply = asyncio.Event()
@@ -549,8 +554,10 @@ class ReplicaLoading:
         for one in at_first:
             if not one.directory.is_online:
                 continue
-            with self._contained():
+            try:
                 self._take(self._open(one, self._config(one)))
+            except LogDirectoryFailure as failure:
+                self._partitions.directory_failed(failure)
             yield
         for one in later:
             self._waiting.setdefault(one.key, []).append(one)
@@ -581,20 +588,15 @@ class ReplicaLoading:
             log.warning(note)
         directory.broker_epoch = self._broker_epoch()
         replicas: list[ReplicaDirectory] = []
-        with self._contained():
+        try:
             replicas = directory.replicas()
+        except LogDirectoryFailure as failure:
+            self._partitions.directory_failed(failure)
         gone = gone_replicas(directory, replicas, image, self._node_id)
         self._progress[directory] = _Progress(gone)
         # A new partition may have the name of one that was here long ago.
         directory.keep_checkpoints({(one.topic, one.partition) for one in replicas}.union(gone))
         return replicas
-
-    @contextmanager
-    def _contained(self) -> Iterator[None]:
-        try:
-            yield
-        except LogDirectoryFailure as failure:
-            self._partitions.directory_failed(failure)
 
     # ---- one replica
 
@@ -622,7 +624,8 @@ class ReplicaLoading:
         if opened.log is None or self._partitions.get(key) is not None:
             rename_stray(directory, replica)
             return
-        report_opening(opened.log)
+        if opened.log.unused_note is None:
+            report_opening(opened.log)
         registration = topic.partitions.get(key[1]) if topic is not None else None
         is_current = topic is not None and topic.id == self._first.topics.by_name[key[0]].id
         if not is_current or registration is None or self._node_id not in registration.replicas:
@@ -653,15 +656,24 @@ class ReplicaLoading:
             self._may_apply.set()
 
     async def _load_waiting(self) -> None:
+        self._gc_pause.enter_context(GC_PAUSES.pause(freeze=True))
+        end_of_pause = asyncio.get_running_loop().call_later(LONGEST_GC_PAUSE_S, self._gc_pause.close)
+        try:
+            await self._load_all_waiting()
+        finally:
+            end_of_pause.cancel()
+            self._gc_pause.close()
+        # After a failure those that wait stay without a leader, and the next stop is not a clean one.
+        if not self._waiting and not self._is_stopped:
+            self._end()
+
+    async def _load_all_waiting(self) -> None:
         first = asyncio.ensure_future(self._load_some_and_more())
         while not first.done():
             before = self._batches
             await asyncio.wait([first], timeout=LARGE_LOG_S)
             await self._load_some_and_more(beside=before)
         await self._load_some_and_more()  # after a failure of the first one
-        # After a failure those that wait stay without a leader, and the next stop is not a clean one.
-        if not self._waiting and not self._is_stopped:
-            self._end()
 
     async def _load_some_and_more(self, beside: int | None = None) -> None:
         """`beside`: the number of batches; as long as it is that, the first thread reads one log."""
@@ -696,8 +708,10 @@ class ReplicaLoading:
             await asyncio.sleep(SHORTAGE_S)
         for one in opened:
             if one.found.directory.is_online:
-                with self._contained():
+                try:
                     self._take(one)
+                except LogDirectoryFailure as failure:
+                    self._partitions.directory_failed(failure)
                 self._leave(one.found)
         for key in keys:
             for found in [one for one in self._waiting.get(key, ()) if not one.directory.is_online]:

@@ -21,6 +21,7 @@ from ...protocol.records.control import encode_end_transaction
 from ...protocol.records.errors import BatchError
 from ...replication.partition import IsrProposal, Partition, PartitionRegistration
 from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.epochs import UNDEFINED_EPOCH
 from ...storage.log.log import Log
 from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
 from ..runtime.counters import TopicMetrics
@@ -209,11 +210,10 @@ class Replica:
         before, isr_before = role.high_watermark, role.isr
         changed = role.apply(registration, now_ms)
         if changed:
-            if role.is_leader and not self.offline:
-                self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
             # Producers may have a batch in flight to the former leader; the first epoch has none.
             has_former = role.is_leader and role.leader_epoch > 0
-            self.log.producers.taken_over_at = self.log.log_end_offset if has_former else None
+            begun = role.leader_epoch if role.is_leader and not self.offline else UNDEFINED_EPOCH
+            self.log.begin_role(begun, takes_over=has_former)
             self.taken_over_ms = now_ms
             self.wake_all()
         else:

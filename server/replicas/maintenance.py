@@ -246,7 +246,7 @@ class LogMaintenance:
 
     async def expire_producers(self) -> None:
         now_ms, expiration_ms = self._clock.now_ms(), self._config.get("producer.id.expiration.ms")
-        await self._over_logs(lambda hosted: hosted.log.producers.expire(now_ms, expiration_ms))
+        await self._over_logs(lambda hosted: hosted.log.expire_producers(now_ms, expiration_ms))
 
 
 def _task_name(work: Callable[..., object]) -> str:

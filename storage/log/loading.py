@@ -333,6 +333,56 @@ class LoadedLog(NamedTuple):
     is_noted: bool = False
 
 
+# ---- noted logs
+#
+# A log whose files are as its note says is opened from the note alone (files/checkpoints.py).
+
+
+def is_as_noted(path: str, noted: CleanLog) -> bool:
+    """Returns whether the data files have the sizes and times of the note. Raises OSError."""
+    for base, size, modified_ns in noted.segments:
+        try:
+            found = os.stat(f"{path}/{base:020d}{LOG_SUFFIX}")
+        except FileNotFoundError:
+            return False
+        if found.st_size != size or found.st_mtime_ns != modified_ns:
+            return False
+    return True
+
+
+def load_noted(
+    directory: PartitionDirectory,
+    config: LogConfig,
+    files: OpenFiles,
+    now_ms: int,
+    noted: CleanLog,
+    log_start_offset: int,
+    recovery_point: int,
+) -> LoadedLog:
+    """Makes the parts of a log whose files are as its note says."""
+    loader = LogLoader(directory, config, files, now_ms)
+    for base, size, _ in noted.segments:
+        segment = Segment(directory, files, base, now_ms)
+        segment.size = size
+        loader.segments.append(segment)
+    for segment, following in pairwise(loader.segments):
+        segment.next_offset = following.base_offset
+    last, end = loader.segments[-1], noted.end_offset
+    last.next_offset = end
+    last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
+    epochs = LeaderEpochs(directory, noted.epochs, are_written=noted.are_epochs_written)
+    epochs.truncate_from_start(log_start_offset)
+    loader.snapshots = list(noted.snapshots)
+    if noted.has_producers:
+        loader.snapshots = restore_producers(loader, end)
+    else:
+        loader.producers.end_offset = end
+    return LoadedLog(
+        loader.segments, log_start_offset, end, recovery_point, epochs, loader.producers, loader.snapshots, 0,
+        loader.damage, (), is_noted=True,
+    )  # fmt: skip
+
+
 class LogLoader:
     """The opening of one directory. `load` is called once."""
 
@@ -371,11 +421,7 @@ class LogLoader:
         claims: Sequence[Claim] = (),
         noted: CleanReplica | None = None,
     ) -> LoadedLog:
-        """`noted`: the note of the replica, whose folder is unchanged."""
-        if noted is not None and noted.log is not None:
-            loaded = self._load_noted(noted.log, log_start_offset, recovery_point, claims, clean=clean)
-            if loaded is not None:
-                return loaded
+        """`noted`: the note of a replica whose folder is unchanged, and whose files have to be looked at."""
         has_files = noted is None or noted.has_files or bool(claims)
         inventory = take_inventory(self.directory.path) if has_files else Inventory([], [])
         self.snapshots = inventory.snapshots
@@ -403,53 +449,6 @@ class LogLoader:
             self.segments, log_start_offset, end, min(recovery_point, end), self.epochs, self.producers, self.snapshots,
             self.truncated_bytes, self.damage, tuple(self.notes),
         )  # fmt: skip
-
-    def _load_noted(
-        self, noted: CleanLog, log_start_offset: int, recovery_point: int, claims: Sequence[Claim], *, clean: bool
-    ) -> LoadedLog | None:
-        """Returns None where a file or a checkpoint contradicts the note."""
-        segments = []
-        for base, size, modified_ns in noted.segments:
-            segment = Segment(self.directory, self.files, base, self.now_ms)
-            try:
-                found = os.stat(segment.path)
-            except FileNotFoundError:
-                return None
-            if found.st_size != size or found.st_mtime_ns != modified_ns:
-                return None
-            segment.size = size
-            segments.append(segment)
-        end, first = noted.end_offset, segments[0].base_offset
-        claimed = _highest(claims) if claims else end
-        if log_start_offset > end or claimed > end or (clean and claimed < end):
-            return None
-        for segment, following in pairwise(segments):
-            segment.next_offset = following.base_offset
-        last = segments[-1]
-        last.next_offset = end
-        last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
-        start = max(log_start_offset, noted.start_offset, first if not self.config.remote_storage else 0)
-        self.segments, self.snapshots = segments, noted.snapshots
-        self.epochs = LeaderEpochs(self.directory, noted.epochs, are_written=noted.are_epochs_written)
-        self.epochs.truncate_from_start(start)
-        if noted.has_producers:
-            self.snapshots = restore_producers(self, end)
-        else:
-            self.producers.end_offset = end
-        flushed = end if clean else min(recovery_point, end)
-        return LoadedLog(
-            segments,
-            start,
-            end,
-            flushed,
-            self.epochs,
-            self.producers,
-            self.snapshots,
-            0,
-            self.damage,
-            (),
-            is_noted=True,
-        )
 
     # ---- the ends of the segments
 

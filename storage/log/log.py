@@ -12,6 +12,7 @@ methods, unless a docstring names another; no method reads a clock. Methods rais
 from __future__ import annotations
 
 import os
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,13 +33,21 @@ from ..files.open_files import (
 )
 from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.batches import Pread
-from ..segments.damage import OffsetDamaged, SegmentSuspected
+from ..segments.damage import Damage, OffsetDamaged, SegmentSuspected
 from ..segments.index import MAX_RELATIVE_OFFSET
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after, segment_with
 from .config import LogConfig
 from .epochs import FILE_NAME
-from .loading import Claim, LogLoader, aborted_entry, follow_batch, has_transient_files
-from .log_segments import UNNOTED, LogSegments
+from .loading import (
+    Claim,
+    LogLoader,
+    aborted_entry,
+    follow_batch,
+    has_transient_files,
+    is_as_noted,
+    load_noted,
+)
+from .log_segments import UNNOTED, LogSegments, NotedState
 
 # ---- flushes
 
@@ -135,6 +144,14 @@ class Log(LogSegments):
         """
         directory = PartitionDirectory(os.fspath(path))
         try:
+            if noted is not None:
+                unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claims, clean=clean)
+                if unused is not None:
+                    unused.topic, unused.partition, unused._files = topic, partition, files
+                    unused._jitter, unused.last_flush_ms = jitter, now_ms
+                    if noted.log is not None and noted.log.has_producers:
+                        unused.open_whole()  # their snapshot may be damaged
+                    return unused
             loaded = LogLoader(directory, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
                 log_start_offset, recovery_point, clean=clean, claims=claims, noted=noted
             )
@@ -502,6 +519,166 @@ class Log(LogSegments):
                 segment.close()
         except OSError as error:
             raise self._failed("closing", error) from error
+
+
+# ---- logs that are not used yet
+#
+# A start opens ten thousands of logs, of which a client may use a few. A log of which a note has all that its replica
+# needs is a `NotedLog`: it has its ends, and makes segments, epochs and producers when one of them is first looked at.
+# From then on it is a `Log` like any other, and costs nothing more than that.
+
+#: The attributes that a noted log makes when it is used.
+_MADE_LATER = frozenset(
+    (
+        "_bases",
+        "_full_at_offset",
+        "_limits_of",
+        "_removals",
+        "_rolls_after",
+        "_snapshots",
+        "epochs",
+        "producers",
+        "segments",
+    )
+)
+#: A thread that removes files may use a log first.
+_MAKING = threading.Lock()
+
+
+class NotedLog(Log):
+    """A log that was opened from its note and is not used yet."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls,
+        directory: PartitionDirectory,
+        noted: CleanReplica,
+        config: LogConfig,
+        log_start_offset: int,
+        recovery_point: int,
+        claims: Sequence[Claim],
+        *,
+        clean: bool,
+    ) -> NotedLog | None:
+        """Returns None where a file or a checkpoint contradicts the note, or the files have to be looked at. The caller
+        sets the attributes that are not of the note. Raises OSError.
+        """
+        note, end = noted.log, 0
+        if note is None:
+            if noted.has_files or claims or log_start_offset:
+                return None
+        else:
+            end = note.end_offset
+            claimed = max([claim.offset for claim in claims], default=end)
+            if (
+                log_start_offset > end
+                or claimed > end
+                or (clean and claimed < end)
+                or not is_as_noted(directory.path, note)
+            ):
+                return None
+            first = note.segments[0].base_offset if not config.remote_storage else 0
+            log_start_offset = max(log_start_offset, note.start_offset, first)
+        log = cls.__new__(cls)
+        log._directory, log._noted, log.config = directory, NotedState(noted), config
+        log.log_start_offset, log.log_end_offset = log_start_offset, end
+        log.recovery_point = end if clean else min(recovery_point, end)
+        log.noted_end = end
+        log.damage = Damage(directory)
+        log.recovered_bytes, log.opening_notes, log.generation = 0, (), 0
+        return log
+
+    def __getattr__(self, name: str) -> object:
+        """Called for an attribute that is not set yet."""
+        if name not in _MADE_LATER:
+            raise AttributeError(name, name=name, obj=self)
+        self.open_whole()
+        return getattr(self, name)
+
+    def open_whole(self) -> None:
+        """Makes the rest of the log. Raises LogDirectoryFailure where it has producers."""
+        with _MAKING:
+            state = self._noted
+            if state is None:
+                return  # another thread has made it
+            directory, config, files, opened_ms = self._directory, self.config, self._files, self.last_flush_ms
+            note = state.note.log
+            try:
+                if note is not None:
+                    start, flushed = self.log_start_offset, self.recovery_point
+                    loaded = load_noted(directory, config, files, opened_ms, note, start, flushed)
+                else:
+                    loaded = LogLoader(directory, config, files, opened_ms).load(0, 0, clean=False, noted=state.note)
+            except OSError as error:
+                raise self._failed("opening", error) from error
+            whole = Log(directory, self.topic, self.partition, config, loaded, files)
+            whole.begin_role(state.leader_epoch, takes_over=state.takes_over)
+            for name in _MADE_LATER:
+                setattr(self, name, getattr(whole, name))
+            self.__class__ = Log  # type: ignore[assignment]  # both have the same slots
+            self._noted = None
+
+    @property
+    def _note(self) -> CleanLog | None:
+        return self._noted.note.log if self._noted is not None else None
+
+    @property
+    def first_base_offset(self) -> int:
+        note = self._note
+        return note.segments[0].base_offset if note is not None else 0
+
+    @property
+    def local_log_start_offset(self) -> int:
+        return max(self.log_start_offset, self.first_base_offset)
+
+    @property
+    def has_files(self) -> bool:
+        return self._note is not None
+
+    @property
+    def size(self) -> int:
+        note = self._note
+        return sum(segment.size for segment in note.segments) if note is not None else 0
+
+    @property
+    def segment_count(self) -> int:
+        note = self._note
+        return len(note.segments) if note is not None else 1
+
+    @property
+    def has_removed_segments(self) -> bool:
+        return False
+
+    def begin_role(self, leader_epoch: int, *, takes_over: bool) -> None:
+        assert self._noted is not None
+        self._noted = NotedState(self._noted.note, leader_epoch, takes_over)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """It has no producers."""
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return high_watermark
+
+    @property
+    def is_unflushed(self) -> bool:
+        note = self._note
+        return self.recovery_point < self.log_end_offset or (note is not None and not note.are_epochs_written)
+
+    def close(self, now_ms: int, *, clean: bool = True, sync: bool = True) -> None:
+        note = self._note
+        has_snapshot = note is None or self.log_end_offset <= max(note.snapshots, default=note.segments[0].base_offset)
+        if clean and (self.is_unflushed or not has_snapshot):
+            self.open_whole()
+            self.close(now_ms, clean=clean, sync=sync)
+
+    @property
+    def unused_note(self) -> CleanReplica | None:
+        state, start = self._noted, self.log_start_offset
+        if state is None or state.note.log is None or state.note.log.start_offset == start:
+            return state.note if state is not None else None
+        return state.note._replace(log=state.note.log._replace(start_offset=start))
 
 
 # ---- retention

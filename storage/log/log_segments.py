@@ -10,8 +10,10 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from ...protocol.internal.producer_snapshot import ProducerEntry
+from ..files.checkpoints import CleanReplica
 from ..files.open_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -36,6 +38,7 @@ from ..segments.aborted import (
 from ..segments.damage import DamagedRange
 from ..segments.segment import Segment
 from .config import LogConfig
+from .epochs import UNDEFINED_EPOCH
 from .loading import LoadedLog, LogLoader, restore_producers
 
 # Segments that a log has removed, and whose files are still there: renamed to `.deleted`, and unlinked after a delay.
@@ -103,11 +106,19 @@ class Removals:
 UNNOTED = -1
 
 
+class NotedState(NamedTuple):
+    """A log that is not used yet: its note, and the arguments of the last `begin_role`."""
+
+    note: CleanReplica
+    leader_epoch: int = UNDEFINED_EPOCH
+    takes_over: bool = False
+
+
 class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
-        "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_removals",
+        "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_noted", "_removals",
         "_rolls_after", "_snapshots", "config", "damage", "epochs", "generation", "last_flush_ms",
         "log_end_offset", "log_start_offset", "noted_end", "opening_notes", "partition", "producers", "recovered_bytes",
         "recovery_point", "segments", "topic",
@@ -126,6 +137,8 @@ class LogSegments:
         self._directory = directory
         self._files = files
         self._jitter = 0.0
+        #: The note of a log that is not used yet (log.py, NotedLog).
+        self._noted: NotedState | None = None
         # The result of the last check, which appends reuse: while the configuration is this one, the active segment takes
         # batches up to this offset and this timestamp.
         self._limits_of: LogConfig | None = None
@@ -179,6 +192,16 @@ class LogSegments:
         return max(self.log_start_offset, self._bases[0])
 
     @property
+    def first_base_offset(self) -> int:
+        """The base offset of the first segment on the disk."""
+        return self._bases[0]
+
+    @property
+    def unused_note(self) -> CleanReplica | None:
+        """The note of a log that was opened from it, and of which nothing was used since then."""
+        return None
+
+    @property
     def has_files(self) -> bool:
         """Returns whether its files are made."""
         return not self.segments[0].is_planned
@@ -187,6 +210,10 @@ class LogSegments:
     def size(self) -> int:
         """Bytes of all segments' log files."""
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.segments)
 
     def is_idle(self) -> bool:
         """Returns whether the log is not noted, and has not grown since the last call. Called once an interval."""
@@ -257,6 +284,17 @@ class LogSegments:
         return True
 
     # ---- growing
+
+    def begin_role(self, leader_epoch: int, *, takes_over: bool) -> None:
+        """Begins another role of the replica. `leader_epoch`: that of a leader, which begins at the log's end; -1 for a
+        follower. `takes_over`: there was a former leader, to which producers may have a batch in flight.
+        """
+        self.epochs.assign(leader_epoch, self.log_end_offset)
+        self.producers.taken_over_at = self.log_end_offset if takes_over else None
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers that have written nothing for so long."""
+        self.producers.expire(now_ms, expiration_ms)
 
     def roll(self, now_ms: int) -> Segment:
         """Begins a new segment at the log's end, unless the active one is empty."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 
 import pytest
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files import open_files
-from odradek.storage.files.checkpoints import RECOVERY_POINTS, write_offsets
+from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
+from odradek.storage.log.log import _MADE_LATER, Log, NotedLog
 
 from tests.harness.patches import patch_for_this_thread
 from tests.storage.conftest import NOW_MS, Logbook
@@ -16,10 +18,13 @@ from tests.storage.formatted import format_directory
 from tests.storage.log_histories import (
     HISTORIES,
     SMALL,
+    emptied,
     led_without_records,
     noted_replica,
     open_again,
+    open_transaction,
     plain,
+    producers,
     several_segments,
     state,
     stop,
@@ -143,3 +148,155 @@ def test_damaged_log_is_not_noted(stopped):
     directory.close()
     stop(path, opened)
     assert noted_replica(LogDirectory.open(path)).log is None
+
+
+# ---- logs that nothing has used since their start
+
+
+def opened_from_note(path):
+    directory = LogDirectory.open(path)
+    return directory, open_again(directory, noted_replica(directory))
+
+
+def unused(log):
+    return type(log) is NotedLog and log.unused_note is not None
+
+
+def ends(log):
+    return (
+        log.log_start_offset, log.log_end_offset, log.recovery_point, log.local_log_start_offset, log.first_base_offset,
+        log.size, log.segment_count, log.has_files, log.has_removed_segments, log.is_unflushed, log.is_idle(),
+        log.last_stable_offset(log.log_end_offset), len(log.damage), log.recovered_bytes, repr(log),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("history", [plain, several_segments, trimmed, emptied, led_without_records])
+def test_ends_of_an_unused_log_are_those_of_the_whole_one_and_make_nothing(stopped, history):
+    _, log = opened_from_note(stopped(history))
+    before = ends(log)
+    log.expire_producers(NOW_MS, 0)
+    assert unused(log)
+    log.open_whole()
+    assert type(log) is Log and log.unused_note is None
+    assert ends(log) == before
+
+
+@pytest.mark.parametrize("name", sorted(_MADE_LATER))
+def test_first_use_of_a_part_makes_the_whole_log(stopped, name):
+    path = stopped(several_segments)
+    directory, log = opened_from_note(path)
+    getattr(log, name)
+    assert type(log) is Log
+    directory.close()
+    assert state(log) == state(open_again(LogDirectory.open(path), None))
+
+
+def test_unused_log_has_no_other_attributes(stopped):
+    _, log = opened_from_note(stopped(plain))
+    with pytest.raises(AttributeError, match="no_such_part"):
+        _ = log.no_such_part
+    assert unused(log)
+
+
+def test_threads_that_use_a_log_first_at_the_same_time_see_one_log(stopped):
+    _, log = opened_from_note(stopped(several_segments))
+    begin, found = threading.Barrier(4), []
+
+    def use():
+        begin.wait()
+        found.append((id(log.segments), id(log.epochs), id(log.producers)))
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(("leader_epoch", "latest"), [(9, 9), (1, 2), (-1, 2)])
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_role_that_begins_before_the_first_use_is_kept(stopped, leader_epoch, latest, takes_over):
+    _, log = opened_from_note(stopped(several_segments))
+    log.begin_role(4, takes_over=not takes_over)
+    log.begin_role(leader_epoch, takes_over=takes_over)
+    assert unused(log)
+    assert log.epochs.latest == latest
+    assert log.producers.taken_over_at == (log.log_end_offset if takes_over else None)
+    assert [epoch for epoch, _ in log.epochs.entries()][:3] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("history", [plain, several_segments, trimmed, led_without_records])
+def test_stop_of_an_unused_log_touches_no_file_and_keeps_its_note(stopped, monkeypatch, history):
+    path = stopped(history)
+    directory, log = opened_from_note(path)
+    note = log.unused_note
+    log.begin_role(12, takes_over=True)
+    before = {entry.name: entry.stat().st_mtime_ns for entry in (path / "t-0").iterdir()}
+    directory.close()
+    with monkeypatch.context() as patches:
+        patch_for_this_thread(patches, os, "truncate", lambda *given: pytest.fail(f"cut {given}"))
+        stop(path, log)
+    assert unused(log)
+    assert {entry.name: entry.stat().st_mtime_ns for entry in (path / "t-0").iterdir()} == before
+    again = LogDirectory.open(path)
+    assert noted_replica(again) == note
+    assert unused(open_again(again, noted_replica(again)))
+
+
+@pytest.mark.parametrize("change", [cut, rewritten_with_the_same_size, grown])
+def test_file_that_was_changed_while_its_log_was_unused_is_read_by_the_next_start(stopped, change):
+    path = stopped(plain)
+    directory, log = opened_from_note(path)
+    change(path / "t-0" / f"{0:020d}.log")
+    directory.close()
+    stop(path, log)
+    opened = opened_from_note(path)[1]
+    assert type(opened) is Log and (opened.recovered_bytes or opened.damage)
+
+
+def test_file_that_came_into_the_folder_while_its_log_was_unused_is_found_by_the_next_start(stopped):
+    path = stopped(plain)
+    directory, log = opened_from_note(path)
+    left = path / "t-0" / f"{0:020d}.log.cleaned"
+    left.write_bytes(b"")
+    directory.close()
+    stop(path, log)
+    opened = opened_from_note(path)[1]
+    assert type(opened) is Log and opened.log_end_offset == 3
+    assert not left.exists()
+
+
+def test_start_offset_that_a_checkpoint_has_raised_is_noted_for_an_unused_log(stopped):
+    path = stopped(several_segments)
+    write_offsets(str(path), LOG_START_OFFSETS, {("t", 0): 5})
+    directory, log = opened_from_note(path)
+    assert unused(log) and log.log_start_offset == 5
+    directory.close()
+    stop(path, log)
+    assert noted_replica(LogDirectory.open(path)).log.start_offset == 5
+
+
+@pytest.mark.parametrize("history", [producers, open_transaction])
+def test_log_with_producers_is_made_at_once(stopped, history):
+    _, log = opened_from_note(stopped(history))
+    assert type(log) is Log and log.producers.by_id
+
+
+def test_log_without_files_is_made_when_it_is_used(stopped):
+    path = stopped(lambda book, log: None)
+    directory, log = opened_from_note(path)
+    assert unused(log) and not log.has_files and ends(log)[:7] == (0, 0, 0, 0, 0, 0, 1)
+    directory.close()
+    stop(path, log)
+    assert unused(log) and not list((path / "t-0").iterdir())
+    log = opened_from_note(path)[1]
+    Logbook(path / "t-0").append(log, b"first", leader_epoch=1)
+    assert type(log) is Log and log.has_files and log.log_end_offset == 1 and log.epochs.entries() == [(1, 0)]
+
+
+def test_unused_log_is_moved_with_its_folder(stopped):
+    path = stopped(plain)
+    directory, log = opened_from_note(path)
+    directory.discard(log, NOW_MS)
+    assert log.path.endswith("-delete") and log.segments[0].path.startswith(log.path)

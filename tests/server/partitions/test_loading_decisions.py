@@ -129,7 +129,13 @@ class Harness:
         if (topic, index) in self.failing:
             raise self.failing[topic, index]
         return SimpleNamespace(
-            topic=topic, partition=index, opening_notes=(), recovered_bytes=0, damage=_NoDamage(), path="p"
+            topic=topic,
+            partition=index,
+            opening_notes=(),
+            recovered_bytes=0,
+            damage=_NoDamage(),
+            path="p",
+            unused_note=None,
         )
 
     def _host(self, directory: Any, image: Any, log: Any, high_watermark: int) -> None:
