@@ -161,7 +161,8 @@ class Browser:
         raise AssertionError(f"Tab does not reach {str(wanted.get_attribute('outerHTML'))[:200]}")
 
     def press_button(self, selector: str) -> None:
-        """Presses a button by keyboard alone."""
+        """Presses a button by keyboard alone. Pauses the page before: a live part with the button would be replaced."""
+        self.pause()
         self.tab_to(self.find(selector))
         self._enter()
 
