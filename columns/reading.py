@@ -263,6 +263,7 @@ class FileReader:
         if not self._options.skip:
             raise UnreadableOffsets(unread)
         self.unread.append(unread)
+        self._aborts.forget()
 
     # ---- batches
 
@@ -507,6 +508,10 @@ class AbortCheck:
         self._known = {(one.producer_id, one.last_offset) for one in split.aborted or ()}
         #: Producer id -> the first offset that was read of its open transaction.
         self._begun: dict[int, int] = {}
+
+    def forget(self) -> None:
+        """Forgets open transactions: their markers may be among offsets that cannot be read."""
+        self._begun.clear()
 
     def added(self, path: str, batch: Callable[[Numbers], bytes], rows: Numbers) -> tuple[Aborted, ...]:
         """Aborted transactions that end in these batches and that the plan lacks. `batch` returns the bytes of a row.

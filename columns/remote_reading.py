@@ -190,6 +190,7 @@ class RemoteReader:
             if not self._options.skip:
                 raise UnreadableOffsets(found)
             self.unread.append(found)
+            self._aborts.forget()
             self.next_offset = end
 
 

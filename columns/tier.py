@@ -157,7 +157,7 @@ class Tier:
         first, end = ranges[0], ranges[-1].next_offset
         found, are_all = aborted_transactions(
             self._indexes, first.segment, first.first_offset, end,
-            lambda offset: next_segment_with_aborted(cache, epochs, offset),
+            lambda offset: next_segment_with_aborted(cache, epochs, offset), epochs,
         )  # fmt: skip
         known = tuple(Aborted(one.producer_id, one.first_offset, one.last_offset) for one in found)
         if are_all:

@@ -73,10 +73,11 @@ def next_segment_with_aborted(
 ) -> RemoteLogSegmentMetadata | None:
     """Returns the first remote segment from `offset` on that may have aborted transactions; None if no one has."""
     first = epoch_of(epochs, offset)
-    for epoch, start in epochs:
+    for number, (epoch, start) in enumerate(epochs):
         if epoch >= first:
             found = cache.next_segment_with_aborted(epoch, max(start, offset))
-            if found is not None:
+            # Another leader of the epoch may have written, and copied, more of it than the log has.
+            if found is not None and (number + 1 == len(epochs) or found.start_offset < epochs[number + 1][1]):
                 return found
     return None
 
@@ -173,25 +174,51 @@ def aborted_transactions(
     offset: int,
     up_to_offset: int,
     following: Callable[[int], RemoteLogSegmentMetadata | None],
+    epochs: Epochs,
 ) -> tuple[list[AbortedTransaction], bool]:
     """Returns the aborted transactions with records from `offset` up to before `up_to_offset`, and whether they are all.
 
     Otherwise the rest is in local segments: the marker of a transaction may come long after its records. `following` returns
-    the next segment, from an offset on, that may have aborted transactions (`next_segment_with_aborted`). Raises
-    RemoteStorageError.
+    the next segment, from an offset on, that may have aborted transactions (`next_segment_with_aborted`). `epochs` are those
+    of the log. Raises RemoteStorageError.
     """
     found: list[AbortedTransaction] = []
     current: RemoteLogSegmentMetadata | None = segment
+    after = offset
     while current is not None:
-        for entry in indexes.aborted(current):
-            if entry.last_offset >= offset and entry.first_offset < up_to_offset:
-                found.append(entry)
-            if entry.last_stable_offset >= up_to_offset:
-                return found, True
-        after = current.end_offset + 1
+        part, is_all, after = aborted_in_segment(indexes, current, offset, up_to_offset, epochs, after)
+        found += part
+        if is_all:
+            return found, True
         current = following(after)
         assert current is None or current.end_offset >= after, f"{current} does not follow offset {after}"
     return found, False
+
+
+def aborted_in_segment(
+    indexes: IndexCache,
+    segment: RemoteLogSegmentMetadata,
+    offset: int,
+    up_to_offset: int,
+    epochs: Epochs,
+    from_offset: int,
+) -> tuple[list[AbortedTransaction], bool, int]:
+    """Returns the aborted transactions of `aborted_transactions` that end in a segment from `from_offset` on, whether they
+    are all, and the offset from which on the next segment counts.
+
+    The end of the segment may be of another history (`common_end`), in which the transactions ended in another way.
+    """
+    found: list[AbortedTransaction] = []
+    first = max(from_offset, segment.start_offset)
+    end = common_end(segment, epochs, first)
+    for entry in indexes.aborted(segment):
+        if entry.last_offset >= end:
+            break
+        if entry.last_offset >= offset and entry.first_offset < up_to_offset:
+            found.append(entry)
+        if entry.last_stable_offset >= up_to_offset:
+            return found, True, end
+    return found, False, end if end > first else segment.end_offset + 1
 
 
 class _Walk:

@@ -61,7 +61,7 @@ class Browser:
         self.driver = driver
         self.address = address
         #: Seconds from each press of a form's button to the next text that a test waited for.
-        self.answers_s: list[float] = []
+        self.responses_s: list[float] = []
         self._since_enter: Stopwatch | None = None
 
     def open(self, path: str) -> None:
@@ -109,7 +109,7 @@ class Browser:
     def await_text(self, text: str, deadline_s: float = DEADLINE_S) -> None:
         self.await_true(lambda: text in self.text, deadline_s)
         if self._since_enter is not None:
-            self.answers_s.append(self._since_enter.seconds)
+            self.responses_s.append(self._since_enter.seconds)
             self._since_enter = None
 
     def send(self, title: str, **fields: str) -> None:
@@ -161,7 +161,8 @@ class Browser:
         raise AssertionError(f"Tab does not reach {str(wanted.get_attribute('outerHTML'))[:200]}")
 
     def press_button(self, selector: str) -> None:
-        """Presses a button by keyboard alone."""
+        """Presses a button by keyboard alone. Pauses the page before: a live part with the button would be replaced."""
+        self.pause()
         self.tab_to(self.find(selector))
         self._enter()
 

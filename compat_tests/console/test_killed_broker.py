@@ -221,9 +221,9 @@ def test_page_answers_and_shows_the_cluster_without_the_broker(
 
 @pytest.mark.parametrize("route", ACTIONS)
 def test_action_does_its_work_without_the_broker(cluster: FilledCluster, killed: Browser, route: str) -> None:
-    killed.answers_s.clear()
+    killed.responses_s.clear()
     ACTIONS[route](cluster, killed)
-    assert killed.answers_s and max(killed.answers_s) < ACTION_S
+    assert killed.responses_s and max(killed.responses_s) < ACTION_S
     assert killed.errors() == []
 
 

@@ -21,7 +21,7 @@ from ...storage.segments.damage import SegmentSuspected
 from ...tiers.lineage import NO_EPOCH, common_end
 from ...tiers.offsets import segments_for_timestamp
 from ...tiers.reading import (
-    aborted_transactions,
+    aborted_in_segment,
     find_by_timestamp,
     next_segment_with_aborted,
     read_segment,
@@ -169,15 +169,15 @@ class RemoteReader:
         work, local = self._work, remote.hosted.log
         found: list[AbortedTransaction] = []
         current: RemoteLogSegmentMetadata | None = segment
+        after = offset
         while current is not None:
-            part, is_all = await work.readers.run(
-                aborted_transactions, work.indexes, current, offset, up_to, lambda after: None
+            part, is_all, after = await work.readers.run(
+                aborted_in_segment, work.indexes, current, offset, up_to, local.epochs.entries(), after
             )
             found += part
             cache = remote.cache
             if is_all:
                 return found
-            after = current.end_offset + 1
             current = None if cache is None else next_segment_with_aborted(cache, local.epochs.entries(), after)
         # Local segments may be copied too: an entry is taken once.
         found += [one for one in local.aborted_transactions(offset, up_to) if one not in found]

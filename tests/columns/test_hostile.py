@@ -306,6 +306,27 @@ def test_damaged_marker_of_a_commit_is_no_abort(tmp_path: Path, is_planned: bool
     assert [(one.first_offset, one.next_offset) for one in found.unread] == [(header.base_offset, header.next_offset)]
 
 
+def test_marker_that_is_lost_with_its_batch_is_not_taken_for_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer may abort a transaction without records."""
+    made = GeneratedLog(tmp_path, 1)
+    made.append_transactional(1)
+    made.end_transaction(1, committed=True)
+    made.append()
+    made.end_transaction(1, committed=False)
+    made.append()
+    found = scan(made.topic_path, isolation_level="read_committed", on_unreadable="skip")
+    file = made.segments()[0]
+    content = bytearray(file.read_bytes())
+    position, header = next(one for one in iter_headers(content) if one[1].is_control)
+    content[position + 16] = 9
+    file.write_bytes(content)
+    monkeypatch.setattr("odradek.columns.reading._CHUNK_BYTES", 100)
+    assert rows_of(found.to_table()) == made.expected(committed=True)
+    assert [(one.first_offset, one.next_offset) for one in found.unread] == [(header.base_offset, header.next_offset)]
+
+
 @pytest.mark.usefixtures("processes")
 def test_checks_of_the_kernel_hold_with_numbas_own_bounds_checks(tmp_path: Path) -> None:
     """numba's bounds checks raise IndexError for an index outside an array: the same tests run with them."""

@@ -207,3 +207,15 @@ def test_damaged_objects_are_read_or_named(tmp_path: Path, monkeypatch: pytest.M
             unread += any(one.unread for one in readers)
             victim.write_bytes(whole)
     assert unread > SEEDS_AT_ONCE // 2
+
+
+#: Seeds with a transaction that another leader aborted in the end of a segment that the log's history does not have.
+@pytest.mark.parametrize("seed", [3108])
+def test_outcomes_of_another_history_do_not_count(tmp_path: Path, seed: int) -> None:
+    """The leader of an unclean election copied the segment, of which the log has only the beginning."""
+    rng = random.Random(seed)
+    made = TieredLayout(tmp_path, seed)
+    made.fill(rng.choice((20, 60)))
+    made.copy_segments()
+    found = scan(made.topic_path, client=made.client, isolation_level="read_committed")
+    assert rows_of(found.to_table()) == made.expected(committed=True)

@@ -148,7 +148,7 @@ def read_committed(store: FolderStore, cache: RemoteLogMetadataCache, epochs: li
 
     while (segment := segment_at(cache, epochs, at)) is not None:
         piece = read_segment(store, indexes, segment, at, 300_000)
-        aborted, _ = aborted_transactions(indexes, segment, at, piece.next_offset, following)
+        aborted, _ = aborted_transactions(indexes, segment, at, piece.next_offset, following, epochs)
         for position, header in iter_headers(piece.data):
             is_aborted = header.is_transactional and any(
                 one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset

@@ -134,7 +134,7 @@ def test_aborted_transactions_are_those_of_the_local_log(tiered: TieredLog, inde
     for offset in range(end_of(tiered) - length):
         found, is_complete = aborted_transactions(
             indexes, segment_of(tiered, offset), offset, offset + length,
-            lambda after: next_segment_with_aborted(tiered.cache, epochs, after),
+            lambda after: next_segment_with_aborted(tiered.cache, epochs, after), epochs,
         )  # fmt: skip
         expected = tiered.log.aborted_transactions(offset, offset + length)
         if is_complete:
