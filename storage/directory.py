@@ -105,10 +105,15 @@ def replica_directory_name(topic: str, partition: int, suffix: str = "") -> str:
 
 def parse_replica_directory(path: str) -> ReplicaDirectory | None:
     """None for a name that is no partition's."""
-    match = _REPLICA.fullmatch(os.path.basename(path))
+    return _replica_directory(os.path.basename(path), path)
+
+
+def _replica_directory(name: str, path: str) -> ReplicaDirectory | None:
+    match = _REPLICA.fullmatch(name)
     if match is None:
         return None
-    return ReplicaDirectory(match["topic"], int(match["partition"]), path, match["suffix"] or "")
+    topic, partition, suffix = match.group("topic", "partition", "suffix")
+    return ReplicaDirectory(topic, int(partition), path, suffix or "")
 
 
 class LogDirectory:
@@ -319,10 +324,12 @@ class LogDirectory:
     def replicas(self) -> list[ReplicaDirectory]:
         """The directories of partitions in here, those with a suffix too; `__cluster_metadata-0` is not one of them."""
         try:
-            entries = [entry.path for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=True)]
+            entries = [
+                (entry.name, entry.path) for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=True)
+            ]
         except OSError as error:
             raise LogDirectoryFailure(self.path, "listing it", error) from error
-        found = [parse_replica_directory(path) for path in entries]
+        found = [_replica_directory(name, path) for name, path in entries]
         return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
 
     def unchanged(self, replica: ReplicaDirectory) -> CleanReplica | None:
@@ -351,8 +358,9 @@ class LogDirectory:
         current = path is None
         if not self._in_use:
             self._begin_use()
-        claims = self._claims(key, is_replicated=is_replicated) if current else []
         found = self.checkpoints
+        has_checkpoints = found.recovery_points or found.log_start_offsets or found.high_watermarks
+        claims = self._claims(key, is_replicated=is_replicated) if current and has_checkpoints else []
         return Log.open(
             path or f"{self.path}/{replica_directory_name(topic, partition)}",
             topic,

@@ -335,7 +335,7 @@ class LoadedLog(NamedTuple):
 
 # ---- noted logs
 #
-# A log whose files are as its note says is opened from the note alone (files/checkpoints.py).
+# A log whose files match its note is opened from the note alone (files/checkpoints.py).
 
 
 def is_as_noted(path: str, noted: CleanLog) -> bool:
@@ -359,7 +359,7 @@ def load_noted(
     log_start_offset: int,
     recovery_point: int,
 ) -> LoadedLog:
-    """Makes the parts of a log whose files are as its note says."""
+    """Makes the parts of a log whose files match its note."""
     loader = LogLoader(directory, config, files, now_ms)
     for base, size, _ in noted.segments:
         segment = Segment(directory, files, base, now_ms)

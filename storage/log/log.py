@@ -656,7 +656,7 @@ class NotedLog(Log):
         self._noted = NotedState(self._noted.note, leader_epoch, takes_over)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """It has no producers."""
+        """Does nothing: a log with producers is made at once."""
 
     def last_stable_offset(self, high_watermark: int) -> int:
         return high_watermark
