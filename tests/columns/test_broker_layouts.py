@@ -111,13 +111,13 @@ def test_records_of_vanished_files_are_fetched_once(
         split_bytes = rng.choice((1_000, 1 << 30))
         (plan,) = scan(copied, isolation_level=level, split_bytes=split_bytes).plan.partitions
         client = {"bootstrap.servers": filled.world.broker.bootstrap_servers}
-        batches, chance = [], rng.choice((0.05, 0.5))
+        batches, rate = [], rng.choice((0.05, 0.5))
         for split in plan.splits:
             reader = LocalReader(replace(split, client=client), ReadOptions(SCHEMA.names), filled.cluster)
             for batch in reader:
                 batches.append(batch)
                 files = sorted(copied.glob("*.log"))
-                if files and rng.random() < chance:
+                if files and rng.random() < rate:
                     for file in files[: rng.randint(1, len(files))]:
                         file.unlink()
             assert reader.next_offset == split.next_offset and not reader.unread

@@ -196,7 +196,7 @@ def test_records_that_do_not_parse_under_a_right_crc_are_an_error(tmp_path: Path
 def test_damaged_header_names_all_offsets_of_its_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, victim: int, first_read: int
 ) -> None:
-    """The CRC covers the delta of the last offset, so a batch with a wrong CRC may have more offsets than its header says.
+    """The CRC covers the delta of the last offset, so a batch with a wrong CRC may have more offsets than its header has.
     With a wrong length a batch may have another one in itself.
     """
     made = GeneratedLog(tmp_path, 1, LogConfig(segment_bytes=1_280))

@@ -327,6 +327,8 @@ class Damage:
         least = 0 if self._dense and (position, header) != batches[-1] else 8
         most = self._rng.choice((header.size, HEADER_BYTES, 27))
         content[position + self._rng.randrange(least, most)] ^= 1 << self._rng.randrange(8)
+        if content[position + 16] == 0:  # a message of format 0: a scan of such a log is an error
+            content[position + 16] = 6
         file.write_bytes(content)
 
     def cut(self, file: Path) -> None:
