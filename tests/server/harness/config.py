@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +23,7 @@ from odradek.protocol.internal.cluster_metadata import (
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.endpoints import endpoint_of
 
 _METADATA_VERSION = 30
 
@@ -70,7 +70,7 @@ class ConfigHarness:
             request=received,
             version=version,
         )
-        handled = import_module(f"odradek.server.endpoints.{api.module}").ENDPOINT.handle(services, call)
+        handled = endpoint_of(api).handle(services, call)
         (response,) = [handled] if handled is not None else responses
         return decode(api.response, version, encode(response, version))[0]
 
