@@ -29,7 +29,7 @@ from tests.columns.harness.layouts import (
 )
 from tests.columns.harness.logs import NOW_MS, Row, rows_of
 
-SEEDS = int(os.environ.get("ODRADEK_LAYOUT_SEEDS", "60"))
+SEEDS = int(os.environ.get("ODRADEK_LAYOUT_SEEDS", "40"))
 FIRST_SEED = int(os.environ.get("ODRADEK_LAYOUT_FIRST_SEED", "0"))
 SEEDS_AT_ONCE = 20
 _LEVELS = {False: "read_uncommitted", True: "read_committed"}
