@@ -61,6 +61,8 @@ _PATIENCE_S, _PAUSE_S = 30.0, 0.2
 _ROWS = 8192
 _FAR = 1 << 62
 
+#: The response has no partition, because it exceeds a quota.
+_THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 _PASSING = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -257,8 +259,11 @@ class Cluster:
         while True:
             with _explained():
                 found = self._admin.repeated(lambda: self._fetched(split, offset, most_bytes))
-            if ErrorCode(found.error_code) not in _PASSING or time.monotonic() > deadline:
+            code = ErrorCode(found.error_code)
+            if (code is not _THROTTLED and code not in _PASSING) or time.monotonic() > deadline:
                 return found
+            if code is _THROTTLED:
+                continue  # the time was waited
             time.sleep(_PAUSE_S)
             self._leaders.clear()
             self._admin.forget_places()
@@ -281,6 +286,9 @@ class Cluster:
         self._leaders[split.topic, split.partition] = leader, topic_id
         if response.error_code:
             return PartitionData(split.partition, response.error_code)
+        if not response.responses:  # a quota holds the records back (KIP-219)
+            time.sleep(min(max(response.throttle_time_ms / 1000, _PAUSE_S), _PATIENCE_S))
+            return PartitionData(split.partition, _THROTTLED)
         return response.responses[0].partitions[0]  # type: ignore[no-any-return]
 
     def _leader(self, split: Split) -> tuple[int, bytes]:

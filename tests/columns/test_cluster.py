@@ -14,8 +14,18 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from odradek.columns import SCHEMA, ClusterError, InvalidScan, Scan, UnreadableOffsets, read_split, scan
 from odradek.columns.reading import ReadOptions
+from odradek.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    EntityDataRequest,
+    EntryDataRequest,
+    OpData,
+)
 
+from compat_tests.wire import WireClient
 from tests.columns.harness.world import CODECS, LEVELS, World
+
+#: Bytes a second. Ten times as much are sent at once: the topic is read so often that it is more.
+QUOTA, READINGS = 1_000.0, 5
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -52,6 +62,19 @@ def test_files_and_fetch_give_what_the_directory_has(world: World, topic: str, l
     assert found.to_table() == expected and found.count() == expected.num_rows
     through_brokers = fetched(found)
     assert through_brokers.to_table() == expected and through_brokers.count() == expected.num_rows
+
+
+def test_client_with_a_quota_waits_and_reads_all(world: World) -> None:
+    """The response of a broker that holds records back has no partition (KIP-219)."""
+    entity = [EntityDataRequest(entity_type="client-id", entity_name="held")]
+    with WireClient(world.broker.bootstrap_servers) as client:
+        change = [OpData(key="consumer_byte_rate", value=QUOTA, remove=False)]
+        (entry,) = client.call(AlterClientQuotasRequest([EntryDataRequest(entity, change)], False), 1).entries
+    assert entry.error_code == 0
+    properties = {"bootstrap.servers": world.broker.bootstrap_servers, "client.id": "held"}
+    expected = scan(world.directory / "transactions").to_table()
+    for _ in range(READINGS):
+        assert fetched(scan("transactions", client=properties)).to_table() == expected
 
 
 @pytest.mark.parametrize("level", LEVELS)
