@@ -104,8 +104,11 @@ class Cluster(Embedded):
         return sorted(self._here().servers)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Returns the id of the broker that leads a partition, -1 without one. Raises KeyError for an unknown partition."""
-        return leader_of(next(iter(self._here().servers.values())), topic, partition)
+        """Returns the id of the broker that leads a partition, -1 without one, by the broker whose metadata is the newest.
+        Raises KeyError for an unknown partition.
+        """
+        newest = max(self._here().servers.values(), key=lambda server: server.metadata.image.offset)
+        return leader_of(newest, topic, partition)
 
     @property
     def controller(self) -> int:

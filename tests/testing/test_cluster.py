@@ -89,12 +89,14 @@ def test_a_killed_leader_is_replaced_and_comes_back(cluster: odradek.Cluster, pr
 
 def test_an_isolated_leader_is_replaced(cluster: odradek.Cluster, producer: KafkaProducer) -> None:
     offset_of(producer, b"order 1")
-    alone = cluster.leader("orders")
+    alone = next(iter(cluster.servers))
+    cluster.move_leader("orders", to=alone)
     others = [server for node_id, server in cluster.servers.items() if node_id != alone]
     with cluster.isolate(alone) as isolation:
         wait_until(lambda: all(leader_of(server, "orders", 0) != alone for server in others))
         assert isolation.count > 0
         assert leader_of(cluster.servers[alone], "orders", 0) == alone, "it does not hear of it"
+        assert cluster.leader("orders") != alone, "the newest metadata counts"
     wait_until_in_sync(cluster)
     assert offset_of(producer, b"order 2") == 1
 
