@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from .broker_process import POLL_S, BrokerProcess
+from .broker_process import POLL_S, BrokerProcess, free_port
 
 _SERVING = re.compile(r"^odradek: serving on (?P<host>[^\s,]+):(?P<port>\d+)", re.MULTILINE)
 
@@ -40,6 +40,8 @@ class OdradekProcess(BrokerProcess):
         if "log.dirs" not in self.properties:
             command += ["--data-dir", str(self.data_dir)]
         if "listeners" not in self.properties:
+            # A port that the system gives is also one of its clients' ports: one may have it when the broker starts again.
+            self.port = self.port or free_port()
             command += ["--port", str(self.port)]
         for key, value in self.properties.items():
             command += ["--override", f"{key}={value}"]

@@ -20,6 +20,8 @@ from compat_tests.recipes import DEADLINE_S, eventually
 SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    # Commands run in this process: a producer that is not collected yet would create a topic again that a test deletes.
+    "auto.create.topics.enable": "false",
 }
 
 
