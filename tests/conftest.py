@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ _TIER_OF_FIXTURE = {"sockets": _BROKER, "processes": _EVERYTHING, "java_tools": 
 _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
 #: A module whose tests all are in a higher tier is not imported for a lower one.
 _MARK_OF_MODULE = re.compile(r'^pytestmark = .*usefixtures\("(sockets|processes)"\)', re.MULTILINE)
+#: A module whose tests read the syntax trees of all sources: they stay in memory, where the garbage collector finds them.
+_READS_TREES = re.compile(
+    r"^from tests\.harness\.(sources|prose) import .*\b(tree_of|nodes_of|statements)\b", re.MULTILINE
+)
 _NEVER_ALLOWED = {_PURE: ("socket.bind", *_STARTS), _BROKER: _STARTS, _EVERYTHING: ()}
 
 
@@ -65,6 +70,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selected = TIERS.index(config.getoption("--tier"))
+    items.sort(key=lambda item: _reads_trees(item.path))
     if selected == _EVERYTHING:
         # Modules that wait for processes begin first, and the others fill the gaps.
         highest: dict[Path, int] = {}
@@ -75,6 +81,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if tier_of(item) > selected or item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+@cache
+def _reads_trees(path: Path) -> bool:
+    return _READS_TREES.search(path.read_text(encoding="utf-8")) is not None
 
 
 def tier_of(item: pytest.Item) -> int:

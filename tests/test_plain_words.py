@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.harness.prose import comments_and_docstrings, statements, text_of
-from tests.harness.sources import files
+from tests.harness.prose import comments_and_docstrings, statements, tokens_of
+from tests.harness.sources import files, nodes_of, text_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Words that no docstring, heading or test begins with: they hide the noun.
@@ -123,7 +122,7 @@ def definitions() -> list[tuple[str, str, str]]:
     return [
         (file, getattr(node, "name", ""), ast.get_docstring(node, clean=False) or "")
         for file in files("*.py")
-        for node in statements(ast.parse(text_of(file)))
+        for node in statements(tree_of(file))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -151,9 +150,9 @@ def test_code_uses_the_terms_of_the_field() -> None:
     for file in files("*.py"):
         if file in LETTERS_OF_THE_ALPHABET or not may_have.search(text_of(file)):
             continue
-        for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
-            if token.type == tokenize.NAME and token.string in TERMS:
-                found.append(f"{file}:{token.start[0]}: {token.string}, say {TERMS[token.string]}")
+        for kind, line, text in tokens_of(file):
+            if kind == tokenize.NAME and text in TERMS:
+                found.append(f"{file}:{line}: {text}, say {TERMS[text]}")
     assert found == []
 
 
@@ -201,9 +200,9 @@ def uses_of_answer(pattern: re.Pattern[str], *patterns: str) -> Iterator[str]:
     for file in files(*patterns):
         if not ANSWER.search(text_of(file)) or file == "tests/test_plain_words.py":
             continue
-        for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
-            if token.type in (tokenize.NAME, tokenize.STRING, tokenize.COMMENT) and pattern.search(token.string):
-                yield f"{file}:{token.start[0]}: {token.string}"
+        for _, line, text in tokens_of(file):
+            if pattern.search(text):
+                yield f"{file}:{line}: {text}"
 
 
 def test_docstrings_and_comments_name_the_actor() -> None:
@@ -213,7 +212,7 @@ def test_docstrings_and_comments_name_the_actor() -> None:
         f"{file}:{line}: {match[0]}"
         for file in sources
         if file not in NAMES_OF_DATA and UNCLEAR_IN_PROSE.search(text_of(file))
-        for line, text in comments_and_docstrings(text_of(file))
+        for line, text in comments_and_docstrings(file)
         for match in UNCLEAR_IN_PROSE.finditer(text)
     ]
     assert found == []
@@ -260,15 +259,15 @@ def test_pages_name_the_actor() -> None:
 def messages() -> Iterator[tuple[str, int, str]]:
     """Yields file, line and text of each string of at least three words that the product writes."""
     for file in files(*(f"{package}/*.py" for package in PRODUCT)):
-        for line, text in strings(text_of(file)):
+        for line, text in strings(nodes_of(file)):
             if len(re.findall(r"\b[A-Za-z]{2,}\b", text)) >= 3:
                 yield file, line, text
 
 
-def strings(source: str) -> Iterator[tuple[int, str]]:
+def strings(found: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yields line and text of each string literal but docstrings."""
     parts: set[ast.AST] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in found:
         if isinstance(node, ast.Expr):
             parts.add(node.value)
         elif isinstance(node, ast.JoinedStr):
@@ -287,6 +286,6 @@ def literal(node: ast.AST) -> str:
 def help_texts() -> Iterator[tuple[str, int, str]]:
     """Yields file, line and text of each description of a command or an option."""
     for file in files("cli/*.py", "console/*.py", "testing/*.py"):
-        for node in ast.walk(ast.parse(text_of(file))) if "help=" in text_of(file) else ():
+        for node in nodes_of(file) if "help=" in text_of(file) else ():
             if isinstance(node, ast.keyword) and node.arg in ("help", "description") and literal(node.value):
                 yield file, node.value.lineno, literal(node.value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from collections.abc import Iterable
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.harness.sources import files, nodes_of
+
 PACKAGES = ("archive", "cli", "client", "columns", "console", "testing", "tiers")
 #: Names that begin with an underscore and are documented, or of the standard library without another way.
 ALLOWED = {
@@ -21,21 +22,13 @@ ALLOWED = {
 }
 
 
-def trees() -> dict[Path, ast.Module]:
-    return {
-        path: ast.parse(path.read_text(encoding="utf-8"))
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-    }
-
-
-def defined(tree: ast.Module) -> set[str]:
+def defined(nodes: Iterable[ast.AST]) -> set[str]:
     """Private names that the module defines: of its functions, classes, attributes of `self` and fields."""
-    names = {
-        one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    }
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
+    names = set()
+    for one in nodes:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(one.name)
+        elif isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
             if isinstance(one.value, ast.Name) and one.value.id in ("self", "cls", "made", "control"):
                 names.add(one.attr)
         elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
@@ -43,10 +36,10 @@ def defined(tree: ast.Module) -> set[str]:
     return names
 
 
-def private_names(tree: ast.Module) -> list[tuple[int, str]]:
+def private_names(nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
     """Private attributes of objects other than `self`, and private names that are imported or looked up by text."""
     found = []
-    for one in ast.walk(tree):
+    for one in nodes:
         if isinstance(one, ast.Attribute) and _is_private(one.attr):
             if not (isinstance(one.value, ast.Name) and one.value.id in ("self", "cls")):
                 found.append((one.lineno, one.attr))
@@ -64,17 +57,17 @@ def _is_private(name: str) -> bool:
 
 
 def test_no_private_name_of_a_library_is_used() -> None:
-    found = trees()
-    own = {name for tree in found.values() for name in defined(tree)}
+    found = files(*(f"{package}/*.py" for package in PACKAGES))
+    own = {name for path in found for name in defined(nodes_of(path))}
     foreign = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path, tree in found.items()
-        for line, name in private_names(tree)
+        f"{path}:{line}: {name}"
+        for path in found
+        for line, name in private_names(nodes_of(path))
         if name not in own and name not in ALLOWED
     ]
     assert foreign == []
 
 
 def test_a_private_name_of_a_library_is_found() -> None:
-    tree = ast.parse("admin._manager.run\nfrom kafka import _hidden\ngetattr(admin, '_net')")
-    assert {name for _, name in private_names(tree)} == {"_manager", "_hidden", "_net"}
+    nodes = ast.walk(ast.parse("admin._manager.run\nfrom kafka import _hidden\ngetattr(admin, '_net')"))
+    assert {name for _, name in private_names(nodes)} == {"_manager", "_hidden", "_net"}

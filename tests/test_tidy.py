@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.sources import files
+from tests.harness.sources import files, nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_FILE_LINES = 800
@@ -35,8 +35,8 @@ ROOMS = (
 PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 
 
-def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in nodes_of(name) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -46,7 +46,7 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @pytest.fixture(scope="module")
 def sources() -> dict[str, ast.Module]:
-    return {name: ast.parse((ROOT / name).read_text(encoding="utf-8")) for name in files("*.py")}
+    return {name: tree_of(name) for name in files("*.py")}
 
 
 def test_no_file_is_longer_than_the_limit(sources: dict[str, ast.Module]) -> None:
@@ -58,15 +58,15 @@ def test_no_file_is_longer_than_the_limit(sources: dict[str, ast.Module]) -> Non
 def test_no_function_is_longer_than_a_screen(sources: dict[str, ast.Module]) -> None:
     long = {
         f"{name}:{node.name}": length(node)
-        for name, tree in sources.items()
-        for node in functions(tree)
+        for name in sources
+        for node in functions(name)
         if length(node) > MOST_FUNCTION_LINES
     }
     assert not long, long
 
 
 def test_most_functions_are_short(sources: dict[str, ast.Module]) -> None:
-    lengths = [length(node) for tree in sources.values() for node in functions(tree)]
+    lengths = [length(node) for name in sources for node in functions(name)]
     assert statistics.median(lengths) < MOST_MEDIAN_FUNCTION_LINES
 
 
@@ -76,7 +76,7 @@ def test_rooms_import_each_other_relatively(sources: dict[str, ast.Module]) -> N
         f"{name}:{node.lineno}"  # type: ignore[attr-defined]
         for name, tree in sources.items()
         if name.split("/")[0] in ROOMS
-        for node in ast.walk(tree)
+        for node in nodes_of(name)
         for imported in imported_absolutely(node)
         if imported.split(".")[0] in (*ROOMS, "odradek")
     ]
@@ -88,7 +88,7 @@ def test_no_module_imports_a_test_module(sources: dict[str, ast.Module]) -> None
     imported = [
         f"{name}:{node.lineno}: {node.module}"
         for name, tree in sources.items()
-        for node in ast.walk(tree)
+        for node in nodes_of(name)
         if isinstance(node, ast.ImportFrom) and node.module and node.module.rpartition(".")[2].startswith("test_")
     ]
     assert not imported
@@ -99,7 +99,7 @@ def test_imports_of_test_helpers_exist(sources: dict[str, ast.Module]) -> None:
     missing = [
         f"{name}:{node.lineno}: {node.module}"
         for name, tree in sources.items()
-        for node in ast.walk(tree)
+        for node in nodes_of(name)
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0
         if node.module.split(".")[0] in ("tests", "compat_tests")
         for path in [ROOT.joinpath(*node.module.split("."))]
@@ -126,7 +126,7 @@ def test_pure_rooms_open_no_files(sources: dict[str, ast.Module]) -> None:
         f"{name}:{node.lineno}"
         for name, tree in sources.items()
         if name.split("/")[0] in PURE_ROOMS
-        for node in ast.walk(tree)
+        for node in nodes_of(name)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
     ]
     assert not opened

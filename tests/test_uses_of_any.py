@@ -9,12 +9,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
-from tests.harness.sources import files
+from tests.harness.sources import files, nodes_of
 
-ROOT = Path(__file__).resolve().parents[1]
 #: The most uses of each package; lower the number of a package that has fewer. Packages without a number have none.
 MOST = {
     "archive": 20,
@@ -35,16 +34,16 @@ MOST = {
 OUTSIDE = ("tests", "compat_tests", "benchmarks", "docs", "examples", "spark_examples")
 
 
-def uses_in(source: str) -> int:
+def uses_in(nodes: Iterable[ast.AST]) -> int:
     """Returns how often annotations and aliases name `Any`. An import is no use."""
-    names = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name | ast.Attribute))
+    names = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute))
     return sum((node.id if isinstance(node, ast.Name) else node.attr) == "Any" for node in names)
 
 
 @cache
 def uses_by_file() -> dict[str, int]:
     product = [file for file in files("*.py") if file.split("/")[0] not in OUTSIDE]
-    return {file: uses_in((ROOT / file).read_text(encoding="utf-8")) for file in product}
+    return {file: uses_in(nodes_of(file)) for file in product}
 
 
 def uses_by_package() -> Counter[str]:
@@ -58,7 +57,7 @@ def test_any_in_an_annotation_an_alias_and_a_module_is_counted() -> None:
     source = (
         "import typing\nfrom typing import Any\nJson = dict[str, Any]\ndef f(one: Any, two: typing.Any) -> int: ...\n"
     )
-    assert uses_in(source) == 3
+    assert uses_in(ast.walk(ast.parse(source))) == 3
 
 
 def test_no_package_has_more_uses_of_any_than_before() -> None:

@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, blocks
+from tests.docs.pages import DOCS, blocks
+from tests.harness.sources import files, nodes_of
 
 PACKAGES = ("server/access", "server/network", "client")
 #: Words of the system's libraries, names of exceptions and values of the examples, which are in no source.
@@ -30,13 +31,12 @@ def written() -> re.Pattern[str]:
 
 
 def texts() -> Iterator[str]:
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.JoinedStr):
-                    yield "".join(str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.values)
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+    for path in files(*(f"{package}/*.py" for package in PACKAGES)):
+        for node in nodes_of(path):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 LOG_LINES = [

@@ -12,8 +12,8 @@ from posixpath import normpath
 
 import pytest
 
-from tests.harness.prose import comments_and_docstrings, statements, text_of
-from tests.harness.sources import files
+from tests.harness.prose import comments_and_docstrings, statements
+from tests.harness.sources import files, nodes_of, text_of, tree_of
 
 #: A file, with folders or without, or folders with a slash at the end. Patterns, URLs and absolute paths do not fit.
 _FILE = r"(?:[\w.-]+/)*[\w-]+\.(?:py|md|c|h|toml|yml)"
@@ -51,7 +51,7 @@ def prose() -> tuple[tuple[str, int, str], ...]:
         (file, line, text)
         for file in files("*.py")
         if _PATH.search(text_of(file)) or _RAISES.search(text_of(file))
-        for line, text in comments_and_docstrings(text_of(file))
+        for line, text in comments_and_docstrings(file)
     ]
     return (*code, *((file, 1, page(file)) for file in files("*.md") if file != "CHANGELOG.md"))
 
@@ -110,7 +110,7 @@ def resolves(file: str, path: str) -> bool:
 def names_of(file: str) -> frozenset[str]:
     """Returns the classes, imports and assigned names of a module, and the modules that it imports from."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(text_of(file))):
+    for node in nodes_of(file):
         if isinstance(node, ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -126,7 +126,7 @@ def public_classes() -> frozenset[str]:
     return frozenset(
         node.name
         for file in files("*.py")
-        for node in statements(ast.parse(text_of(file)))
+        for node in statements(tree_of(file))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
 

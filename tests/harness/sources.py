@@ -1,7 +1,9 @@
-"""The files of the repository, without starting git."""
+"""The files of the repository, without starting git, and the syntax trees of its modules."""
 
 from __future__ import annotations
 
+import ast
+import gc
 import os
 from fnmatch import fnmatch
 from functools import cache
@@ -33,3 +35,31 @@ def _is_ignored(path: Path, *, is_folder: bool) -> bool:
 def files(*patterns: str) -> list[str]:
     """Returns the paths, relative to the root, that git tracks or would track. In patterns, `*` fits slashes, too."""
     return [name for name in _files() if any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+@cache
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    """Returns the syntax tree of a module, which is parsed once in a process and not to be changed.
+
+    All trees have two million nodes. The garbage collector would scan them ten times while they are made, and again in
+    each later test.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text_of(name))
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+
+
+@cache
+def nodes_of(name: str) -> tuple[ast.AST, ...]:
+    """Returns the nodes of the syntax tree of a module, parents first."""
+    return tuple(ast.walk(tree_of(name)))

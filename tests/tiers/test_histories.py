@@ -41,7 +41,7 @@ from odradek.tiers.store import RemoteStorageError, SegmentParts
 
 from tests.tiers.harness.tiered_log import CONFIG, NOW_MS, PARTITION, records_in, value_at
 
-SEEDS, SEEDS_AT_ONCE = 16, 8
+SEEDS, SEEDS_AT_ONCE = 16, 4
 STEPS, STEPS_BETWEEN_CHECKS = 120, 4
 #: Uploads that are under way at once.
 MOST_UPLOADS = 2
@@ -236,7 +236,10 @@ class History:
         return bytes(remote.data), remote.next_offset
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_AT_ONCE))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(one, marks=[pytest.mark.slow] if one else []) for one in range(0, SEEDS, SEEDS_AT_ONCE)],
+)
 def test_committed_records_are_read_once_and_in_order(tmp_path: Path, first: int) -> None:
     seen = dict.fromkeys(KINDS, 0)
     for seed in range(first, first + SEEDS_AT_ONCE):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from odradek.metadata.configs.broker_values import synonyms
 from odradek.metadata.configs.key import ConfigKey
 from odradek.metadata.configs.resources import BROKER, OWN, TOPIC
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.harness.sources import files, nodes_of
+
 #: The keys in this folder are those of clients.
-CLIENT = ROOT / "cli" / "client"
+CLIENT = "cli/client/"
 ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 
 #: Keys that code outside metadata/configs names only for single-node defaults, for a check, or in the plan of a migration.
@@ -29,10 +29,10 @@ def named() -> re.Pattern[str]:
     """Returns a pattern of every name in the code of the packages. A placeholder of an f-string matches any word."""
     texts: set[str] = set()
     for room in ROOMS:
-        for file in (ROOT / room).rglob("*.py"):
-            if CLIENT in file.parents:
+        for file in files(f"{room}/*.py"):
+            if file.startswith(CLIENT):
                 continue
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in nodes_of(file):
                 if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z0-9.]+", str(node.value)):
                     texts.add(re.escape(str(node.value)))
                 elif isinstance(node, ast.JoinedStr):
