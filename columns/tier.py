@@ -23,13 +23,11 @@ from ..storage.files.open_files import PartitionDirectory
 from ..storage.log.epochs import LeaderEpochs
 from ..tiers.cache import RemoteLogMetadataCache
 from ..tiers.events import DamagedMetadata, decode_event
-from ..tiers.follower import fetch_auxiliary_state, parse_leader_epochs
-from ..tiers.indexes import IndexCache
+from ..tiers.indexes import IndexCache, fetch_auxiliary_state, parse_leader_epochs
 from ..tiers.lineage import Epochs, OffsetAndEpoch, extended_epochs, highest_remote_offset, remote_start_offset
-from ..tiers.metadata_topic import MetadataPartition, metadata_partition
+from ..tiers.metadata_topic import CorruptSnapshot, MetadataPartition, metadata_partition, read_any_snapshot
 from ..tiers.reading import aborted_transactions, next_segment_with_aborted, segment_ranges
 from ..tiers.segment_metadata import METADATA_TOPIC, RemoteLogSegmentMetadata, SegmentRange, TopicIdPartition
-from ..tiers.snapshot import CorruptSnapshot, read_any_snapshot
 from ..tiers.store import PartType, RemoteStorageError, object_name, remote_index
 from .batches import Aborted
 from .directory import TIER_SNAPSHOT, Segment, topic_id_of

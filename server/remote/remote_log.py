@@ -34,7 +34,7 @@ from ...tiers.copying import (
     plan_collection,
     plan_copies,
 )
-from ...tiers.follower import fetch_auxiliary_state
+from ...tiers.indexes import fetch_auxiliary_state
 from ...tiers.lineage import extended_epochs, highest_remote_offset, remote_start_offset
 from ...tiers.retention import Retention, deletable_local_segments, only_local_bytes, plan_retention
 from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, TopicIdPartition

@@ -26,9 +26,8 @@ from odradek.columns import (
     read_split,
     scan,
 )
-from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
+from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition, write_snapshot
 from odradek.tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from odradek.tiers.snapshot import write_snapshot
 
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually

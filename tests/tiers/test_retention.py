@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.copying import delete_segment
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.lineage import highest_remote_offset
-from odradek.tiers.offsets import (
+from odradek.tiers.lineage import (
     earliest_local,
     earliest_pending_upload,
+    highest_remote_offset,
     latest_tiered,
     segments_for_timestamp,
 )

@@ -27,14 +27,13 @@ from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import encode_event
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.lineage import common_end
-from odradek.tiers.metadata_topic import MetadataPartition
+from odradek.tiers.metadata_topic import MetadataPartition, write_snapshot
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     SegmentRange,
     TopicIdPartition,
 )
-from odradek.tiers.snapshot import write_snapshot
 
 from tests.columns.harness.logs import NOW_MS, GeneratedLog, Row, rows_of
 
