@@ -24,19 +24,22 @@ from ...protocol.messages.log_offsets import (
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import delete_old_segments
 from ...tiers.cache import NO_OFFSET, RemoteLogMetadataCache
-from ...tiers.copying import (
+from ...tiers.indexes import fetch_auxiliary_state
+from ...tiers.leader_tasks import (
     CopyDiscarded,
     CopyLag,
     CopyPlan,
     LeaderLog,
     NotCopyable,
+    Retention,
     copy_segment,
+    deletable_local_segments,
+    only_local_bytes,
     plan_collection,
     plan_copies,
+    plan_retention,
 )
-from ...tiers.indexes import fetch_auxiliary_state
 from ...tiers.lineage import extended_epochs, highest_remote_offset, remote_start_offset
-from ...tiers.retention import Retention, deletable_local_segments, only_local_bytes, plan_retention
 from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, TopicIdPartition
 from ...tiers.store import RemoteStorageError
 from .deletion import delete_segments

@@ -23,9 +23,9 @@ from odradek.storage.files.identity import write_topic_id
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import encode_event
 from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.leader_tasks import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.lineage import common_end
 from odradek.tiers.metadata_topic import MetadataPartition, write_snapshot
 from odradek.tiers.segment_metadata import (
