@@ -8,10 +8,10 @@ outage is not taken for a loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -33,9 +33,9 @@ from ..tiers.store import (
     remote_range,
 )
 from . import kernel
-from .batches import BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
-from .errors import InvalidScan, RemoteStoreUnavailable, Unread, UnreadableOffsets
-from .reading import AbortCheck, Faulty, ReadOptions, Split, end_of_faulty
+from .batches import Bounds, Numbers, data_rows
+from .errors import InvalidScan, RemoteStoreUnavailable
+from .reading import Batches, ReadOptions, Split, SplitReader
 
 #: Bytes of one request to the store. Two are in memory.
 CHUNK_BYTES = 8 << 20
@@ -58,43 +58,35 @@ def _opened(class_name: str, keys: tuple[tuple[str, str], ...]) -> RemoteStore:
         raise InvalidScan(f"the remote store cannot be opened: {error}") from None
 
 
-class RemoteReader:
-    """Yields the records of a split. `next_offset`: all records of the split below it were yielded, or are in `unread`."""
+class RemoteReader(SplitReader):
+    """Yields the records of a split from segments of a remote store."""
 
     def __init__(self, split: Split, options: ReadOptions, log_start: Callable[[Split], int] | None = None) -> None:
         """`log_start` asks the cluster for the start of the log: records before it were removed on purpose."""
+        super().__init__(split, options)
         assert split.remote is not None
-        self.split = split
-        self.next_offset = split.first_offset
-        self.unread: list[Unread] = []
-        self._options = options
         self._remote = split.remote
         self._log_start = log_start
-        self._aborts = AbortCheck(split)
-        #: The last batch that was read, if its CRC is wrong, and so maybe its number of offsets.
-        self._faulty: Faulty | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         decoder = self._new_decoder(self._options.columns)
         for chunk in self._chunks():
-            yield from self._decode(decoder, chunk, chunk.rows, self._wanted(chunk), None)
+            yield from self._decoded(decoder, self._batches(chunk, chunk.rows, self._wanted(chunk)))
 
     def count(self) -> int:
         """The number of records, by the headers of their batches. Batches that reach over a bound are decoded."""
-        decoder, found = self._new_decoder(()), 0
-        for chunk in self._chunks():
-            rows, wanted, bounds = chunk.rows, self._wanted(chunk), self._bounds(chunk)
-            base, last = rows[:, kernel.BASE_OFFSET], rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA]
-            inside = (base >= bounds.first_offset) & (last < bounds.next_offset) & (not bounds.has_times)
-            found += count_rows(rows, wanted & inside)
-            for row in np.flatnonzero(wanted & ~inside):
-                behind = int(base[row + 1]) if row + 1 < len(rows) else None
-                one = self._decode(decoder, chunk, rows[row : row + 1], np.ones(1, bool), behind)
-                found += sum(batch.num_rows for batch in one)
-        return found
+        decoder = self._new_decoder(())
 
-    def _new_decoder(self, columns: Sequence[str]) -> BatchDecoder:
-        return BatchDecoder(self.split.topic, self.split.partition, columns, check_crcs=self._options.check_crcs)
+        def one(chunk: _Chunk, row: Numbers, behind: int | None) -> Iterator[pa.RecordBatch]:
+            return self._decoded(decoder, self._batches(chunk, row, np.ones(1, bool)), behind)
+
+        return sum(
+            self._counted(chunk.rows, self._wanted(chunk), self._bounds(chunk), partial(one, chunk))
+            for chunk in self._chunks()
+        )
+
+    def _batches(self, chunk: _Chunk, rows: Numbers, wanted: Numbers) -> Batches:
+        return Batches(self._named(chunk.name), chunk.data, chunk.data_at, rows, wanted, self._bounds(chunk))
 
     # ---- segments
 
@@ -144,30 +136,6 @@ class RemoteReader:
         """A batch may reach over the end of its range, and the next range has the rest of it."""
         return self.split.bounds._replace(first_offset=self.next_offset, next_offset=chunk.end)
 
-    def _decode(
-        self, decoder: BatchDecoder, chunk: _Chunk, rows: Numbers, wanted: Numbers, behind: int | None
-    ) -> Iterator[pa.RecordBatch]:
-        """`behind`: the base offset of the batch behind these; None where it is not in the chunk."""
-        bounds = self._bounds(chunk)
-        while len(rows):
-            try:
-                yield from decoder.decode(chunk.data, chunk.data_at, rows, wanted, bounds)
-                return
-            except BatchFault as fault:
-                row = rows[fault.row]
-                rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
-                name, position = self._named(chunk.name), int(row[kernel.POSITION])
-                self.next_offset = max(self.next_offset, min(int(row[kernel.BASE_OFFSET]), chunk.end))
-                self._unreadable(end_of_faulty(row, rows, behind), name, position, fault.reason)
-                if not len(rows) and behind is None:
-                    self._faulty = Faulty(name, position, fault.reason)
-
-    def _end_faulty(self, next_offset: int) -> None:
-        """Reports the offsets between a batch with a wrong CRC and the next one."""
-        faulty, self._faulty = self._faulty, None
-        if faulty is not None:
-            self._unreadable(next_offset, *faulty)
-
     # ---- offsets that cannot be read
 
     def _named(self, name: str) -> str:
@@ -182,16 +150,6 @@ class RemoteReader:
         if start > self.next_offset:
             self._unreadable(min(start, end), name, -1, _REMOVED)
         self._unreadable(end, name, -1, reason)
-
-    def _unreadable(self, next_offset: int, file: str, position: int, reason: str) -> None:
-        split, end = self.split, min(next_offset, self.split.next_offset)
-        if self.next_offset < end:
-            found = Unread(split.topic, split.partition, self.next_offset, end, file, position, reason)
-            if not self._options.skip:
-                raise UnreadableOffsets(found)
-            self.unread.append(found)
-            self._aborts.forget()
-            self.next_offset = end
 
 
 class _Chunk(NamedTuple):
