@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from ..cli.client.admin import AdminClient, Topic
     from ..tiers.cache import RemoteLogMetadataCache
     from ..tiers.lineage import OffsetAndEpoch
-    from .remote_reading import RemoteReader
-    from .tier import MetadataEvents, Tier
+    from .tier import MetadataEvents, RemoteReader, Tier
 
 
 #: Bytes of one response; a larger batch comes alone.
@@ -556,7 +555,7 @@ def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
 def open_split(split: Split, options: ReadOptions, cluster: Cluster | None = None) -> Reader:
     """The reader of a split, which opens nothing before it is iterated. `cluster`: a connection in use."""
     if split.remote is not None:
-        from .remote_reading import RemoteReader
+        from .tier import RemoteReader
 
         return RemoteReader(split, options, _log_start(cluster) if split.client is not None else None)
     if split.path is None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from odradek.columns import SCHEMA, Split, cluster, directory, reading, remote_reading
+from odradek.columns import SCHEMA, Split, cluster, directory, reading, tier
 from odradek.columns.cluster import Cluster, Reader, open_split
 from odradek.columns.plan import PartitionPlan, divided, sized
 from odradek.columns.reading import ReadOptions
@@ -138,8 +138,8 @@ def small_reads(monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
     monkeypatch.setattr(directory, "_LEAST_READ", rng.choice(READ_BYTES))
     monkeypatch.setattr(directory, "_LARGE_BATCH", rng.choice((100, 16 << 10)))
     monkeypatch.setattr(directory, "_ROWS", rng.choice((1, 3, 8192)))
-    monkeypatch.setattr(remote_reading, "CHUNK_BYTES", rng.choice(READ_BYTES))
-    monkeypatch.setattr(remote_reading, "_ROWS", rng.choice((1, 3, 8192)))
+    monkeypatch.setattr(tier, "CHUNK_BYTES", rng.choice(READ_BYTES))
+    monkeypatch.setattr(tier, "_ROWS", rng.choice((1, 3, 8192)))
     monkeypatch.setattr(cluster, "_ROWS", rng.choice((1, 3, 8192)))
 
 
