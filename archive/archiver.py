@@ -21,9 +21,8 @@ from ..columns.cluster import Cluster, ClusterError, open_split
 from ..columns.plan import READ_COMMITTED, Request
 from ..columns.reading import ReadOptions
 from ..protocol.uuids import uuid_to_text
-from .errors import ArchiveError, TableChanged
 from .rows import RowMaker, check_fits, row_maker, unread_record
-from .store import Covered, Table
+from .store import ArchiveError, Covered, Table, TableChanged
 
 FRESHNESS_S = 10.0
 #: Rows in memory that become files, in bytes of Arrow. A file has a quarter to a half of that.
@@ -40,6 +39,10 @@ _LEAST_TURN_S = 2.0
 _READING_TO_OVERHEAD = 4
 #: Longest wait after errors, which doubles from `freshness_s`.
 _MOST_BACKOFF_S = 60.0
+
+
+class SparkEnded(Exception):
+    """The session of Spark has ended: another process begins with another one."""
 
 
 @dataclass(frozen=True)

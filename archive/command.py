@@ -22,13 +22,11 @@ from ..cli.output import Table as ResultTable
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..columns import ScanError, ValueSchema
-from .archiver import FRESHNESS_S, ArchiveOptions, Archiver, TopicArchive
-from .errors import ArchiveError, SparkEnded
-from .iceberg import DEFAULT_NAMESPACE, IcebergSource, IcebergTable, open_catalog
-from .iceberg_maintenance import Maintenance
+from .archiver import FRESHNESS_S, ArchiveOptions, Archiver, SparkEnded, TopicArchive
+from .iceberg import DEFAULT_NAMESPACE, IcebergSource, IcebergTable, Maintenance, open_catalog
 from .parquet import ParquetSource, ParquetTable
 from .replay import Replay, ReplayRange
-from .store import PartitionBy, Source, Table
+from .store import ArchiveError, PartitionBy, Source, Table
 
 app = new_app("Keep topics as tables: Apache Iceberg or plain Parquet.")
 

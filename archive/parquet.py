@@ -23,12 +23,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from .errors import ArchiveError
-from .rows import DEAD_LETTER_SCHEMA
-from .schemas import merged
+from .rows import DEAD_LETTER_SCHEMA, merged
 from .store import (
     ROW_GROUP_ROWS,
     TARGET_FILE_BYTES,
+    ArchiveError,
     Covered,
     FileRange,
     PartitionBy,

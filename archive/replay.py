@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 from ..cli.client.admin_calls import described_topics
 from ..cli.client.connection import DEFAULT_TIMEOUT_S, Connection
 from ..cli.client.errors import from_library
-from .errors import ArchiveError
 from .rows import UNREAD, VALUE_BYTES
-from .store import FileRange, Source
+from .store import ArchiveError, FileRange, Source
 
 #: A transaction ends after so many records, or so much time.
 _TRANSACTION_RECORDS, _TRANSACTION_S = 20_000, 1.0

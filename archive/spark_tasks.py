@@ -26,13 +26,10 @@ from pyspark.sql import SparkSession
 from ..columns import Plan, Split, read_split
 from ..columns.cluster import Cluster
 from ..columns.plan import sized
-from .archiver import ArchiveOptions, TopicArchive
-from .errors import ArchiveError, SparkEnded
-from .iceberg import IcebergTable
-from .iceberg_maintenance import FileWriter
-from .rows import DEAD_LETTER_SCHEMA, RowMaker, row_maker, unread_record
-from .schemas import grown
-from .store import Table
+from .archiver import ArchiveOptions, SparkEnded, TopicArchive
+from .iceberg import FileWriter, IcebergTable
+from .rows import DEAD_LETTER_SCHEMA, RowMaker, grown, row_maker, unread_record
+from .store import ArchiveError, Table
 
 #: The master of spark-submit, or of spark-defaults.conf.
 DEFAULT_MASTER = "default"

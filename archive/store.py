@@ -1,4 +1,4 @@
-"""Duties of a store of tables, for the archiver: each topic has a table, and a table of dead-letter records.
+"""Duties of a store of tables, for the archiver, and its errors: each topic has a table, and one of dead-letter records.
 
 The offsets that a table covers are in the commit of its rows. So a process that ends at any instant leaves a table whose
 offsets are those of its rows, and files that no commit names.
@@ -18,8 +18,6 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import ArchiveError
-
 T = TypeVar("T")
 #: Files of a table are merged up to this size.
 TARGET_FILE_BYTES = 128 << 20
@@ -32,6 +30,18 @@ _LEAST_FILE_BYTES = 64 << 10
 #: Rows that are merged at once, in bytes of Arrow.
 _MOST_MERGED_BYTES = 1 << 30
 _SUFFIX = "_dead_letters"
+
+
+class ArchiveError(Exception):
+    """A table cannot be opened, written or read. `status`: of the command line (docs/command-line.md)."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TableChanged(ArchiveError):
+    """Another process has committed offsets to the table."""
 
 
 @dataclass(frozen=True)

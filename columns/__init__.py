@@ -21,8 +21,9 @@
 | `cluster.py` | a running broker's topic: its offsets, its directories on this machine, and Fetch |
 | `dataset.py` | a scan that engines ask for columns and offsets |
 | `query_command.py` | `odradek query` |
+| `tier.py` | what only a remote store has: its splits, and their reader |
 | `plan.py` | offsets and splits of a topic in a data directory |
-| `reading.py` | one split from its files, while a broker may change them |
+| `reading.py` | one split from its files, while a broker may change them; what readers share |
 | `directory.py` | segments, ends and transactions of a partition's directory, read only |
 | `batches.py` | bytes of batches to RecordBatches: selection, CRC, decompression, columns |
 | `kernel.py` | the loops over untrusted bytes, compiled where there is work for it |
@@ -44,7 +45,7 @@ from .scan import Scan, scan
 
 if TYPE_CHECKING:
     from .dataset import ScanDataset
-    from .remote_reading import RemoteReader
+    from .tier import RemoteReader
     from .values import UNDECODABLE, ValueSchema, decoder_of, typed
 
 __all__ = [
@@ -85,7 +86,7 @@ def __getattr__(name: str) -> Any:
 
         return ScanDataset
     if name == "RemoteReader":
-        from .remote_reading import RemoteReader
+        from .tier import RemoteReader
 
         return RemoteReader
     if name in ("UNDECODABLE", "ValueSchema", "decoder_of", "typed"):

@@ -37,18 +37,17 @@ from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
 from ..storage.files.open_files import LogDirectoryFailure
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from . import kernel
-from .batches import Aborted, BatchDecoder, BatchFault, Numbers, data_rows
+from .batches import Aborted, BatchDecoder, Numbers, data_rows
 from .directory import end_of, segments_of, topic_id_of, transactions_of
-from .errors import InvalidScan, ScanError, Unread, UnreadableOffsets
+from .errors import InvalidScan, ScanError, Unread
 from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
-from .reading import FileReader, ReadOptions, Split, end_of_faulty
+from .reading import Batches, FileReader, ReadOptions, Split, SplitReader
 
 if TYPE_CHECKING:
     from ..cli.client.admin import AdminClient, Topic
     from ..tiers.cache import RemoteLogMetadataCache
     from ..tiers.lineage import OffsetAndEpoch
-    from .remote_reading import RemoteReader
-    from .tier import MetadataEvents, Tier
+    from .tier import MetadataEvents, RemoteReader, Tier
 
 
 #: Bytes of one response; a larger batch comes alone.
@@ -395,17 +394,15 @@ def _uuid_bytes(topic_id: Any) -> bytes | None:
     return UUID(str(topic_id)).bytes
 
 
-class FetchReader:
-    """Yields the records of a split as FileReader does, through the partition's leader."""
+class FetchReader(SplitReader):
+    """Yields the records of a split through the partition's leader."""
 
     def __init__(self, split: Split, options: ReadOptions, cluster: Cluster | None = None) -> None:
-        self.split = split
-        self.next_offset = split.first_offset
-        self.unread: list[Unread] = []
-        self._options = options
+        super().__init__(split, options)
         self._cluster = cluster
-        #: Why the last batch that was fetched cannot be read: its number of offsets may be wrong, too.
-        self._fault = ""
+        self._source = f"Fetch from {(split.client or {}).get('bootstrap.servers', 'the brokers')}"
+        #: The offset at which the leader has a batch of the split that is not committed yet.
+        self._unstable_at = -1
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self._read(self._options.columns)
@@ -424,7 +421,7 @@ class FetchReader:
 
     def _read_from(self, cluster: Cluster, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         split = self.split
-        decoder = BatchDecoder(split.topic, split.partition, columns, check_crcs=self._options.check_crcs)
+        decoder = self._new_decoder(columns)
         rows = np.empty((_ROWS, kernel.HEADER_COLUMNS), np.int64)
         last_progress = time.monotonic()
         while self.next_offset < split.next_offset:
@@ -436,14 +433,15 @@ class FetchReader:
             view = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
             count, _, result = kernel.walk_headers(view, 0, len(view), 0, 0, True, rows)
             if count:
-                yield from self._decode(decoder, data, rows[:count], _ended(response, rows[:count]))
+                yield from self._of_response(decoder, data, rows[:count], _ended(response, rows[:count]))
                 last_progress = time.monotonic()
             elif len(data) and result != kernel.END_OF_BUFFER:
-                self._unreadable(split.next_offset, "the broker's response has no batch")
+                self._missing(split.next_offset, "the broker's response has no batch")
             elif self._has_no_more(cluster):
-                self.next_offset = split.next_offset
+                self._end_faulty(split.next_offset)
+                self._advance(split.next_offset)
             elif time.monotonic() - last_progress > _PATIENCE_S:
-                self._unreadable(split.next_offset, f"the leader returned no record for {_PATIENCE_S:g} s")
+                self._missing(split.next_offset, f"the leader returned no record for {_PATIENCE_S:g} s")
 
     def _has_no_more(self, cluster: Cluster) -> bool:
         """Returns whether compaction has removed all offsets that are left.
@@ -451,58 +449,42 @@ class FetchReader:
         The leader returns no committed record then, where an open transaction is next.
         """
         split = self.split
-        if split.aborted is None:
+        if split.aborted is None or self._unstable_at == self.next_offset:
             return False
         response = cluster.fetch(replace(split, aborted=None), self.next_offset, _LEAST_FETCH_BYTES)
         view = np.frombuffer(response.records or b"", np.uint8)
         row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
         count, _, _ = kernel.walk_headers(view, 0, len(view), 0, 0, False, row)
-        return bool(count) and int(row[0, kernel.BASE_OFFSET]) >= split.next_offset
+        if not count:
+            return False
+        # The cleaner leaves uncommitted batches alone, so that one does not go before the leader returns it.
+        self._unstable_at = self.next_offset
+        return int(row[0, kernel.BASE_OFFSET]) >= split.next_offset
 
-    def _decode(
+    def _of_response(
         self, decoder: BatchDecoder, data: memoryview, rows: Numbers, aborted: Sequence[Aborted]
     ) -> Iterator[pa.RecordBatch]:
-        if self._fault:
-            self._unreadable(int(rows[0, kernel.BASE_OFFSET]), self._fault)
-            self._fault = ""
+        self._end_faulty(int(rows[0, kernel.BASE_OFFSET]))
         bounds = self.split.bounds._replace(first_offset=self.next_offset)
         wanted = data_rows(rows, bounds, aborted if self.split.aborted is not None else None)
-        while len(rows):
-            try:
-                yield from decoder.decode(data, 0, rows, wanted, bounds)
-                end = int(rows[-1, kernel.BASE_OFFSET] + rows[-1, kernel.LAST_DELTA]) + 1
-                self.next_offset = max(self.next_offset, min(end, self.split.next_offset))
-                return
-            except BatchFault as fault:
-                row = rows[fault.row]
-                self.next_offset = max(self.next_offset, min(int(row[kernel.BASE_OFFSET]), self.split.next_offset))
-                rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
-                self._unreadable(end_of_faulty(row, rows, None), fault.reason)
-                if not len(rows):
-                    self._fault = fault.reason
+        yield from self._decoded(decoder, Batches(self._source, data, None, rows, wanted, bounds))
+        self._advance(int(rows[-1, kernel.BASE_OFFSET] + rows[-1, kernel.LAST_DELTA]) + 1)
 
     def _failed(self, cluster: Cluster, response: PartitionData) -> None:
         code = ErrorCode(response.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             start = cluster.log_start(self.split)
             if start > self.next_offset:
-                self._unreadable(start, "removed by retention or DeleteRecords since the scan was planned")
+                self._missing(start, "removed by retention or DeleteRecords since the scan was planned")
             else:
-                self._unreadable(self.split.next_offset, "the log ends before: it was truncated")
+                self._missing(self.split.next_offset, "the log ends before: it was truncated")
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ClusterError(f"topic {self.split.topic}: not authorized to read it ({code.name})", 5)
         else:
-            self._unreadable(self.split.next_offset, f"the leader returned {code.name}")
+            self._missing(self.split.next_offset, f"the leader returned {code.name}")
 
-    def _unreadable(self, next_offset: int, reason: str) -> None:
-        split, end = self.split, min(next_offset, self.split.next_offset)
-        servers = (split.client or {}).get("bootstrap.servers", "the brokers")
-        if self.next_offset < end:
-            found = Unread(split.topic, split.partition, self.next_offset, end, f"Fetch from {servers}", -1, reason)
-            if not self._options.skip:
-                raise UnreadableOffsets(found)
-            self.unread.append(found)
-            self.next_offset = end
+    def _missing(self, next_offset: int, reason: str) -> None:
+        self._unreadable(next_offset, self._source, -1, reason)
 
 
 def _ended(response: PartitionData, rows: Numbers) -> list[Aborted]:
@@ -573,7 +555,7 @@ def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
 def open_split(split: Split, options: ReadOptions, cluster: Cluster | None = None) -> Reader:
     """The reader of a split, which opens nothing before it is iterated. `cluster`: a connection in use."""
     if split.remote is not None:
-        from .remote_reading import RemoteReader
+        from .tier import RemoteReader
 
         return RemoteReader(split, options, _log_start(cluster) if split.client is not None else None)
     if split.path is None:

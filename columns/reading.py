@@ -1,7 +1,7 @@
-"""Reading one split: offsets of one partition from its files, as RecordBatches.
+"""Reading one split: offsets of one partition as RecordBatches, from its files; `SplitReader` is what all readers share.
 
-A reader opens the segment that has the next offset, and keeps it open to its end: a broker that removes or replaces the
-file meanwhile changes nothing in what is read. At the end of a file the directory is listed again, and the offset alone
+A reader of files opens the segment that has the next offset, and keeps it open to its end: a broker that removes or replaces
+the file meanwhile changes nothing in what is read. At the end of a file the directory is listed again, and the offset alone
 decides what comes next, so that a compaction in between neither repeats nor loses a record. Batches must follow each other
 by their offsets, and have the right CRC. Offsets that cannot be read raise UnreadableOffsets or, with `skip`, are in
 `unread`; there is no third way.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -113,49 +114,129 @@ def end_of_faulty(row: Numbers, rows: Numbers, behind: int | None) -> int:
     return max(own, int(rows[0, kernel.BASE_OFFSET]) if len(rows) else behind or 0)
 
 
-class FileReader:
-    """Yields the records of a split. `next_offset`: all records of the split below it were yielded, or are in `unread`."""
+class Batches(NamedTuple):
+    """Batches to decode: `rows[wanted]` of `data`, which begins at the position `data_at` of `file`.
 
-    def __init__(self, split: Split, options: ReadOptions, *, stops_when_gone: bool = False) -> None:
-        """`stops_when_gone`: ends before the split's end, and reports nothing, where the files are no longer there."""
-        assert split.path is not None
-        self._stops_when_gone = stops_when_gone
+    None: the bytes are of a response, and have no position in a file.
+    """
+
+    file: str
+    data: memoryview
+    data_at: int | None
+    rows: Numbers
+    wanted: Numbers
+    bounds: Bounds
+
+
+class SplitReader:
+    """A reader of a split, wherever its batches come from: how far the split is read, and which offsets cannot be.
+
+    `next_offset`: all records of the split below it were yielded, or are in `unread`.
+    """
+
+    def __init__(self, split: Split, options: ReadOptions) -> None:
         self.split = split
         self.next_offset = split.first_offset
         self.unread: list[Unread] = []
         self._options = options
-        self._path = split.path
-        self._bounds = split.bounds
         self._aborts = AbortCheck(split)
-        self._damage: list[DamagedRange] | None = None
         #: The last batch that was read, if its CRC is wrong, and so maybe its number of offsets.
         self._faulty: Faulty | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        decoder = self._new_decoder(self._options.columns)
-        for file, rows, wanted in self._chunks(whole=True):
-            yield from self._decode(decoder, file, rows, wanted, None)
-
-    def count(self) -> int:
-        """The number of records, by the headers of their batches alone. Batches that reach over a bound are decoded."""
-        decoder = self._new_decoder(())
-        found = 0
-        for file, rows, wanted in self._chunks(whole=False):
-            base, last = rows[:, kernel.BASE_OFFSET], rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA]
-            inside = (base >= self._bounds.first_offset) & (last < self._bounds.next_offset)
-            if self._bounds.has_times:
-                inside[:] = False
-            found += count_rows(rows, wanted & inside)
-            for row in np.flatnonzero(wanted & ~inside):
-                file.load(rows[row])
-                behind = int(rows[row + 1, kernel.BASE_OFFSET]) if row + 1 < len(rows) else None
-                one = self._decode(decoder, file, rows[row : row + 1], np.ones(1, bool), behind)
-                found += sum(batch.num_rows for batch in one)
-        return found
 
     def _new_decoder(self, columns: Sequence[str]) -> BatchDecoder:
         split = self.split
         return BatchDecoder(split.topic, split.partition, columns, check_crcs=self._options.check_crcs)
+
+    def _advance(self, next_offset: int) -> None:
+        self.next_offset = max(self.next_offset, min(next_offset, self.split.next_offset))
+
+    def _decoded(self, decoder: BatchDecoder, batches: Batches, behind: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields the records of batches, and reports the offsets of those that cannot be read.
+
+        `behind`: the base offset of the batch behind these; None where it is not read yet (`_end_faulty`).
+        """
+        file, data, data_at, rows, wanted, bounds = batches
+        while len(rows):
+            try:
+                yield from decoder.decode(data, data_at or 0, rows, wanted, bounds)
+                return
+            except BatchFault as fault:
+                row = rows[fault.row]
+                rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
+                position = -1 if data_at is None else int(row[kernel.POSITION])
+                self._advance(min(int(row[kernel.BASE_OFFSET]), bounds.next_offset))
+                self._unreadable(end_of_faulty(row, rows, behind), file, position, fault.reason)
+                if not len(rows) and behind is None:
+                    self._faulty = Faulty(file, position, fault.reason)
+
+    def _counted(
+        self,
+        rows: Numbers,
+        wanted: Numbers,
+        bounds: Bounds,
+        decoded: Callable[[Numbers, int | None], Iterator[pa.RecordBatch]],
+    ) -> int:
+        """The number of records, by the headers of their batches. `decoded` has those of a batch that reaches over a bound;
+        it is called with its row, and the base offset of the batch behind it.
+        """
+        base, last = rows[:, kernel.BASE_OFFSET], rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA]
+        inside = (base >= bounds.first_offset) & (last < bounds.next_offset) & (not bounds.has_times)
+        found = count_rows(rows, wanted & inside)
+        for row in np.flatnonzero(wanted & ~inside):
+            behind = int(base[row + 1]) if row + 1 < len(rows) else None
+            found += sum(batch.num_rows for batch in decoded(rows[row : row + 1], behind))
+        return found
+
+    def _end_faulty(self, next_offset: int) -> None:
+        """Reports the offsets between a batch with a wrong CRC and the next one."""
+        faulty, self._faulty = self._faulty, None
+        if faulty is not None:
+            self._unreadable(next_offset, *faulty)
+
+    def _unreadable(self, next_offset: int, file: str, position: int, reason: str) -> None:
+        """Reports the offsets from the reader's own up to before another one, within the split."""
+        split, end = self.split, min(next_offset, self.split.next_offset)
+        if self.next_offset < end:
+            found = Unread(split.topic, split.partition, self.next_offset, end, file, position, reason)
+            if not self._options.skip:
+                raise UnreadableOffsets(found)
+            self.unread.append(found)
+            self._aborts.forget()
+            self.next_offset = end
+
+
+class FileReader(SplitReader):
+    """Yields the records of a split from the partition's directory."""
+
+    def __init__(self, split: Split, options: ReadOptions, *, stops_when_gone: bool = False) -> None:
+        """`stops_when_gone`: ends before the split's end, and reports nothing, where the files are no longer there."""
+        super().__init__(split, options)
+        assert split.path is not None
+        self._stops_when_gone = stops_when_gone
+        self._path = split.path
+        self._bounds = split.bounds
+        self._damage: list[DamagedRange] | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        decoder = self._new_decoder(self._options.columns)
+        for file, rows, wanted in self._chunks(whole=True):
+            yield from self._decoded(decoder, self._batches(file, rows, wanted))
+
+    def count(self) -> int:
+        """The number of records, by the headers of their batches alone. Batches that reach over a bound are decoded."""
+        decoder = self._new_decoder(())
+        chunks = self._chunks(whole=False)
+        return sum(
+            self._counted(rows, wanted, self._bounds, partial(self._one, decoder, file))
+            for file, rows, wanted in chunks
+        )
+
+    def _one(self, decoder: BatchDecoder, file: _File, row: Numbers, behind: int | None) -> Iterator[pa.RecordBatch]:
+        file.load(row[0])
+        return self._decoded(decoder, self._batches(file, row, np.ones(1, bool)), behind)
+
+    def _batches(self, file: _File, rows: Numbers, wanted: Numbers) -> Batches:
+        return Batches(file.segment.path, file.data, file.data_at, rows, wanted, self._bounds)
 
     # ---- segments
 
@@ -191,7 +272,7 @@ class FileReader:
                     self._lost(self.split.next_offset, f"{segment.path} ends before: it was truncated")
                     return None
                 self._check_end(before, segment.next_base)
-                self.next_offset = max(self.next_offset, min(segment.next_base, self.split.next_offset))
+                self._advance(segment.next_base)
                 if self.next_offset >= self.split.next_offset:
                     return None
                 continue
@@ -227,16 +308,16 @@ class FileReader:
 
         Batches without a gap before them are those of a log that was never compacted, and so is what follows them.
         """
-        self._end_faulty(file, next_base)
+        self._end_faulty(next_base)
         if self._damage is None:
             self._damage = list(Damage.load(PartitionDirectory(self._path)))
         for one in self._damage:
             if one.size == 0 and one.first_offset < next_base and one.next_offset > self.next_offset:
-                self._unreadable(file, one.position, min(one.next_offset, next_base), one.reason)
+                self._unreadable(min(one.next_offset, next_base), file.segment.path, one.position, one.reason)
         if self.next_offset < next_base and (
             file.position > file.size or (file.is_dense and self._is_never_compacted())
         ):
-            self._unreadable(file, file.size, next_base, "the file ends early")
+            self._unreadable(next_base, file.segment.path, file.size, "the file ends early")
 
     def _is_never_compacted(self) -> bool:
         directory, _ = os.path.split(self._path)
@@ -246,24 +327,8 @@ class FileReader:
         return (self.split.topic, self.split.partition) not in cleaned
 
     def _lost(self, next_offset: int, reason: str) -> None:
-        end = min(next_offset, self.split.next_offset)
-        if self.next_offset < end and not self._stops_when_gone:
-            self._report(Unread(self.split.topic, self.split.partition, self.next_offset, end, self._path, -1, reason))
-            self.next_offset = end
-
-    def _unreadable(self, file: _File, position: int, next_offset: int, reason: str) -> None:
-        split = self.split
-        end = min(next_offset, split.next_offset)
-        if self.next_offset < end:
-            path = file.segment.path
-            self._report(Unread(split.topic, split.partition, self.next_offset, end, path, position, reason))
-            self.next_offset = end
-
-    def _report(self, unread: Unread) -> None:
-        if not self._options.skip:
-            raise UnreadableOffsets(unread)
-        self.unread.append(unread)
-        self._aborts.forget()
+        if not self._stops_when_gone:
+            self._unreadable(next_offset, self._path, -1, reason)
 
     # ---- batches
 
@@ -276,39 +341,15 @@ class FileReader:
         while self.next_offset < split.next_offset:
             rows = file.read() if whole else file.read_headers()
             if len(rows):
-                self._end_faulty(file, int(rows[0, kernel.BASE_OFFSET]))
+                self._end_faulty(int(rows[0, kernel.BASE_OFFSET]))
                 aborted = split.aborted
                 if aborted is not None:
                     aborted += self._aborts.added(file.segment.path, file.batch, rows)
                 yield file, rows, data_rows(rows, self._bounds, aborted)
                 last = rows[-1]
-                end = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
-                self.next_offset = max(self.next_offset, min(end, split.next_offset))
+                self._advance(int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1)
             elif file.is_at_end() or not self._pass_damage(file):
                 return
-
-    def _decode(
-        self, decoder: BatchDecoder, file: _File, rows: Numbers, wanted: Numbers, behind: int | None
-    ) -> Iterator[pa.RecordBatch]:
-        """`behind`: the base offset of the batch behind these; None where it is not read yet."""
-        while len(rows):
-            try:
-                yield from decoder.decode(file.data, file.data_at, rows, wanted, self._bounds)
-                return
-            except BatchFault as fault:
-                row = rows[fault.row]
-                rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
-                first, position = int(row[kernel.BASE_OFFSET]), int(row[kernel.POSITION])
-                self.next_offset = max(self.next_offset, min(first, self.split.next_offset))
-                self._unreadable(file, position, end_of_faulty(row, rows, behind), fault.reason)
-                if not len(rows) and behind is None:
-                    self._faulty = Faulty(file.segment.path, position, fault.reason)
-
-    def _end_faulty(self, file: _File, next_offset: int) -> None:
-        """Reports the offsets between a batch with a wrong CRC and the next one."""
-        faulty, self._faulty = self._faulty, None
-        if faulty is not None:
-            self._unreadable(file, faulty.position, next_offset, faulty.reason)
 
     def _pass_damage(self, file: _File) -> bool:
         """Goes to the next whole batch behind bytes that are none; False at the torn tail of the log."""
@@ -318,11 +359,11 @@ class FileReader:
             if segment.next_base is None and self.next_offset >= self.split.next_offset:
                 return False
             end = segment.next_base if segment.next_base is not None else self.split.next_offset
-            self._unreadable(file, file.position, end, file.reason)
+            self._unreadable(end, segment.path, file.position, file.reason)
             file.position = file.size
             return segment.next_base is not None
         position, offset = found
-        self._unreadable(file, file.position, offset, file.reason)
+        self._unreadable(offset, segment.path, file.position, file.reason)
         file.position = position
         file.expected = offset
         return True

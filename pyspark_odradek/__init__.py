@@ -3,7 +3,7 @@
 `read` has the same records as a DataFrame, for less CPU.
 """
 
-from odradek.spark.frame import read
 from odradek.spark.source import OdradekSource as DefaultSource
+from odradek.spark.source import read
 
 __all__ = ["DefaultSource", "read"]

@@ -3,14 +3,12 @@
 
 | module | purpose |
 |---|---|
-| `source.py` | the data source and its batch reader |
-| `frame.py` | `read`: topics as a DataFrame, planned by the calling process |
+| `source.py` | the data source and its batch reader; `read`: topics as a DataFrame, planned by the calling process |
 | `stream.py` | the streaming reader: offsets of a checkpoint, rate, restart |
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
 | `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |
-| `tasks.py` | the work of a task: the records of one range |
 | `options.py` | options with the names of Spark's Kafka connector, and their checks |
-| `rows.py` | batches of a scan as batches of Spark's schema |
+| `rows.py` | the work of a task: batches of one range as batches of Spark's schema |
 
 `pyspark_odradek`, beside this package, is the name that Spark looks up. Both are imported in every planning process, so
 nothing here imports pyarrow or numba before a query needs them.

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from .frame import read
 from .options import DROP_MALFORMED, EARLIEST, FAIL_FAST, LATEST, InvalidOptions, Options, Position, parse
 from .planning import DataLoss, Offsets, chosen_topics, resolved
+from .source import read
 
 if TYPE_CHECKING:
     from ..columns.cluster import Cluster

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from .options import EARLIEST, LATEST, Options, Position
 from .planning import DataLoss, Offsets, checked, chosen_topics, limited, places_of, resolved, splits
-from .tasks import Range, read_range
+from .rows import Range, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,6 @@ from odradek.archive import (
     archiver,
     command,
     iceberg,
-    iceberg_maintenance,
     parquet,
     spark_tasks,
 )
@@ -73,15 +72,15 @@ BOTH: dict[str, Callable[[], None]] = {
     "commit ends": lambda: _after(archiver.TopicArchive, "_commit"),
 }
 ICEBERG: dict[str, Callable[[], None]] = BOTH | {
-    "file of rows written": lambda: _after(iceberg_maintenance.FileWriter, "_written"),
+    "file of rows written": lambda: _after(iceberg.FileWriter, "_written"),
     "dead-letter records committed": lambda: _after(iceberg.IcebergTable, "_append"),
     "metadata written, catalog not": lambda: _after(sql.SqlCatalog, "_write_metadata"),
     "catalog's statement run, not committed": lambda: _before(Session, "commit"),
     "catalog changed": lambda: _after(sql.SqlCatalog, "commit_table"),
-    "merged file written": lambda: _before(iceberg_maintenance, "replace_files"),
-    "merge committed": lambda: _after(iceberg_maintenance, "replace_files"),
-    "files of expired snapshots listed": lambda: _after(iceberg_maintenance, "_unused_files"),
-    "snapshots expired": lambda: _after(iceberg_maintenance.Maintenance, "expire"),
+    "merged file written": lambda: _before(iceberg, "replace_files"),
+    "merge committed": lambda: _after(iceberg, "replace_files"),
+    "files of expired snapshots listed": lambda: _after(iceberg, "_unused_files"),
+    "snapshots expired": lambda: _after(iceberg.Maintenance, "expire"),
 }
 PARQUET: dict[str, Callable[[], None]] = BOTH | {
     "file of rows written": lambda: _after(parquet.ParquetTable, "write"),
@@ -107,7 +106,7 @@ def run(arguments: list[str]) -> int:
     global _left
     place, number, *words = arguments
     odradek_store.FILES_TO_MERGE = 4
-    options, maintenance = archiver.ArchiveOptions, iceberg_maintenance.Maintenance
+    options, maintenance = archiver.ArchiveOptions, iceberg.Maintenance
     command.ArchiveOptions = functools.partial(options, commits_between_maintenance=3)
     command.Maintenance = functools.partial(maintenance, least_snapshots=2, most_expired_kept=0)
     if place != "none":

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import BrokerValues, InvalidConfig
-from odradek.server.access.tls.contexts import check_handshake, client_context, read_stores, server_context
-from odradek.server.access.tls.settings import read_settings
+from odradek.server.access.tls.contexts import (
+    check_handshake,
+    client_context,
+    read_settings,
+    read_stores,
+    server_context,
+)
 from odradek.server.access.tls.stores import InvalidStore, read_java_store
 
 from compat_tests.security.keytool import keytool

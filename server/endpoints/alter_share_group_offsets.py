@@ -20,7 +20,7 @@ from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
-from ..share.share_requests import READ_TOPICS, share_groups_precondition
+from ..share.share_groups import READ_TOPICS, share_groups_precondition
 
 
 def handle(services: Services, call: Call) -> None:

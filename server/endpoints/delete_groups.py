@@ -19,7 +19,7 @@ from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
 from ..services import Services
-from ..share.share_requests import PRELOADED as _PRELOADED
+from ..share.share_groups import PRELOADED as _PRELOADED
 
 _GROUPS = Each(Operation.DELETE, ResourceType.GROUP)
 #: Imported with this file, on a thread: the event loop imports none of it later.

@@ -34,8 +34,7 @@ from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import Portioning
 from ..services import Services
-from ..share.share_groups import End, Ends
-from ..share.share_requests import are_enabled
+from ..share.share_groups import End, Ends, are_enabled
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 UNINITIALIZED = -1

@@ -18,7 +18,7 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..access.authorization.requirements import OF_NODES, Each, NeedsOn
-from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
+from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch, FollowerFetch, ThrottledFetch
 from ..fetch.fetch_path import FetchAuthorization
 from ..fetch.sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
 from ..network.api_endpoint import ApiEndpoint, Cost
@@ -57,8 +57,6 @@ def handle(services: Services, call: Call) -> Message | None:
     if call.observer is not None and call.observer.meter is not None:
         return _metered(path, call, call.observer.meter, context, is_follower=is_follower)
     if is_follower:
-        from ..fetch.follower_fetch import FollowerFetch
-
         return FollowerFetch(path, call, context).start()
     return Fetch(path, call, context).start()
 
@@ -67,9 +65,6 @@ def _metered(
     path: FetchPath, call: Call, meter: CostMeter, context: FetchContext, *, is_follower: bool
 ) -> FetchResponse | None:
     """Fetches while there are quotas, which do not hold for followers."""
-    from ..fetch.fetch import ThrottledFetch
-    from ..fetch.follower_fetch import FollowerFetch
-
     if is_follower:
         call.exempt()
         return FollowerFetch(path, call, context).start()

@@ -229,7 +229,7 @@ def _look_up_tiered(
     if timestamp == EARLIEST_LOCAL:
         return TimestampedOffset(start, _UNKNOWN, log.epochs.epoch_for_offset(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        from ...tiers.offsets import earliest_pending_upload, latest_tiered
+        from ...tiers.lineage import earliest_pending_upload, latest_tiered
 
         highest = None if port is None else port.highest_remote_offset(hosted)
         if highest is None:

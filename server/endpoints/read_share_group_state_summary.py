@@ -9,7 +9,7 @@ from ...metadata.acls import Operation
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.portions import SHARE_STATE_PARTITIONS
-from ..share.share_requests import SHARE_STATE_COORDINATOR
+from ..share.share_groups import SHARE_STATE_COORDINATOR
 
 ENDPOINT = ApiEndpoint(
     authorization=(on_cluster(Operation.CLUSTER_ACTION, IN_GENERAL_WORDS),),

@@ -22,7 +22,7 @@ from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing
-from ..share.share_requests import READ_TOPICS, denied_topics, names_member, share_groups_precondition
+from ..share.share_groups import READ_TOPICS, denied_topics, names_member, share_groups_precondition
 from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

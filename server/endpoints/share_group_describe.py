@@ -20,7 +20,7 @@ from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.portions import ONCE, Portioning
 from ..services import Services
-from ..share.share_requests import share_groups_precondition
+from ..share.share_groups import share_groups_precondition
 
 
 def handle(services: Services, call: Call) -> None:

@@ -15,7 +15,7 @@ from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
-from ..share.share_requests import share_groups_precondition
+from ..share.share_groups import share_groups_precondition
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 

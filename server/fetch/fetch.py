@@ -1,4 +1,4 @@
-"""A Fetch, from its partitions to its response; parked while there are fewer than `min_bytes`.
+"""A Fetch, a consumer's or a follower's, from its partitions to its response; parked while there are fewer than `min_bytes`.
 
 Kafka's rules: there is a size limit for all partitions and one for each, but the first batch of the response is
 always given whole, so that a consumer makes progress. A response is due at once if it has `min_bytes`, if a
@@ -39,7 +39,7 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession
 
 if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
     from .remote_fetch import RemoteReads, RemoteSlice
-    from .sessions import FetchContext
 
 
 # Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE.
@@ -629,3 +628,128 @@ class ThrottledFetch(Fetch):
         ):
             return FetchResponse(0, ErrorCode.NONE, 0 if session is None else session.id, [], NO_NODES)
         return super()._respond(found)
+
+
+# A follower's session has thousands of partitions, and most of them have no new records. Such a partition is *idle* in that
+# session: its follower is in sync, has the whole log of the leader, and has its high watermark.
+#
+#           inspected, and the response has nothing for it
+#  active  ------------------------------------------------>  idle
+#          <------------------------------------------------
+#           appended to, truncated, deleted, given another leader or epoch, or named in a request
+#
+# A request inspects active partitions only, so a request without new records costs the same for ten partitions as for ten
+# thousand. An idle partition waits for the next append in `end_watchers`. Each request of the session counts as a fetch of
+# it: when it becomes active, the session's last request is the time at which the follower was last caught up.
+
+
+class FollowerFetch(Fetch):
+    """A Fetch of a follower: it reads uncommitted records, too, and its offsets are the follower's log ends."""
+
+    __slots__ = ()
+
+    def __init__(self, path: FetchPath, call: Call, context: FetchContext) -> None:
+        super().__init__(path, call, context)
+        session = context.session
+        if session is not None and session.replica_epoch != self._replica_epoch:
+            session.replica_epoch = self._replica_epoch
+            session.active_partitions = dict(session.partitions)
+
+    def _watch(self) -> None:
+        """Waits for what is written."""
+        for hosted in self._hosts:
+            hosted.end_watchers[self] = None
+        session = self._context.session
+        if session is not None:
+            session.parked = self
+
+    def _unwatch(self) -> None:
+        for hosted in self._hosts:
+            hosted.end_watchers.pop(self, None)
+        session = self._context.session
+        if session is not None and session.parked is self:
+            session.parked = None
+
+    def watch_too(self, hosted: HostedPartition) -> None:
+        """Waits for a partition that has become active since the wait began."""
+        self._hosts.append(hosted)
+        hosted.end_watchers[self] = None
+
+    def _wanted(self) -> Iterable[FetchedPartition]:
+        session = self._context.session
+        return super()._wanted() if session is None else list(session.active_partitions.values())
+
+    def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+        self._fetcher_has(hosted, wanted)
+        role, session = hosted.role, self._context.session
+        if role.high_watermark != wanted.sent_high_watermark:
+            return False
+        if session is None or self._replica_id not in role.isr or role.high_watermark != hosted.log.log_end_offset:
+            self._hosts.append(hosted)
+        else:
+            IdleFollower(session, wanted, hosted, self._replica_id).deactivate()
+        return True
+
+    def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
+        """Notes once, when the request is new, that the follower has everything below its fetch offset."""
+        if self._is_new:
+            hosted.follower_fetched(
+                self._replica_id,
+                wanted.fetch_offset,
+                wanted.log_start_offset,
+                self._replica_epoch,
+                self._path.clock.now_ms(),
+            )
+
+    def _respond(self, found: list[Found]) -> FetchResponse:
+        for one in found:
+            if one.records is not None and one.hosted is not None:
+                inspects_again(self._path.scrubber, one.hosted, self._replica_id, one.wanted.fetch_offset)
+        quota = self._path.replication().leaders
+        if quota.is_on:
+            for one in found:
+                if one.records is not None and one.hosted is not None:
+                    quota.record(one.hosted, one.records.size)
+        return super()._respond(found)
+
+
+class IdleFollower:
+    """Waits in `hosted.end_watchers` on behalf of a session, which does not look at `partition` meanwhile."""
+
+    __slots__ = ("_hosted", "_partition", "_replica_id", "_session")
+
+    def __init__(
+        self, session: FetchSession, partition: FetchedPartition, hosted: HostedPartition, replica_id: int
+    ) -> None:
+        self._session = session
+        self._partition = partition
+        self._hosted = hosted
+        self._replica_id = replica_id
+
+    def deactivate(self) -> None:
+        """Makes the partition idle here, and active in other sessions of the same broker, which inspect it again."""
+        watchers = self._hosted.end_watchers
+        for watcher in list(watchers):
+            if type(watcher) is IdleFollower and watcher._replica_id == self._replica_id:
+                watcher._activate()
+        watchers[self] = None
+        del self._session.active_partitions[self._partition.key]
+
+    def on_bytes_available(self, size: int) -> None:
+        self._activate()
+        if self._session.parked is not None:
+            self._session.parked.on_bytes_available(size)
+
+    def on_state_changed(self) -> None:
+        self._activate()
+        if self._session.parked is not None:
+            self._session.parked.on_state_changed()
+
+    def _activate(self) -> None:
+        session, partition, hosted = self._session, self._partition, self._hosted
+        hosted.end_watchers.pop(self, None)
+        hosted.role.follower_kept_up(self._replica_id, session.last_used_ms)
+        if session.partitions.get(partition.key) is partition:
+            session.active_partitions[partition.key] = partition
+            if session.parked is not None:
+                session.parked.watch_too(hosted)

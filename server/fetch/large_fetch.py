@@ -18,8 +18,7 @@ from ..network.large_requests import reply_in_slices, work_in_turns
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import NotInPageCache
 from ..runtime.sliced_work import Steps
-from .fetch import Fetch, Found, Inspection, check_readable
-from .follower_fetch import FollowerFetch
+from .fetch import Fetch, FollowerFetch, Found, Inspection, check_readable
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:

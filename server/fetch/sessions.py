@@ -206,7 +206,7 @@ def names_too_many_absent(named: FetchContext | FetchSession) -> bool:
 # old one is not needed; and the memory that a peer occupies is freed when the peer disconnects.
 #
 # A follower's session has thousands of partitions, of which few change between two requests. So it keeps those apart
-# that are *active*: only these are looked at (`follower_fetch.py`).
+# that are *active*: only these are looked at (`fetch.py`).
 
 
 _LAST_EPOCH = (1 << 31) - 1

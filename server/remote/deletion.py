@@ -22,7 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from ...tiers.copying import delete_segment
+from ...tiers.leader_tasks import delete_segment
 from ...tiers.segment_metadata import (
     DELETE_PARTITION_FINISHED,
     DELETE_PARTITION_MARKED,

@@ -32,9 +32,16 @@ from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...tiers.cache import Applied
 from ...tiers.events import encode_event
-from ...tiers.metadata_topic import Deletion, Followed, MetadataPartition, metadata_partition
+from ...tiers.metadata_topic import (
+    CorruptSnapshot,
+    Deletion,
+    Followed,
+    MetadataPartition,
+    metadata_partition,
+    read_snapshot,
+    write_snapshot,
+)
 from ...tiers.segment_metadata import METADATA_TOPIC, RemoteLogMetadata, TopicIdPartition
-from ...tiers.snapshot import CorruptSnapshot, read_snapshot, write_snapshot
 from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.epochs import epoch_of
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import SegmentSuspected
-from ...tiers.lineage import NO_EPOCH, common_end
-from ...tiers.offsets import segments_for_timestamp
+from ...tiers.lineage import NO_EPOCH, common_end, segments_for_timestamp
 from ...tiers.reading import (
     aborted_in_segment,
     find_by_timestamp,

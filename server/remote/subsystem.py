@@ -22,10 +22,9 @@ from ..partitions.remote_port import RemoteRecords
 from ..runtime.counters import BackgroundTasks
 from ..runtime.subsystem import Lazy, Subsystem
 from .deletion import Deletions
-from .follower import start_follower
 from .metadata_log import MetadataLog
 from .reading import RemoteReader
-from .remote_log import RemoteLog
+from .remote_log import RemoteLog, start_follower
 from .work import RemoteWork
 
 if TYPE_CHECKING:

@@ -1,22 +1,27 @@
-"""Operations on share groups that involve both the group's shard and the persister, in sequence.
+"""Share groups at this broker: checks that requests about them share, and the operations on a group's state.
 
-The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes
-back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
-client's retry.
+- `share_groups_precondition` and the checks after it; `SHARE_STATE_COORDINATOR`, the place of requests to the persister.
+- `LatestOffsets`: first and end offsets of partitions that any broker leads.
+- `ShareGroupStates`: operations that involve both the group's shard and the persister.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ...coordinator.groups.share import kind
+from ...coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH
 from ...coordinator.groups.share.offset_requests import (
     DeletionOfGroups,
     DeletionsOfStates,
     StatesDeleted,
     StatesInitialized,
 )
+from ...coordinator.groups.streams import kind as streams_kind
+from ...metadata.acls import Operation, ResourceType
+from ...metadata.features import SHARE_VERSION
 from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.log_offsets import (
@@ -31,16 +36,80 @@ from ...protocol.messages.share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
+from ...protocol.schema import Message
+from ..access.authorization.requirements import Each
+from ..coordinators import share_state_driver
 from ..coordinators.pending_requests import gather
 from ..coordinators.share_state_driver import ASKER, Persister
+from ..network.api_endpoint import Place
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ..access.subsystem import AccessSubsystem
     from ..config.listeners import Endpoint
     from ..controller.cluster_view import Leaders
     from ..coordinators.coordinator_driver import GroupDriver
+    from ..network.call import Call
     from ..partitions.partitions import Partitions
+    from ..runtime.metadata_cache import MetadataCache
     from ..runtime.subsystem import Lazy
+    from .subsystem import ShareSubsystem
+
+
+# Checks that requests about share groups share.
+
+
+#: Imported with this file, on a thread: the event loop imports none of it later. A shard takes all kinds of groups that it
+#: does not know at once (`KINDS.load_all`).
+PRELOADED = (kind, streams_kind)
+#: The topics of a member.
+READ_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
+
+
+class ShareServices(Protocol):
+    """The parts of a broker that these functions use."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+    @property
+    def access(self) -> AccessSubsystem: ...
+    @property
+    def share(self) -> ShareSubsystem: ...
+
+
+def share_groups_precondition(services: ShareServices, call: Call) -> ErrorCode:
+    """Returns UNSUPPORTED_VERSION unless the finalized features enable share groups."""
+    return ErrorCode.NONE if are_enabled(services) else ErrorCode.UNSUPPORTED_VERSION
+
+
+def are_enabled(services: ShareServices) -> bool:
+    return services.metadata.image.features.level(SHARE_VERSION) > 0
+
+
+def names_member(call: Call) -> bool:
+    """Returns whether a ShareFetch or ShareAcknowledge names a group and a member as it must."""
+    member_id: str | None = call.request.member_id
+    return call.request.group_id is not None and bool(member_id) and len(member_id or "") <= MAX_MEMBER_ID_LENGTH
+
+
+def denied_topics(services: ShareServices, call: Call, topic_ids: Iterable[bytes]) -> Set[bytes]:
+    """Returns the ids of the topics that the client may not read. Unknown ids are not among them."""
+    if services.access.authorizer is None:
+        return frozenset()
+    image = services.metadata.image
+    names = {i: topic.name for i in set(topic_ids) if (topic := image.topic_by_id(i)) is not None}
+    denied = READ_TOPICS.denied(services.access.authorizer, call, names.values())
+    return {topic_id for topic_id, name in names.items() if name in denied}
+
+
+def to_state_coordinator(services: ShareServices, call: Call) -> Message | None:
+    """Has the shards of this broker answer the request of another broker."""
+    share_state_driver.submit_here(services.share.states(), call.request, call.version, call, call.reply)
+    return None
+
+
+#: For requests of brokers to the persister of share groups.
+SHARE_STATE_COORDINATOR = Place("the coordinator of each share partition's state", to_state_coordinator)
 
 
 # Looks up the first and end offsets of partitions for consumers, with one request to each leader.
@@ -109,6 +178,13 @@ class LatestOffsets:
             done(ends)
 
         self._peers().send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")
+
+
+# Operations that involve both the group's shard and the persister, in sequence.
+#
+# The shard returns the request for the persister (coordinator/groups/share/offset_requests.py), and the result goes back
+# to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the client's
+# retry.
 
 
 #: The version of requests that only this broker creates.

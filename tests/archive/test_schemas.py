@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from odradek.archive import open_catalog
-from odradek.archive.rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA, RawRows, TypedRows
-from odradek.archive.schemas import conformed, merged, storable
+from odradek.archive.rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA, RawRows, TypedRows, conformed, merged, storable
 from odradek.columns import SCHEMA, ValueSchema
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 

@@ -11,8 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from odradek.archive import ArchiveError, Covered, ParquetTable, PartitionBy, TableChanged, open_catalog
-from odradek.archive.iceberg import OFFSETS
-from odradek.archive.iceberg_maintenance import replace_files, rows_of_files
+from odradek.archive.iceberg import OFFSETS, replace_files, rows_of_files
 from odradek.archive.rows import RAW_SCHEMA
 from odradek.archive.store import groups_to_merge
 from pyiceberg.catalog.sql import SqlCatalog

@@ -12,7 +12,18 @@ import odradek
 import pyarrow as pa
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
-from odradek.columns import SCHEMA, ClusterError, InvalidScan, Scan, UnreadableOffsets, read_split, scan
+from odradek.columns import (
+    SCHEMA,
+    ClusterError,
+    FetchReader,
+    InvalidScan,
+    Scan,
+    Split,
+    UnreadableOffsets,
+    read_split,
+    scan,
+)
+from odradek.columns.cluster import Cluster
 from odradek.columns.reading import ReadOptions
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
@@ -20,6 +31,7 @@ from odradek.protocol.messages.client_quotas import (
     EntryDataRequest,
     OpData,
 )
+from odradek.protocol.messages.fetch import PartitionData
 
 from compat_tests.wire import WireClient
 from tests.columns.harness.world import CODECS, LEVELS, World
@@ -62,6 +74,31 @@ def test_files_and_fetch_give_what_the_directory_has(world: World, topic: str, l
     assert found.to_table() == expected and found.count() == expected.num_rows
     through_brokers = fetched(found)
     assert through_brokers.to_table() == expected and through_brokers.count() == expected.num_rows
+
+
+def test_reader_of_an_open_transaction_waits_for_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks once whether the leader has more, and gets the records with the commit."""
+    world.create("open")
+    producer = world.producer(transactional_id="open")
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("open", b"value", partition=0)
+    assert producer.flush(30) == 0
+    asked: list[bool] = []
+    original = Cluster.fetch
+
+    def fetch(self: Cluster, split: Split, *given: Any) -> PartitionData:
+        found = original(self, split, *given)
+        asked.append(split.aborted is not None)
+        if asked.count(True) == 3:
+            producer.commit_transaction(30)
+        return found
+
+    monkeypatch.setattr(Cluster, "fetch", fetch)
+    client = {"bootstrap.servers": world.broker.bootstrap_servers}
+    reader = FetchReader(Split("open", 0, 0, 1, aborted=(), client=client), ReadOptions(["value"]))
+    assert [batch.column(0).to_pylist() for batch in reader] == [[b"value"]]
+    assert asked == [True, False, True, True, True]
 
 
 def test_client_with_a_quota_waits_and_reads_all(world: World) -> None:

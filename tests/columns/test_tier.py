@@ -26,9 +26,8 @@ from odradek.columns import (
     read_split,
     scan,
 )
-from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
+from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition, write_snapshot
 from odradek.tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from odradek.tiers.snapshot import write_snapshot
 
 from compat_tests.broker_process import free_port
 from compat_tests.recipes import eventually
@@ -216,7 +215,7 @@ def test_scan_of_a_directory_has_the_records_of_a_consumer(world: TieredWorld, t
 def test_records_do_not_depend_on_the_size_of_a_request(
     world: TieredWorld, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr("odradek.columns.remote_reading.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("odradek.columns.tier.CHUNK_BYTES", chunk_bytes)
     found = world.scan("zstd")
     assert rows_of(found) == world.by_kafka_python("zstd", LEVELS[0])
     assert found.count() == len(rows_of(found))

@@ -15,10 +15,10 @@ from odradek.protocol.records.record import decode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.indexes import IndexCache
+from odradek.tiers.leader_tasks import LeaderLog, copy_segment, plan_copies
 from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
 from odradek.tiers.reading import (
     aborted_transactions,

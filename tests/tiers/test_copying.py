@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from odradek.tiers.cache import Applied
-from odradek.tiers.copying import (
+from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.leader_tasks import (
     CopyDiscarded,
     CopyLag,
     NotCopyable,
@@ -20,7 +21,6 @@ from odradek.tiers.copying import (
     due_segments,
     plan_collection,
 )
-from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.lineage import highest_remote_offset
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,

@@ -10,7 +10,7 @@ from odradek.storage.segments.aborted import decode_snapshot
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.checking import StoreReport, check_store, copied_segments
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.follower import fetch_auxiliary_state, parse_leader_epochs
+from odradek.tiers.indexes import fetch_auxiliary_state, parse_leader_epochs
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata
 from odradek.tiers.store import DamagedRemoteObject, PartType, object_name
 

@@ -16,21 +16,24 @@ import pytest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import (
-    CopyDiscarded,
-    CopyPlan,
-    LeaderLog,
-    copy_segment,
-    delete_segment,
-    plan_collection,
-    plan_copies,
-)
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.indexes import IndexCache
+from odradek.tiers.leader_tasks import (
+    CopyDiscarded,
+    CopyPlan,
+    LeaderLog,
+    Retention,
+    copy_segment,
+    deletable_local_segments,
+    delete_segment,
+    only_local_bytes,
+    plan_collection,
+    plan_copies,
+    plan_retention,
+)
 from odradek.tiers.lineage import Epochs, common_end, highest_remote_offset
 from odradek.tiers.reading import read_segment, segment_at, segment_ranges
-from odradek.tiers.retention import Retention, deletable_local_segments, only_local_bytes, plan_retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogSegmentMetadata,

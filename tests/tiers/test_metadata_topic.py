@@ -9,7 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.tiers.cache import Applied
 from odradek.tiers.events import encode_event
-from odradek.tiers.metadata_topic import Deletion, MetadataPartition, metadata_partition
+from odradek.tiers.metadata_topic import (
+    CorruptSnapshot,
+    Deletion,
+    MetadataPartition,
+    decode_snapshot,
+    encode_snapshot,
+    metadata_partition,
+    read_snapshot,
+    write_snapshot,
+)
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogMetadata,
@@ -19,7 +28,6 @@ from odradek.tiers.segment_metadata import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
-from odradek.tiers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot, read_snapshot, write_snapshot
 
 from tests.tiers.harness.generated import HISTORY_PARTITION, histories, partitions
 from tests.tiers.harness.tier_oracle import TierOracle

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.observability.remote_families import remote
+from odradek.server.observability.families import tiered_storage
 from odradek.server.remote.work import RemoteCounters
 
 from tests.tiers.harness.tier_oracle import TierOracle
@@ -34,11 +34,11 @@ def subsystem() -> Any:
 
 
 def samples() -> dict[str, float]:
-    return {sample.name: sample.value for family in remote(subsystem()) for sample in family.samples}
+    return {sample.name: sample.value for family in tiered_storage(subsystem()) for sample in family.samples}
 
 
 def test_every_metric_of_apache_has_its_counterpart(tier_oracle: TierOracle) -> None:
-    names = {family.name for family in remote(subsystem())}
+    names = {family.name for family in tiered_storage(subsystem())}
     for bean in tier_oracle.ask("metrics"):
         found = re.fullmatch(r"([\w.]+):type=(\w+),name=(\w+)", bean)
         assert found is not None, bean

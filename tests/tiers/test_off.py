@@ -24,7 +24,7 @@ def test_start_imports_nothing_of_tiered_storage(root: str) -> None:
 def test_folder_store_needs_no_package_of_the_extra() -> None:
     code = (
         "import sys; sys.modules['obstore'] = None\n"
-        "from odradek.tiers import copying, offsets, reading, retention, snapshot\n"
+        "from odradek.tiers import indexes, leader_tasks, lineage, metadata_topic, reading\n"
         "from odradek.tiers.store import InvalidStore, make_store\n"
         "import tempfile\n"
         "make_store('folder', {'dir': tempfile.mkdtemp()})\n"

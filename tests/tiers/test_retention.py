@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.tiers.cache import RemoteLogMetadataCache
-from odradek.tiers.copying import delete_segment
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.lineage import highest_remote_offset
-from odradek.tiers.offsets import (
-    earliest_local,
-    earliest_pending_upload,
-    latest_tiered,
-    segments_for_timestamp,
-)
-from odradek.tiers.retention import (
+from odradek.tiers.leader_tasks import (
     Retention,
     RetentionPlan,
     deletable_local_segments,
+    delete_segment,
     only_local_bytes,
     plan_retention,
+)
+from odradek.tiers.lineage import (
+    earliest_local,
+    earliest_pending_upload,
+    highest_remote_offset,
+    latest_tiered,
+    segments_for_timestamp,
 )
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.tiers.copying import CopyPlan
 from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.leader_tasks import CopyPlan
 from odradek.tiers.segment_metadata import InvalidSegmentMetadata, RemoteLogSegmentMetadata
 from odradek.tiers.store import (
     DamagedRemoteObject,

@@ -98,8 +98,7 @@ class NodeTls:
 
     def _made(self, values: BrokerValues, name: str, protocol: str, is_server: bool) -> ListenerTls:
         """Raises InvalidConfig, and StoresNotRead the first time."""
-        from .contexts import make_listener_tls, modified
-        from .settings import read_settings
+        from .contexts import make_listener_tls, modified, read_settings
 
         settings = read_settings(values, name, protocol)
         key = (settings, modified(settings), is_server)

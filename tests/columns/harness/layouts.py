@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from odradek.columns import SCHEMA, Split, cluster, directory, reading, remote_reading
+from odradek.columns import SCHEMA, Split, cluster, directory, reading, tier
 from odradek.columns.cluster import Cluster, Reader, open_split
 from odradek.columns.plan import PartitionPlan, divided, sized
 from odradek.columns.reading import ReadOptions
@@ -23,18 +23,17 @@ from odradek.storage.files.identity import write_topic_id
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import encode_event
 from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.leader_tasks import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.lineage import common_end
-from odradek.tiers.metadata_topic import MetadataPartition
+from odradek.tiers.metadata_topic import MetadataPartition, write_snapshot
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     SegmentRange,
     TopicIdPartition,
 )
-from odradek.tiers.snapshot import write_snapshot
 
 from tests.columns.harness.logs import NOW_MS, GeneratedLog, Row, rows_of
 
@@ -139,8 +138,8 @@ def small_reads(monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
     monkeypatch.setattr(directory, "_LEAST_READ", rng.choice(READ_BYTES))
     monkeypatch.setattr(directory, "_LARGE_BATCH", rng.choice((100, 16 << 10)))
     monkeypatch.setattr(directory, "_ROWS", rng.choice((1, 3, 8192)))
-    monkeypatch.setattr(remote_reading, "CHUNK_BYTES", rng.choice(READ_BYTES))
-    monkeypatch.setattr(remote_reading, "_ROWS", rng.choice((1, 3, 8192)))
+    monkeypatch.setattr(tier, "CHUNK_BYTES", rng.choice(READ_BYTES))
+    monkeypatch.setattr(tier, "_ROWS", rng.choice((1, 3, 8192)))
     monkeypatch.setattr(cluster, "_ROWS", rng.choice((1, 3, 8192)))
 
 

@@ -12,8 +12,7 @@ from odradek.protocol.messages.fetch import (
     FetchRequest,
     FetchTopic,
 )
-from odradek.server.fetch.fetch import MOST_INSPECTIONS
-from odradek.server.fetch.follower_fetch import FollowerFetch, IdleFollower
+from odradek.server.fetch.fetch import MOST_INSPECTIONS, FollowerFetch, IdleFollower
 from odradek.server.fetch.sessions import (
     ABSENT_PARTITIONS,
     EVICTION_MS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from odradek.replication.partition import IsrProposal
-from odradek.server.fetch.follower_fetch import FollowerFetch, IdleFollower
+from odradek.server.fetch.fetch import FollowerFetch, IdleFollower
 from odradek.server.fetch.sessions import FetchSession
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.replicas.fetcher import FollowedPartition

@@ -12,8 +12,8 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
-from odradek.tiers.copying import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.events import decode_event, encode_event
+from odradek.tiers.leader_tasks import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
