@@ -40,7 +40,7 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("cluster", "elect-leaders"): ClientCommand("clusters:elect_leaders_app", "make preferred replicas leaders again"),
     ("cluster", "log-dirs"): ClientCommand("clusters:log_dirs_app", "show log directories and their disk space"),
     ("reassign",): ClientCommand("reassign", "move replicas between brokers, by a plan that balances them"),
-    ("tier",): ClientCommand("tier.command", "show, check and repair what topics have in the remote store"),
+    ("tier",): ClientCommand("tier", "show, check and repair what topics have in the remote store"),
     ("backup",): ClientCommand("backup.command", "back up topics and group offsets"),
     ("restore",): ClientCommand("backup.command:restore_app", "restore a backup to a cluster"),
     ("doctor",): ClientCommand("doctor", "check a data directory or a running cluster"),
