@@ -17,8 +17,8 @@ from ..client.errors import Misused
 from ..client.options import client_command, new_app
 from ..options import INTERRUPTED, warn
 from ..output import Progress
-from .decoding import Coding, Form, decoder
 from .filters import Filter, filters_of
+from .formats import Coding, Form, decoder
 from .positions import END, parse_position
 from .reading import Reader, Selection, default_start, matching_topics
 from .record_options import (

@@ -22,8 +22,7 @@ from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError, Misused, status_of_code
 from ..client.options import DryRun, client_command, new_app
 from ..output import Output, Progress, Table
-from .decoding import Coding, Form
-from .encoding import Encode, encoder
+from .formats import Coding, Encode, Form, encoder
 from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, value_batches
 from .positions import timestamp_ms
 from .record_options import (

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ..client.completing import complete_topic
-from .decoding import Form
+from .formats import Form
 
 
 class Isolation(StrEnum):
