@@ -13,7 +13,7 @@ from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app
 from ..options import warn
 from ..output import Table
-from ..records.positions import parse_position
+from ..records.selection import parse_position
 from .lag import Lag, Total, lags, total_of
 from .members import share_groups, streams_groups
 from .offsets import chosen_places, commit, delete_share_offsets, stored_offsets, targets

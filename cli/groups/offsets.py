@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..client.admin_calls import EARLIEST, LATEST, api_error, ask, coordinator_of, partition_offsets, patiently
 from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
-from ..records.positions import BEGINNING, END, STORED, Position
+from ..records.selection import BEGINNING, END, STORED, Position
 from .members import by_coordinator
 
 if TYPE_CHECKING:

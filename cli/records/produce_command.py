@@ -24,7 +24,6 @@ from ..client.options import DryRun, client_command, new_app
 from ..output import Output, Progress, Table
 from .formats import Coding, Encode, Form, encoder
 from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, value_batches
-from .positions import timestamp_ms
 from .record_options import (
     KeyFormatOption,
     KeySchemaOption,
@@ -33,6 +32,7 @@ from .record_options import (
     ValueFormatOption,
     ValueSchemaOption,
 )
+from .selection import timestamp_ms
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
-from ...cli.records.positions import BEGINNING, END, STORED, Position, parse_position
-from ...cli.records.reading import Place, Reader, Selection, range_notes
+from ...cli.records.reading import Place, Reader, range_notes
+from ...cli.records.selection import BEGINNING, END, STORED, Position, Selection, parse_position
 from .records import NEWEST, Passes, Query, Record, RecordMaker, filters
 
 if TYPE_CHECKING:

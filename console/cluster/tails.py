@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...cli.client.errors import NOT_FOUND, CommandError
-from ...cli.records.positions import END, Position
 from ...cli.records.reading import Reader
+from ...cli.records.selection import END, Position
 from .records import Passes, Query, Record, filters
 from .search import RecordReader
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from ...cli.client.errors import CommandError, Misused
 from ...cli.groups.lag import Lag, lags, total_of
 from ...cli.groups.offsets import chosen_places, commit, committed_offsets, targets
-from ...cli.records.positions import parse_position
+from ...cli.records.selection import parse_position
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
