@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .client.admin_calls import api_error, ask, check, described_topics
+from .client.admin import api_error, ask, check, described_topics
 from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import NOT_FOUND, CommandError, Misused

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .client.admin_calls import alter_configs, ask, check, described_topics, replica_sizes
+from .client.admin import alter_configs, ask, check, described_topics, replica_sizes
 from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import CommandError, Misused

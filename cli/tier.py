@@ -24,7 +24,7 @@ from ..tiers.events import DamagedMetadata, decode_event
 from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED, METADATA_TOPIC, RemoteLogSegmentMetadata, TopicIdPartition
 from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject, make_store
-from .client.admin_calls import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
+from .client.admin import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
 from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import UNREACHABLE, CommandError, Misused, from_library

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import typer
 
-from .client.admin_calls import (
+from .client.admin import (
     EARLIEST,
     LATEST,
     alter_configs,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..client.admin_calls import EARLIEST, LATEST, ask, check, config_values, offsets_at, patiently
+from ..client.admin import EARLIEST, LATEST, ask, check, config_values, offsets_at, patiently
 from .members import by_coordinator
 from .offsets import Place, committed_offsets, share_offsets
 

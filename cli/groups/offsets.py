@@ -13,7 +13,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..client.admin_calls import EARLIEST, LATEST, api_error, ask, coordinator_of, partition_offsets, patiently
+from ..client.admin import EARLIEST, LATEST, api_error, ask, coordinator_of, partition_offsets, patiently
 from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
 from ..records.selection import BEGINNING, END, STORED, Position
 from .members import by_coordinator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import config_values
+from ...cli.client.admin import config_values
 from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.client.properties import HIDDEN
 from ..backend import Backend

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import config_values
+from ...cli.client.admin import config_values
 from ...cli.client.errors import UNREACHABLE, CommandError, from_library
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import (
+from ...cli.client.admin import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
