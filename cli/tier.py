@@ -25,10 +25,9 @@ from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED, METADATA_TOPIC, RemoteLogSegmentMetadata, TopicIdPartition
 from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject, make_store
 from .client.admin import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
-from .client.completing import complete_topic
 from .client.connection import Connection
 from .client.errors import UNREACHABLE, CommandError, Misused, from_library
-from .client.options import DryRun, Output, Yes, client_command, new_app
+from .client.options import DryRun, Output, Yes, client_command, complete_topic, new_app
 from .client.properties import STORE_CLASS, read_client_properties, store_settings
 from .options import FAILED, warn
 from .output import Table

@@ -21,9 +21,8 @@ from .client.admin import (
     partition_offsets,
     replica_sizes,
 )
-from .client.completing import complete_topic
 from .client.errors import CommandError, Misused
-from .client.options import Connection, DryRun, Output, Yes, client_command, new_app
+from .client.options import Connection, DryRun, Output, Yes, client_command, complete_topic, new_app
 from .client.properties import pairs
 from .output import Progress, Table
 

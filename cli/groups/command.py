@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from ..client.completing import complete_group
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
-from ..client.options import DryRun, Output, Yes, client_command, new_app
+from ..client.options import DryRun, Output, Yes, client_command, complete_group, new_app
 from ..options import warn
 from ..output import Table
 from ..records.selection import parse_position

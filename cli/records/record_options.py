@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ..client.completing import complete_topic
+from ..client.options import complete_topic
 from .formats import Form
 
 
