@@ -25,6 +25,7 @@ import typer
 from ..output import FORMATS, Output
 from .connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, Connection, connection_of
 from .errors import CommandError
+from .properties import login_of, ssl_context
 
 if TYPE_CHECKING:
     from ...client.blocking import BlockingConnection
@@ -100,7 +101,6 @@ def _connected(
     connection: Connection, address: tuple[str, int]
 ) -> contextlib.AbstractContextManager[BlockingConnection]:
     from ...client.blocking import BlockingConnection
-    from .kafka_python import login_of, ssl_context
 
     security = connection.security
     tls = ssl_context(security) if security.has_tls else None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import odradek
 import pytest
+from odradek.cli.client import options
 from odradek.cli.client.options import complete_group, complete_topic
 from odradek.cli.main import main
 
@@ -44,9 +45,9 @@ def test_names_of_a_secured_cluster_are_those_of_the_current_context(security: s
     with odradek.Broker(security=security) as secured:
         secured.topic("sales").create()
         file = str(secured.client_properties_file())
-        options = ("-b", secured.bootstrap_servers, "--command-config", file)
-        assert odradek_command("consume", "sales", "--group", "billing", "-o", "beginning", *options).status == 0
-        assert odradek_command("context", "add", "secured", *options).status == 0
+        given = ("-b", secured.bootstrap_servers, "--command-config", file)
+        assert odradek_command("consume", "sales", "--group", "billing", "-o", "beginning", *given).status == 0
+        assert odradek_command("context", "add", "secured", *given).status == 0
         assert odradek_command("context", "use", "secured").status == 0
         assert complete_topic("s") == ["sales"] and complete_topic("x") == []
         assert complete_group("") == ["billing"]
