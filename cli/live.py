@@ -19,7 +19,7 @@ from .client.admin import LATEST, described_topics, partition_offsets, replica_s
 from .client.connection import Connection
 from .client.errors import UNREACHABLE, CommandError, Misused
 from .client.options import Output, client_command, new_app
-from .groups.lag import lags, total_of
+from .groups.offsets import lags, total_of
 from .output import Table
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from ..client.options import DryRun, Output, Yes, client_command, complete_group
 from ..options import warn
 from ..output import Table
 from ..records.selection import parse_position
-from .lag import Lag, Total, lags, total_of
 from .members import share_groups, streams_groups
-from .offsets import chosen_places, commit, delete_share_offsets, stored_offsets, targets
+from .offsets import Lag, Total, chosen_places, commit, delete_share_offsets, lags, stored_offsets, targets, total_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._group import MemberDescription

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from ...cli.client.errors import CommandError, Misused
-from ...cli.groups.lag import Lag, lags, total_of
-from ...cli.groups.offsets import chosen_places, commit, committed_offsets, targets
+from ...cli.groups.offsets import Lag, chosen_places, commit, committed_offsets, lags, targets, total_of
 from ...cli.records.selection import parse_position
 from ..actions import Done, required
 from ..actions import Form as Fields
