@@ -529,7 +529,6 @@ def alter_configs(
 # ---- requests of odradek.protocol
 
 _PATIENCE_S, _PAUSE_S = 30.0, 0.2
-T = TypeVar("T")
 
 
 def ask(admin: RequestSender, request: Message, node_id: int | None = None) -> Any:
