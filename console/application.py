@@ -31,8 +31,8 @@ from .actions import Change, action
 from .backend import Backend
 from .login import Login
 from .pages import access, brokers, clients, groups, messages, overview, share, topics, transactions
+from .pages.lists import here
 from .pages.overview import overview_of
-from .pages.paging import here
 from .rendering import Renderer
 from .views.parts import Field, Form, Page, Text
 

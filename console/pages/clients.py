@@ -14,7 +14,7 @@ from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
 from ..views.formats import number
 from ..views.parts import Link, Page, Part, Table, Text
-from .paging import path_to
+from .lists import path_to
 
 #: Groups whose members are listed, of those that are not empty.
 _MOST_GROUPS = 50

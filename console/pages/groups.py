@@ -19,7 +19,7 @@ from ..cluster.model import GroupRow, History
 from ..views.drawings import chart, graph, scaled_sparkline
 from ..views.formats import NONE, number
 from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
-from .paging import SortKey, listed, name_in, paged, path_to
+from .lists import SortKey, listed, name_in, paged, path_to
 from .topics import confirmed
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}

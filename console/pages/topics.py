@@ -30,7 +30,7 @@ from ..cluster.rates import Rates
 from ..views.drawings import chart, replicas_drawn
 from ..views.formats import NONE, in_unit_of, number, numbers, size, with_unit
 from ..views.parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
-from .paging import SortKey, here, listed, number_of, paged, path_to
+from .lists import SortKey, here, listed, number_of, paged, path_to
 
 if TYPE_CHECKING:
     from ...cli.client.admin import AdminClient, ConfigValue, Partition, Topic, TopicOptions
