@@ -25,8 +25,7 @@ from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.model import TopicRow
-from ..cluster.rates import Rates
+from ..cluster.model import Rates, TopicRow
 from ..views.drawings import chart, replicas_drawn
 from ..views.formats import NONE, in_unit_of, number, numbers, size, with_unit
 from ..views.parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
