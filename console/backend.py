@@ -12,8 +12,7 @@ from .cluster.links import Links
 from .cluster.model import Snapshot, TopicRates
 from .cluster.poller import Poller
 from .cluster.records import RecordMaker
-from .cluster.search import RecordReader
-from .cluster.tails import Tails
+from .cluster.search import RecordReader, Tails
 from .settings import Settings
 
 

@@ -175,7 +175,7 @@ def paged(
     found = [row for row in rows if wanted in name_of(row).lower()] if wanted else rows
     column, descending = sorting(request.query_params, LIST)
     if column in keys:
-        found = _sorted(found, keys[column], descending=descending)
+        found = _sorted_by(found, keys[column], descending=descending)
     page = max(0, number_of(request, "page", 0))
     chosen = found[page * ROWS : (page + 1) * ROWS]
     first = page * ROWS + 1 if chosen else 0
@@ -204,7 +204,7 @@ def listed(columns: Sequence[str], rows: Sequence[Sequence[Cell]], empty: str, k
     return Table("", columns, rows, empty, is_paged=True, sortable=tuple(keys), id=LIST)
 
 
-def _sorted(rows: Sequence[T], key: Callable[[T], SortKey], *, descending: bool) -> list[T]:
+def _sorted_by(rows: Sequence[T], key: Callable[[T], SortKey], *, descending: bool) -> list[T]:
     keyed = [(key(row), row) for row in rows]
     present = [(value, row) for value, row in keyed if value is not None]
     present.sort(key=lambda one: one[0], reverse=descending)
