@@ -132,7 +132,7 @@ class TopicArchive:
         """The request from the offsets that are left, where the options allow that others are gone."""
         if covered is None or not self._options.skip_unreadable:
             return request
-        from ..cli.client.admin_calls import EARLIEST
+        from ..cli.client.admin import EARLIEST
 
         described = cluster.described([covered.topic])
         first = cluster.offsets(described, EARLIEST)

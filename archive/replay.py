@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.admin_calls import described_topics
+from ..cli.client.admin import described_topics
 from ..cli.client.connection import DEFAULT_TIMEOUT_S, Connection
 from ..cli.client.errors import from_library
 from .rows import UNREAD, VALUE_BYTES

@@ -424,8 +424,7 @@ def run_stop(options: argparse.Namespace) -> int:
 
 
 def run_restart(options: argparse.Namespace) -> int:
-    from .cluster_processes import ClusterFailed
-    from .cluster_restart import restart
+    from .cluster_processes import ClusterFailed, restart
 
     directory = options.data_dir.resolve()
     try:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .client.admin_calls import api_error, ask, check, described_topics
-from .client.completing import complete_topic
+from .client.admin import api_error, ask, check, described_topics
 from .client.connection import Connection
 from .client.errors import NOT_FOUND, CommandError, Misused
-from .client.options import DryRun, Output, client_command, new_app
+from .client.options import DryRun, Output, client_command, complete_topic, new_app
 from .client.properties import pairs
 from .output import Table
 

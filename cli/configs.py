@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .client.admin_calls import alter_configs, ask, check, config_values
+from .client.admin import alter_configs, ask, check, config_values
 from .client.connection import Connection, connection_of
 from .client.errors import NOT_FOUND, CommandError, Misused
 from .client.options import DryRun, Output, client_command, new_app

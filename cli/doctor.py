@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from .client.admin_calls import config_values, described_topics
+from .client.admin import config_values, described_topics
 from .client.connection import Connection
 from .client.errors import NOT_FOUND, CommandError
 from .client.options import Output, client_command, new_app

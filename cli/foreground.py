@@ -1,7 +1,8 @@
-"""A broker in the foreground, from its start to its stop by a signal.
+"""A broker in the foreground, from its start to its stop by a signal, and the console beside it.
 
 - `preload`: loads what the first requests of clients would load, once a broker serves.
 - `run_until_stopped`: runs the broker. `StopWatchdog` ends the process when its stop hangs.
+- `console_beside`: the console of `odradek start --console PORT`, as a process of its own: viewers cost the broker no time.
 """
 
 from __future__ import annotations
@@ -9,25 +10,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib.util
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..server.runtime.gc_policy import LongCollections
-from .console_process import console_beside
 from .data_locations import remember
-from .options import FAILED, complain, warn
+from .options import FAILED, UsageError, complain, warn
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
     from ..server.config.broker_config import BrokerConfig
-
+    from ..server.config.listeners import Listeners
 
 # ---- preloading
 #
@@ -234,3 +236,41 @@ async def _is_started(broker: BrokerServer, stopping: asyncio.Event) -> bool:
 def serving_line(broker: BrokerServer) -> str:
     """The one line on standard output: programs read the address from it."""
     return f"odradek: serving on {','.join(broker.addresses)} (data in {','.join(broker.config.log_dirs)})"
+
+
+# ---- the console beside the broker
+
+_CONSOLE_EXTRA = "odradek[console]"
+_CONSOLE_STOP_S = 10
+
+
+def check_installed() -> None:
+    """Raises UsageError without the console's packages."""
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "typer", "kafka")):
+        raise UsageError(f"--console needs packages that are not installed: pip install '{_CONSOLE_EXTRA}'")
+
+
+def check_listeners(listeners: Listeners) -> None:
+    """Raises UsageError without a listener that the console can reach without credentials."""
+    if all(one.protocol != "PLAINTEXT" for one in listeners.brokers):
+        raise UsageError(
+            "--console needs a PLAINTEXT listener; run `odradek console --command-config FILE` beside the broker, "
+            "with the security options of a client"
+        )
+
+
+@contextlib.contextmanager
+def console_beside(addresses: Sequence[str], port: int | None) -> Iterator[None]:
+    """Runs the console of `addresses` until the end; nothing with `port` None."""
+    if port is None:
+        yield
+        return
+    command = [sys.executable, "-m", "odradek", "console", "-b", ",".join(addresses), "--port", str(port)]
+    process = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_CONSOLE_STOP_S)
+        process.kill()

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .client.admin_calls import LATEST, described_topics, partition_offsets, replica_sizes
+from .client.admin import LATEST, described_topics, partition_offsets, replica_sizes
 from .client.connection import Connection
 from .client.errors import UNREACHABLE, CommandError, Misused
 from .client.options import Output, client_command, new_app
-from .groups.lag import lags, total_of
+from .groups.offsets import lags, total_of
 from .output import Table
 
 if TYPE_CHECKING:

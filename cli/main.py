@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from ..version import KAFKA_LEVEL, __version__
-from .client.commands import COMMANDS, command_of
+from .client.commands import COMMANDS, command_of, complete, run
 from .options import FAILED, INTERRUPTED, CommandParser, complain
 
 DESCRIPTION = """\
@@ -67,13 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if _COMPLETE in os.environ:
-        from .client.run import complete
-
         return complete(parser)
     client = command_of(words)
     if client is not None:
-        from .client.run import run
-
         return run(*client, words[len(client[0]) :])
     if not words:
         parser().print_help()

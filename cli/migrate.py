@@ -23,7 +23,7 @@ from ..metadata.features import FEATURES, TIERED_TOPIC_KEY
 from ..server.config.properties import read_properties
 from ..server.controller.survey import newer_leader_changes
 from ..storage.files.directory_lock import lock_holder
-from .client.admin_calls import ask, config_values, described_topics
+from .client.admin import ask, config_values, described_topics
 from .client.connection import Connection
 from .client.errors import UNREACHABLE, CommandError, Misused
 from .client.options import Output, client_command, new_app

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .client.admin_calls import alter_configs, ask, check, described_topics, replica_sizes
-from .client.completing import complete_topic
+from .client.admin import alter_configs, ask, check, described_topics, replica_sizes
 from .client.connection import Connection
 from .client.errors import CommandError, Misused
-from .client.options import DryRun, Output, client_command, new_app
+from .client.options import DryRun, Output, client_command, complete_topic, new_app
 from .output import Progress, Table
 
 if TYPE_CHECKING:

@@ -100,8 +100,7 @@ def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     from ..server.network.descriptors import raise_limit
     from ..storage.files.open_files import advice
     from .broker_properties import properties_of
-    from .console_process import check_installed, check_listeners
-    from .foreground import run_until_stopped
+    from .foreground import check_installed, check_listeners, run_until_stopped
     from .logs import log_to_standard_error
 
     log_to_standard_error(verbose=options.verbose, levels=options.log_level, form=options.log_format)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import typer
 
-from .client.admin_calls import (
+from .client.admin import (
     EARLIEST,
     LATEST,
     alter_configs,
@@ -21,9 +21,8 @@ from .client.admin_calls import (
     partition_offsets,
     replica_sizes,
 )
-from .client.completing import complete_topic
 from .client.errors import CommandError, Misused
-from .client.options import Connection, DryRun, Output, Yes, client_command, new_app
+from .client.options import Connection, DryRun, Output, Yes, client_command, complete_topic, new_app
 from .client.properties import pairs
 from .output import Progress, Table
 

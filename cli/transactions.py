@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from .client.admin_calls import described_topics
+from .client.admin import described_topics
 from .client.connection import Connection
 from .client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
 from .client.options import DryRun, Output, Yes, client_command, new_app

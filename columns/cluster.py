@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.admin_calls import (
-    EARLIEST,
-    LATEST,
-    LATEST_TIERED,
-    ask,
-    described_topics,
-    partition_offsets,
-    replica_sizes,
-)
+from ..cli.client.admin import EARLIEST, LATEST, LATEST_TIERED, ask, described_topics, partition_offsets, replica_sizes
 from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, from_library
 from ..cli.client.properties import store_settings

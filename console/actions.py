@@ -16,9 +16,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from ..cli.client.errors import CommandError, Misused, from_library
 from .access import audit
-from .access.drafts import Drafts
 from .access.guard import is_same_origin
-from .access.sessions import FLASH_COOKIE, Sessions, is_token_of
+from .access.sessions import FLASH_COOKIE, Drafts, Sessions, is_token_of
 from .backend import Backend
 
 MOST_FIELDS = 100

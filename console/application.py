@@ -23,16 +23,15 @@ from starlette.staticfiles import StaticFiles
 
 from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, from_library
 from ..cli.options import MISUSED
-from .access.drafts import Drafts
 from .access.guard import Guard
-from .access.sessions import Sessions
+from .access.sessions import Drafts, Sessions
 from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
 from .actions import Change, action
 from .backend import Backend
 from .login import Login
 from .pages import access, brokers, clients, groups, messages, overview, share, topics, transactions
+from .pages.lists import here
 from .pages.overview import overview_of
-from .pages.paging import here
 from .rendering import Renderer
 from .views.parts import Field, Form, Page, Text
 

@@ -9,12 +9,10 @@ from .access.masking import Masks
 from .access.single_sign_on import SingleSignOn, read_settings
 from .access.users import Users
 from .cluster.links import Links
-from .cluster.model import Snapshot
+from .cluster.model import Snapshot, TopicRates
 from .cluster.poller import Poller
-from .cluster.rates import TopicRates
 from .cluster.records import RecordMaker
-from .cluster.search import RecordReader
-from .cluster.tails import Tails
+from .cluster.search import RecordReader, Tails
 from .settings import Settings
 
 

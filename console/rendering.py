@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ..version import __version__
-from .access.drafts import Draft, Drafts
-from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
+from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Draft, Drafts, Session, Sessions
 from .backend import Backend
+from .pages.lists import Arranged, arranged
 from .views import formats
-from .views.lists import Arranged, arranged
 from .views.parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
 
 if TYPE_CHECKING:

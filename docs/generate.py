@@ -19,8 +19,7 @@ from unittest.mock import MagicMock
 
 import odradek
 import typer.main
-from odradek.cli.client.commands import COMMANDS
-from odradek.cli.client.run import app_of
+from odradek.cli.client.commands import COMMANDS, app_of
 from odradek.cli.main import parser
 from odradek.metadata.configs import ConfigKey, ResourceType, to_text
 from odradek.metadata.configs.describe import documentation

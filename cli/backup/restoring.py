@@ -25,7 +25,7 @@ from ...protocol.messages.transactions import WritableTxnMarker, WritableTxnMark
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.admin_calls import (
+from ..client.admin import (
     LATEST,
     alter_configs,
     api_error,

@@ -29,7 +29,7 @@ from ...protocol.messages.configs import (
 )
 from ...protocol.messages.describe_cluster import DescribeClusterRequest
 from ...protocol.messages.scram_credentials import DescribeUserScramCredentialsRequest
-from ..client.admin_calls import ask, check
+from ..client.admin import ask, check
 from ..client.errors import DENIED, CommandError
 from .manifests import Configs, Quota, Rule, Settings, User
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.admin_calls import EARLIEST, LATEST, described_topics, own_configs, partition_offsets
+from ..client.admin import EARLIEST, LATEST, described_topics, own_configs, partition_offsets
 from ..client.connection import Connection
 from ..client.errors import CommandError
 from ..groups.offsets import committed, share_offsets

@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .contexts import read_contexts
 from .errors import NOT_FOUND, UNREACHABLE, CommandError, CoordinatorMoves, Misused
 from .librdkafka import check_names, librdkafka_settings
-from .properties import Security, pairs, read_client_properties, security_of
+from .properties import (
+    Security,
+    connection_arguments,
+    login_of,
+    pairs,
+    read_client_properties,
+    security_of,
+    ssl_context,
+)
 
 if TYPE_CHECKING:
     import logging
@@ -193,11 +201,11 @@ class Connection:
         """A `Patient` client, closed at the end."""
         import logging
 
-        from .kafka_python import admin_settings, network_client
-
         self.reach()
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
         from kafka.admin import KafkaAdminClient
+
+        from .kafka_python import admin_settings, network_client
 
         settings = admin_settings(self.properties, self.security, self.timeout_s)
         client = Admin(lambda: KafkaAdminClient(**settings, kafka_client=network_client), self.cluster)
@@ -211,7 +219,6 @@ class Connection:
     def cluster(self) -> Cluster:
         """The client of requests that no library has. The caller closes it."""
         from ...client.cluster import Address, Cluster
-        from .kafka_python import connection_arguments, login_of
 
         self.reach()
         addresses = [Address(*one) for one in self.addresses]
@@ -256,8 +263,6 @@ class Connection:
             try:
                 with socket.create_connection((host, port), timeout=timeout_s) as connected:
                     if self.security.has_tls:
-                        from .kafka_python import ssl_context
-
                         context = ssl_context(self.security)
                         context.wrap_socket(connected.dup(), server_hostname=host).close()
                     else:
@@ -282,8 +287,6 @@ class Connection:
             )
         if not self.security.has_tls:
             return
-        from .kafka_python import ssl_context
-
         if not _offers_tls(connected, _host_and_port(address)[0], ssl_context(self.security)):
             plain = {"SSL": "PLAINTEXT", "SASL_SSL": "SASL_PLAINTEXT"}[protocol]
             raise CommandError(

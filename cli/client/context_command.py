@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from ..output import Table
-from .completing import complete_context
 from .contexts import Contexts, contexts_file, read_contexts, write_contexts
 from .errors import NOT_FOUND, CommandError, Misused
 from .librdkafka import check_names
-from .options import DryRun, Output, client_command, new_app
+from .options import DryRun, Output, client_command, complete_context, new_app
 from .properties import pairs, read_client_properties, shown_properties
 
 app = new_app(

@@ -1,22 +1,33 @@
-"""Kafka's client properties as settings of kafka-python's admin client, and as logins of `odradek.client`."""
+"""kafka-python's admin client: Kafka's client properties as its settings, and its connections to brokers.
+
+The connections serve a cluster in which one broker hangs: its port accepts connections, nothing responds. The library waits
+for it as long as for any other, and may choose it again for each request that any broker serves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+import random
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .errors import DENIED, CommandError, Misused
-from .properties import Security
+from kafka.errors import KafkaTimeoutError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from ...client.any_broker import ANY_S, only_reads
+from .properties import Security, TokenProvider, ssl_context
 
 if TYPE_CHECKING:
-    import ssl
+    from kafka.cluster import BrokerMetadata
+    from kafka.future import Future
+    from kafka.net.connection import KafkaConnection
+    from kafka.protocol.api_message import ApiMessage
 
-    from kafka.net.compat import KafkaNetClient
 
-    from ...client.sasl import Login, SaslClient
-
-#: Limit of a token endpoint's response.
-_MOST_TOKEN_BYTES = 1 << 20
+# ---- settings
 
 
 def admin_settings(properties: Mapping[str, str], security: Security, timeout_s: float) -> dict[str, object]:
@@ -42,7 +53,7 @@ def admin_settings(properties: Mapping[str, str], security: Security, timeout_s:
 def _sasl(security: Security) -> dict[str, object]:
     made: dict[str, object] = {"sasl_mechanism": security.mechanism}
     if security.mechanism == "OAUTHBEARER":
-        made["sasl_oauth_token_provider"] = _TokenProvider(security)
+        made["sasl_oauth_token_provider"] = TokenProvider(security)
     elif security.mechanism == "GSSAPI":
         made["sasl_kerberos_service_name"] = security.kerberos_service
     else:
@@ -50,122 +61,75 @@ def _sasl(security: Security) -> dict[str, object]:
     return made
 
 
+# ---- connections
+
+#: A broker's number, or the name of a bootstrap address whose number is unknown.
+NodeId = int | str
+#: For the first connection to each of the addresses; twice as long in each later round.
+_BOOTSTRAP_MS = 3000.0
+
+
+class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc, unused-ignore]
+    """Connections that try each address before one a second time. A request that only reads and that any broker serves goes
+    to another broker when the first takes longer than ANY_S; brokers that took so long come last until they respond.
+    """
+
+    def __init__(self, net: NetworkSelector, **settings: object) -> None:
+        super().__init__(net, **settings)
+        self._slow: set[NodeId] = set()
+        self._tries: Counter[NodeId] = Counter()
+        self._addresses = self.cluster.bootstrap_brokers
+        self.cluster.bootstrap_brokers = self._least_tried
+
+    def _least_tried(self) -> list[BrokerMetadata]:
+        known = self._addresses()
+        least = min((self._tries[one.node_id] for one in known), default=0)
+        return [one for one in known if self._tries[one.node_id] == least]
+
+    def get_connection(self, node_id: NodeId, timeout_ms: float | None = None, **named: object) -> KafkaConnection:
+        if timeout_ms is None or not self.cluster.is_bootstrap(node_id):
+            return super().get_connection(node_id, timeout_ms, **named)
+        limit_ms = _BOOTSTRAP_MS * 2 ** self._tries[node_id]
+        made = super().get_connection(node_id, min(timeout_ms, limit_ms), **named)
+        self._tries[node_id] += 1
+        return made
+
+    def least_loaded_node(self) -> NodeId:
+        found: NodeId = super().least_loaded_node()
+        if found not in self._slow:
+            return found
+        others: list[NodeId] = [one.node_id for one in self.cluster.brokers() if one.node_id not in self._slow]
+        ready = [one for one in others if self.connection_delay(one) == 0]
+        return random.choice(ready) if ready else found
+
+    def send(
+        self, request: ApiMessage, node_id: NodeId | None = None, request_timeout_ms: float | None = None
+    ) -> Future:
+        if node_id is None and only_reads(request):
+            return self.call_soon(self._sent_to_any, request, request_timeout_ms)
+        return self._sent_to(node_id if node_id is not None else self.least_loaded_node(), request, request_timeout_ms)
+
+    def _sent_to(self, node_id: NodeId, request: ApiMessage, timeout_ms: float | None) -> Future:
+        future = super().send(request, node_id, timeout_ms)
+        future.add_callback(lambda _: self._slow.discard(node_id))
+        return future
+
+    async def _sent_to_any(self, request: ApiMessage, timeout_ms: float | None) -> ApiMessage:
+        while True:
+            node_id = self.least_loaded_node()
+            future = self._sent_to(node_id, copy.copy(request), timeout_ms)
+            if node_id is None or node_id in self._slow:
+                return await future
+            try:
+                return await self.wait_for(future, ANY_S * 1000)
+            except KafkaTimeoutError:
+                self._slow.add(node_id)
+
+
 def network_client(**settings: object) -> KafkaNetClient:
     """The network client of kafka-python that asks another broker where one hangs, and without the 10 KB of figures that it
     keeps for each connection.
     """
-    from kafka.net.compat import KafkaNetClient
-    from kafka.net.selector import NetworkSelector
-
-    from .hanging import Manager
-
     without = {**settings, "metrics": None}
     net = NetworkSelector(**without)
-    return KafkaNetClient(net, Manager(net, **without))
-
-
-def login_of(security: Security) -> Login | None:
-    """The login of `odradek.client`; None where the protocol has none."""
-    if not security.has_sasl:
-        return None
-    if security.mechanism == "GSSAPI":
-        from ...client.kerberos import KerberosLogin
-
-        return KerberosLogin("", None, security.kerberos_service, "")
-    if security.mechanism == "OAUTHBEARER":
-        return TokenLogin(security)
-    from ...client.sasl import PasswordLogin
-
-    return PasswordLogin(security.mechanism, security.username, security.password)
-
-
-class TokenLogin:
-    """A login with a token of the token endpoint (OAUTHBEARER), see `odradek.client.sasl.Login`."""
-
-    mechanism = "OAUTHBEARER"
-    may_wait = True
-
-    def __init__(self, security: Security) -> None:
-        self.username = security.client_id
-        self._tokens = _TokenProvider(security)
-
-    def client(self, host: str) -> SaslClient:
-        from ...client.sasl import OAuthClient
-
-        return OAuthClient(self._token, {})
-
-    def _token(self) -> str:
-        from ...client.sasl import AuthenticationFailed
-
-        try:
-            return self._tokens.token()
-        except CommandError as error:
-            raise AuthenticationFailed(str(error)) from None
-
-
-def connection_arguments(security: Security) -> Callable[[str, str], dict[str, object]]:
-    """Arguments of asyncio's `create_connection` for the TLS of a host."""
-    if not security.has_tls:
-        return lambda listener, host: {}
-    context = ssl_context(security)
-    return lambda listener, host: {"ssl": context, "server_hostname": host}
-
-
-def ssl_context(security: Security) -> ssl.SSLContext:
-    import ssl
-
-    try:
-        context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
-        context.check_hostname = security.verifies_host
-        if security.certificate_file:
-            context.load_cert_chain(security.certificate_file, security.key_file or None, security.key_password or "")
-        elif security.certificate_pem:
-            _load_pem(context, security)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise Misused(
-            f"the TLS files cannot be used: {error}; check ssl.truststore.*, ssl.keystore.* and passwords"
-        ) from None
-    return context
-
-
-def _load_pem(context: ssl.SSLContext, security: Security) -> None:
-    """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
-    import tempfile
-
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
-        file.flush()
-        context.load_cert_chain(file.name, password=security.key_password or "")
-
-
-class _TokenProvider:
-    """A token by the client credentials grant (RFC 6749, 4.4). A new one for each connection: a command is short."""
-
-    def __init__(self, security: Security) -> None:
-        self._security = security
-
-    def token(self) -> str:
-        # Only a login by tokens needs them, and every command would wait 20 ms for them.
-        import json
-        import urllib.parse
-        import urllib.request
-        from base64 import b64encode
-
-        security = self._security
-        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
-        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
-        request = urllib.request.Request(
-            security.token_endpoint,
-            urllib.parse.urlencode(form).encode(),
-            {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=10) as response:
-                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise CommandError(
-                f"{security.token_endpoint} returned no token: check the client id and secret", DENIED
-            ) from None
-
-    def extensions(self) -> dict[str, str]:
-        return {}
+    return KafkaNetClient(net, ConnectionManager(net, **without))

@@ -1,14 +1,21 @@
-"""Client properties as Kafka's tools take them: files, names of secrets, JAAS lines, and security options in one form."""
+"""Client properties as Kafka's tools take them: files, names of secrets, JAAS lines, and security options in one form, of
+which TLS contexts and logins are made.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import Misused
+from .errors import DENIED, CommandError, Misused
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ...client.sasl import Login, SaslClient
 
 #: Parts of names of which no value is shown.
 _SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info", "account_key")
@@ -219,3 +226,116 @@ def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
         f"{prefix}.location={location} is not a PEM file: convert it (JKS first with `keytool -importkeystore "
         f"-deststoretype PKCS12`) by `openssl pkcs12 -in {location} {option} -out {pem}`, and set {prefix}.type=PEM"
     )
+
+
+# TLS and the login of a connection, from these options.
+
+#: Limit of a token endpoint's response.
+_MOST_TOKEN_BYTES = 1 << 20
+
+
+def ssl_context(security: Security) -> ssl.SSLContext:
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
+        context.check_hostname = security.verifies_host
+        if security.certificate_file:
+            context.load_cert_chain(security.certificate_file, security.key_file or None, security.key_password or "")
+        elif security.certificate_pem:
+            _load_pem(context, security)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise Misused(
+            f"the TLS files cannot be used: {error}; check ssl.truststore.*, ssl.keystore.* and passwords"
+        ) from None
+    return context
+
+
+def _load_pem(context: ssl.SSLContext, security: Security) -> None:
+    """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
+        file.flush()
+        context.load_cert_chain(file.name, password=security.key_password or "")
+
+
+def connection_arguments(security: Security) -> Callable[[str, str], dict[str, object]]:
+    """Arguments of asyncio's `create_connection` for the TLS of a host."""
+    if not security.has_tls:
+        return lambda listener, host: {}
+    context = ssl_context(security)
+    return lambda listener, host: {"ssl": context, "server_hostname": host}
+
+
+def login_of(security: Security) -> Login | None:
+    """The login of `odradek.client`; None where the protocol has none."""
+    if not security.has_sasl:
+        return None
+    if security.mechanism == "GSSAPI":
+        from ...client.kerberos import KerberosLogin
+
+        return KerberosLogin("", None, security.kerberos_service, "")
+    if security.mechanism == "OAUTHBEARER":
+        return TokenLogin(security)
+    from ...client.sasl import PasswordLogin
+
+    return PasswordLogin(security.mechanism, security.username, security.password)
+
+
+class TokenLogin:
+    """A login with a token of the token endpoint (OAUTHBEARER), see `odradek.client.sasl.Login`."""
+
+    mechanism = "OAUTHBEARER"
+    may_wait = True
+
+    def __init__(self, security: Security) -> None:
+        self.username = security.client_id
+        self._tokens = TokenProvider(security)
+
+    def client(self, host: str) -> SaslClient:
+        from ...client.sasl import OAuthClient
+
+        return OAuthClient(self._token, {})
+
+    def _token(self) -> str:
+        from ...client.sasl import AuthenticationFailed
+
+        try:
+            return self._tokens.token()
+        except CommandError as error:
+            raise AuthenticationFailed(str(error)) from None
+
+
+class TokenProvider:
+    """A token by the client credentials grant (RFC 6749, 4.4). A new one for each connection: a command is short."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+
+    def token(self) -> str:
+        # Only a login by tokens needs them, and every command would wait 20 ms for them.
+        import json
+        import urllib.parse
+        import urllib.request
+        from base64 import b64encode
+
+        security = self._security
+        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
+        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
+        request = urllib.request.Request(
+            security.token_endpoint,
+            urllib.parse.urlencode(form).encode(),
+            {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise CommandError(
+                f"{security.token_endpoint} returned no token: check the client id and secret", DENIED
+            ) from None
+
+    def extensions(self) -> dict[str, str]:
+        return {}

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from ..client.completing import complete_group
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
-from ..client.options import DryRun, Output, Yes, client_command, new_app
+from ..client.options import DryRun, Output, Yes, client_command, complete_group, new_app
 from ..options import warn
 from ..output import Table
-from ..records.positions import parse_position
-from .lag import Lag, Total, lags, total_of
+from ..records.selection import parse_position
 from .members import share_groups, streams_groups
-from .offsets import chosen_places, commit, delete_share_offsets, stored_offsets, targets
+from .offsets import Lag, Total, chosen_places, commit, delete_share_offsets, lags, stored_offsets, targets, total_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._group import MemberDescription

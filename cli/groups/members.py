@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from ..client.admin_calls import ask, check, coordinator_of
+from ..client.admin import ask, check, coordinator_of
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_groups import Member as ShareMember

@@ -17,10 +17,8 @@ from ..client.errors import Misused
 from ..client.options import client_command, new_app
 from ..options import INTERRUPTED, warn
 from ..output import Progress
-from .decoding import Coding, Form, decoder
-from .filters import Filter, filters_of
-from .positions import END, parse_position
-from .reading import Reader, Selection, default_start, matching_topics
+from .formats import Coding, Form, decoder
+from .reading import Reader, default_start, matching_topics
 from .record_options import (
     Isolation,
     KeyFormatOption,
@@ -31,6 +29,7 @@ from .record_options import (
     ValueFormatOption,
     ValueSchemaOption,
 )
+from .selection import END, Filter, Selection, filters_of, parse_position
 from .writing import Decode, Writer, writer_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..client.errors import CommandError, Misused
-from .positions import timestamp_ms
+from .selection import timestamp_ms
 
 if TYPE_CHECKING:
     from .consumed import ProducedHeaders

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from ..client.completing import complete_topic
 from ..client.connection import Connection, request_producer_id
 from ..client.errors import CommandError, Misused, status_of_code
-from ..client.options import DryRun, client_command, new_app
+from ..client.options import DryRun, client_command, complete_topic, new_app
 from ..output import Output, Progress, Table
-from .decoding import Coding, Form
-from .encoding import Encode, encoder
+from .formats import Coding, Encode, Form, encoder
 from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, value_batches
-from .positions import timestamp_ms
 from .record_options import (
     KeyFormatOption,
     KeySchemaOption,
@@ -34,6 +31,7 @@ from .record_options import (
     ValueFormatOption,
     ValueSchemaOption,
 )
+from .selection import timestamp_ms
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

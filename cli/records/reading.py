@@ -6,13 +6,12 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused, status_of_code
-from .positions import BEGINNING, END, STORED, Position
+from .selection import BEGINNING, END, STORED, Position, Selection
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -43,20 +42,6 @@ _SETTINGS = {
 
 Place = tuple[str, int]
 """Topic and partition."""
-
-
-@dataclass(slots=True)
-class Selection:
-    """The records to read. `partitions` empty: all. `until` None: to the end, or for ever with `follow`."""
-
-    topics: Sequence[str]
-    partitions: Sequence[int] = ()
-    start: Position = field(default_factory=lambda: Position(END))
-    until: Position | None = None
-    follow: bool = False
-    count: int | None = None
-    group: str | None = None
-    committed: bool = True
 
 
 class Reader:
@@ -333,7 +318,7 @@ def matching_topics(connection: Connection, patterns: Sequence[str]) -> list[str
 
 def default_start(group: str | None, *, from_beginning: bool, text: str | None) -> Position:
     """The position of `--from-beginning` and `-o`; without both the group's, or the end."""
-    from .positions import parse_position
+    from .selection import parse_position
 
     if from_beginning and text is not None:
         raise Misused("--from-beginning and -o exclude each other")

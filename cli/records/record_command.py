@@ -13,9 +13,9 @@ from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
 from ..output import Progress
-from .positions import BEGINNING, Position
-from .reading import Reader, Selection
+from .reading import Reader
 from .record_options import TopicsArgument
+from .selection import BEGINNING, Position, Selection
 
 if TYPE_CHECKING:
     from .consumed import ConsumedRecord

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from ..client.completing import complete_topic
-from .decoding import Form
+from ..client.options import complete_topic
+from .formats import Form
 
 
 class Isolation(StrEnum):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client.admin_calls import api_error
+from ..client.admin import api_error
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, Yes, client_command, new_app

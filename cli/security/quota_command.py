@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..client.admin_calls import ask, check
+from ..client.admin import ask, check
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, Output, client_command, new_app

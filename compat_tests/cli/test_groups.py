@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from odradek.cli.client.completing import complete_group, complete_topic
+from odradek.cli.client.options import complete_group, complete_topic
 
 from compat_tests.cli.commands import Run
 from compat_tests.recipes import eventually

@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from odradek.cli.client.admin_calls import coordinator_of
+from odradek.cli.client.admin import coordinator_of
 from odradek.cli.client.connection import Connection
 from odradek.cli.cluster_plan import read_plan
 from odradek.cli.cluster_processes import node_pids

@@ -103,6 +103,32 @@ def test_overview_is_live(browser: Browser, console_three: str) -> None:
     assert "records/s" in browser.text
 
 
+#: Puts the focus on the first link of the live parts while a response for them is on its way. Returns, when the response has
+#: come, whether the link still has it.
+_FOCUS_DURING_A_RESPONSE = """
+const live = document.getElementById("live"), done = arguments[arguments.length - 1];
+let link;
+live.addEventListener("htmx:beforeSend", () => {
+  link = live.querySelector("a");
+  link.dataset.held = "yes";
+  link.focus();
+}, { once: true });
+live.addEventListener("htmx:afterRequest", (event) => setTimeout(
+  () => done([event.detail.xhr.status, live.contains(link), document.activeElement === link])), { once: true });
+"""
+
+
+def test_focus_stays_in_the_live_parts_that_a_response_would_replace(browser: Browser) -> None:
+    browser.open("/topics")
+    browser.await_text("orders")
+    driver = browser.driver
+    driver.execute_script("document.activeElement.blur()")
+    driver.set_script_timeout(30)
+    assert driver.execute_async_script(_FOCUS_DURING_A_RESPONSE) == [200, True, True]
+    driver.execute_script("document.activeElement.blur()")
+    browser.await_true(lambda: not browser.all("#live a[data-held]"))
+
+
 def test_tail_shows_new_records(browser: Browser, console_three: str) -> None:
     browser.open("/topics/orders/messages")
     browser.find("a[href*='tail=new']").click()

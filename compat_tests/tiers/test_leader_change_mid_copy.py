@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.client.connection import Connection
-from odradek.cli.tier.metadata import RemoteMetadata
+from odradek.cli.tier import RemoteMetadata
 from odradek.protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...cli.client.admin_calls import EARLIEST, LATEST, ask, check, config_values, coordinator_now, partition_offsets
+from ...cli.client.admin import EARLIEST, LATEST, ask, check, config_values, coordinator_now, partition_offsets
 from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
 from ...cli.groups.offsets import topics_of
-from ...cli.records.positions import BEGINNING, END, Position
+from ...cli.records.selection import BEGINNING, END, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

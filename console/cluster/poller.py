@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...cli.client.admin_calls import LATEST, coordinator_now, offsets_at
+from ...cli.client.admin import LATEST, coordinator_now, offsets_at
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, from_library
-from ...cli.groups.lag import (
+from ...cli.groups.offsets import (
     Lag,
     Positions,
     Reading,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, Misused
-from ...cli.records.decoding import Coding, Form, decoder, decoder_by_schema
-from ...cli.records.filters import filters_of
+from ...cli.records.formats import Coding, Form, decoder, decoder_by_schema
 from ...cli.records.schema_registry import SchemaRegistry, framed
+from ...cli.records.selection import filters_of
 from ..access.masking import Masks
 from ..views.formats import drawn_text, json_text
 

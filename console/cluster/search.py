@@ -1,12 +1,17 @@
-"""Pages of records, newest or oldest first, merged from all partitions by their timestamps, within limits of number, bytes
-and time. A page ends with an offset for each partition, from which the next page continues.
+"""Records that a viewer reads: pages of a search, newest or oldest first, and live tails.
 
-Each partition is read in windows of offsets. Newest first, a window lies before the one that was read last. The next record
-of the page is known once every partition has one at hand or has none left.
+A page is merged from all partitions by their timestamps, within limits of number, bytes and time. It ends with an offset for
+each partition, from which the next page continues. Each partition is read in windows of offsets. Newest first, a window lies
+before the one that was read last. The next record of the page is known once every partition has one at hand or has none
+left.
+
+A tail is a consumer that stays open between the requests of one viewer, and is closed when the requests stop.
 """
 
 from __future__ import annotations
 
+import secrets
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,14 +19,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError, Misused
-from ...cli.records.positions import BEGINNING, END, STORED, Position, parse_position
-from ...cli.records.reading import Place, Reader, Selection, range_notes
+from ...cli.client.errors import NOT_FOUND, CommandError, Misused
+from ...cli.records.reading import Place, Reader, range_notes
+from ...cli.records.selection import BEGINNING, END, STORED, Position, Selection, parse_position
 from .records import NEWEST, Passes, Query, Record, RecordMaker, filters
 
 if TYPE_CHECKING:
     from ...cli.records.consumed import ConsumedRecord
-
 
 #: Limits of one request: records and bytes that it reads, bytes that it shows, and its time.
 MOST_SCANNED, MOST_BYTES, MOST_SHOWN_BYTES, MOST_SECONDS = 100_000, 64 << 20, 16 << 20, 4.0
@@ -360,3 +364,82 @@ def edges_of(text: str) -> dict[int, int]:
     except ValueError:
         raise CommandError("the position of the search cannot be read: start the search again") from None
     return found
+
+
+# ---- live tails
+
+#: Consumers of all viewers together.
+MOST_TAILS = 8
+_CLOSED_AFTER_S = 15.0
+#: Limits of one request.
+_MOST_RECORDS, _MOST_WAIT_S = 100, 0.4
+_TAIL_BATCH = 100
+
+
+@dataclass(slots=True)
+class _Tail:
+    query: Query
+    reader: Reader
+    batches: Iterator[list[ConsumedRecord]]
+    passes: list[Passes]
+    used: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Tails:
+    """The least recently read tail makes place for a new one."""
+
+    def __init__(self, records: RecordReader) -> None:
+        self._records = records
+        self._tails: dict[str, _Tail] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, query: Query) -> str:
+        """Opens a tail at the end of the log. Returns its name."""
+        passes = filters(query)
+        reader = self._records.open(query, Position(END), follow=True)
+        made = _Tail(query, reader, reader.batches(_TAIL_BATCH), passes, time.monotonic())
+        name = secrets.token_urlsafe(12)
+        with self._lock:
+            self._tails[name] = made
+            dropped = sorted(self._tails, key=lambda one: self._tails[one].used)[
+                : max(0, len(self._tails) - MOST_TAILS)
+            ]
+        for one in dropped:
+            self.end(one)
+        return name
+
+    def read(self, name: str) -> list[Record]:
+        """Records since the last call. Raises CommandError for a tail that was closed."""
+        tail = self._tails.get(name)
+        if tail is None:
+            raise CommandError("following the new records has ended: start again", NOT_FOUND)
+        found: list[Record] = []
+        with tail.lock:
+            tail.used = time.monotonic()
+            deadline = tail.used + _MOST_WAIT_S
+            for batch in tail.batches:
+                for message in batch:
+                    record = self._records.maker.record(message, tail.query)
+                    if all(one(record, message) for one in tail.passes):
+                        found.append(record)
+                if len(found) >= _MOST_RECORDS or (found and not batch) or time.monotonic() > deadline:
+                    break
+        return found[-_MOST_RECORDS:]
+
+    def end(self, name: str) -> None:
+        with self._lock:
+            tail = self._tails.pop(name, None)
+        if tail is not None:
+            with tail.lock:
+                tail.reader.close()
+
+    def sweep(self) -> None:
+        """Closes tails whose viewer is gone."""
+        now = time.monotonic()
+        for name in [name for name, tail in list(self._tails.items()) if now - tail.used > _CLOSED_AFTER_S]:
+            self.end(name)
+
+    def close(self) -> None:
+        for name in list(self._tails):
+            self.end(name)

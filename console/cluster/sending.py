@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from ...cli.client.connection import Connection
 from ...cli.client.errors import UNREACHABLE, CommandError, status_of_code
-from ...cli.records.positions import Position
-from ...cli.records.reading import Reader, Selection
+from ...cli.records.reading import Reader
+from ...cli.records.selection import Position, Selection
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import api_error, ask, check
+from ...cli.client.admin import api_error, ask, check
 from ...cli.client.errors import CommandError, Misused, from_library
 from ..actions import Done, required
 from ..actions import Form as Fields

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import config_values
+from ...cli.client.admin import config_values
 from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.client.properties import HIDDEN
 from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..views.formats import NONE, age, number, size
 from ..views.parts import Badge, Facts, Link, Page, Table, Text
-from .paging import SortKey, listed, paged, path_to
+from .lists import SortKey, listed, paged, path_to
 
 if TYPE_CHECKING:
     from ...cli.client.admin import LogDirectory

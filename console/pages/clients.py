@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import config_values
+from ...cli.client.admin import config_values
 from ...cli.client.errors import UNREACHABLE, CommandError, from_library
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
 from ..views.formats import number
 from ..views.parts import Link, Page, Part, Table, Text
-from .paging import path_to
+from .lists import path_to
 
 #: Groups whose members are listed, of those that are not empty.
 _MOST_GROUPS = 50

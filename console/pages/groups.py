@@ -9,9 +9,8 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from ...cli.client.errors import CommandError, Misused
-from ...cli.groups.lag import Lag, lags, total_of
-from ...cli.groups.offsets import chosen_places, commit, committed_offsets, targets
-from ...cli.records.positions import parse_position
+from ...cli.groups.offsets import Lag, chosen_places, commit, committed_offsets, lags, targets, total_of
+from ...cli.records.selection import parse_position
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -20,7 +19,7 @@ from ..cluster.model import GroupRow, History
 from ..views.drawings import chart, graph, scaled_sparkline
 from ..views.formats import NONE, number
 from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
-from .paging import SortKey, listed, name_in, paged, path_to
+from .lists import SortKey, listed, name_in, paged, path_to
 from .topics import confirmed
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}

@@ -46,7 +46,7 @@ from ..views.parts import (
     Text,
     Tree,
 )
-from .paging import here, number_of, path_to
+from .lists import here, number_of, path_to
 
 if TYPE_CHECKING:
     from ...cli.records.consumed import ProducedHeaders

@@ -10,7 +10,7 @@ from ..backend import Backend
 from ..views.drawings import chart
 from ..views.formats import NONE, number
 from ..views.parts import Badge, Charts, Facts, Link, Page, Table, Text
-from .paging import path_to
+from .lists import path_to
 
 _MOST_ROWS = 10
 

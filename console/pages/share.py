@@ -16,8 +16,8 @@ from ..cluster.records import Query
 from ..cluster.sending import MOST_REDRIVEN, ORIGIN, redrive
 from ..views.formats import NONE
 from ..views.parts import Badge, Field, Form, Link, Moment, Page, Table, Text
+from .lists import SortKey, listed, number_of, paged, path_to
 from .messages import cut, unread
-from .paging import SortKey, listed, number_of, paged, path_to
 
 #: Columns by which the list sorts.
 _KEYS: dict[str, Callable[[GroupRow], SortKey]] = {"Group": lambda one: one.group, "State": lambda one: one.state}

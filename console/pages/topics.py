@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin_calls import (
+from ...cli.client.admin import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
@@ -25,12 +25,11 @@ from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.model import TopicRow
-from ..cluster.rates import Rates
+from ..cluster.model import Rates, TopicRow
 from ..views.drawings import chart, replicas_drawn
 from ..views.formats import NONE, in_unit_of, number, numbers, size, with_unit
 from ..views.parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
-from .paging import SortKey, here, listed, number_of, paged, path_to
+from .lists import SortKey, here, listed, number_of, paged, path_to
 
 if TYPE_CHECKING:
     from ...cli.client.admin import AdminClient, ConfigValue, Partition, Topic, TopicOptions

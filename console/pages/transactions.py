@@ -15,7 +15,7 @@ from ..backend import Backend
 from ..views.formats import NONE, age
 from ..views.parts import Badge, Button, Form, Link, Page, Table, Text
 from ..views.parts import Field as Input
-from .paging import SortKey, listed, paged, path_to
+from .lists import SortKey, listed, paged, path_to
 
 if TYPE_CHECKING:
     from ...cli.client.admin import TransactionListing

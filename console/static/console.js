@@ -171,11 +171,14 @@ function showOffline(isOffline) {
   if (notice) notice.hidden = !isOffline;
 }
 
+// Live parts stand still while their reader is in them, or has paused them.
+function standsStill(live) {
+  return isPaused || document.hidden || live.contains(document.activeElement) || live.querySelector(".uplot:hover") !== null;
+}
+
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.target.matches(".toggle") && toggled(event.target)) event.preventDefault();
-  // Live parts stand still while their reader is in them, or has paused them.
-  const isRead = event.target.contains(document.activeElement) || event.target.querySelector(".uplot:hover") || document.hidden;
-  if (event.target.id === "live" && (isPaused || isRead)) event.preventDefault();
+  if (event.target.id === "live" && standsStill(event.target)) event.preventDefault();
   if (event.target.id === "tail" && isPaused) event.preventDefault();
 });
 document.addEventListener("htmx:sendError", () => showOffline(true));
@@ -184,6 +187,9 @@ document.addEventListener("htmx:responseError", () => showOffline(true));
 document.addEventListener("htmx:beforeSwap", (event) => {
   // A slice whose response was complete when its reader stopped the search: Continue reads it again.
   if (isStopped && event.detail.requestConfig?.target?.id === "progress") event.detail.shouldSwap = false;
+  // The reader came into the live parts while the response was on its way: a swap would take the focus from the keyboard.
+  const source = event.detail.requestConfig?.elt;
+  if (source?.id === "live" && standsStill(source)) event.detail.shouldSwap = false;
 });
 document.addEventListener("htmx:afterSwap", (event) => {
   showOffline(false);

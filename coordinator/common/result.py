@@ -1,4 +1,4 @@
-"""The input and output of a coordinator shard: requests, replies and records.
+"""The input and output of a coordinator shard: requests, replies, records and timers.
 
 - `Record`, `Reply`, `Output`: the output. A request has a token of the caller. The output has records, and replies
   with their tokens: at once, later, or after a timer. The caller appends the records of an `Output` first. It sends
@@ -6,6 +6,7 @@
   reads, so no reply shows state that could still be lost.
 - `GroupRequest`, `TopicsDeleted`, `MetadataChanged`: the input; `GroupsConfig` is the configuration.
 - `encode_framed`, `decode_key`, `decode_value`: the framing of records in the coordinators' topics.
+- `Timer`, `Timers`: deadlines as data, which the caller reads and whose passing is an input.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from ...metadata.image import MetadataImage
@@ -180,3 +182,85 @@ def decode_value(key: Message, value_class: type[Message], value: Buffer | None)
 
 def encoded_size(value: Message, version: int) -> int:
     return _NUMBER.size + len(encode(value, version))
+
+
+# ---- timers
+#
+# They are cheap to move. A heartbeat only moves its member's deadline. A timer with a later deadline stays at its place in
+# the queue, and is queued again when that place is due. So 10,000 members cost 10,000 queue operations per session
+# timeout, not per heartbeat. `next_deadline` may therefore be too early, never too late.
+
+#: The deadline of a timer that is not set.
+NEVER = 1 << 62
+
+Event = tuple[str, ...]
+
+
+class Timer:
+    """A timer. `event` identifies it; `deadline_ms` is its deadline; `queued_ms` is its first place in the queue."""
+
+    __slots__ = ("deadline_ms", "event", "queued_ms")
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self.deadline_ms = NEVER
+        self.queued_ms = NEVER
+
+    @property
+    def is_set(self) -> bool:
+        return self.deadline_ms != NEVER
+
+    def cancel(self) -> None:
+        self.deadline_ms = NEVER
+
+
+class Timers:
+    def __init__(self) -> None:
+        self._queue: list[tuple[int, int, Timer]] = []
+        self._sequence = 0
+
+    def set(self, timer: Timer, deadline_ms: int) -> None:
+        timer.deadline_ms = deadline_ms
+        if deadline_ms < timer.queued_ms:
+            self._enqueue(timer)
+
+    def next_deadline(self) -> int | None:
+        queue = self._queue
+        while queue:
+            queued_ms, _, timer = queue[0]
+            if timer.deadline_ms != NEVER and timer.queued_ms == queued_ms:  # it is live
+                return queued_ms
+            self._drop_first()
+        return None
+
+    def due(self, now: int) -> Timer | None:
+        """Removes and returns one timer that is due: the earliest, and among equals the first in the queue."""
+        queue = self._queue
+        while queue and queue[0][0] <= now:
+            entry = queue[0]
+            live = self._is_live(entry)
+            self._drop_first()
+            timer = entry[2]
+            if not live:
+                continue
+            if timer.deadline_ms <= now:
+                timer.deadline_ms = NEVER
+                return timer
+            self._enqueue(timer)
+        return None
+
+    @staticmethod
+    def _is_live(entry: tuple[int, int, Timer]) -> bool:
+        """Returns False for an obsolete entry: its timer was cancelled, or is also queued earlier."""
+        timer = entry[2]
+        return timer.deadline_ms != NEVER and timer.queued_ms == entry[0]
+
+    def _drop_first(self) -> None:
+        queued_ms, _, timer = heappop(self._queue)
+        if timer.queued_ms == queued_ms:
+            timer.queued_ms = NEVER
+
+    def _enqueue(self, timer: Timer) -> None:
+        self._sequence += 1
+        timer.queued_ms = timer.deadline_ms
+        heappush(self._queue, (timer.deadline_ms, self._sequence, timer))

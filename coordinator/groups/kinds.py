@@ -13,7 +13,7 @@ from ...protocol.internal.classic_group_records import OffsetCommitKey, OffsetCo
 from ...protocol.schema import Message
 from ..common.result import prefix
 from . import silence
-from .base.kind import ErrorResponse, Kind, Operation, RecordType, Replay
+from .base.state import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 from .silence import SilentMembersKey

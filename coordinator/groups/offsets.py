@@ -30,9 +30,8 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..common.result import GroupRequest
-from .base.kind import OffsetRules
 from .base.offsets import CommittedOffset, OffsetStore, Partitions
-from .base.state import Group, ShardState
+from .base.state import Group, OffsetRules, ShardState
 
 # OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
 #

@@ -62,6 +62,7 @@ from ..common.result import (
     MetadataChanged,
     Output,
     Record,
+    Timer,
     TopicsDeleted,
     UnknownRecord,
     decode_key,
@@ -69,11 +70,9 @@ from ..common.result import (
     encode_framed,
     number_of,
 )
-from ..common.timers import Timer
 from . import offsets, silence
-from .base.kind import Operation
 from .base.offsets import NO_PRODUCER_ID
-from .base.state import ShardState
+from .base.state import Operation, ShardState
 from .classic.group import ClassicGroup, State, find_or_make
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets

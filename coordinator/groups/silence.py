@@ -17,10 +17,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
-from ..common.result import Record
-from ..common.timers import Timer
-from .base.kind import RecordType, Session
-from .base.state import ShardState
+from ..common.result import Record, Timer
+from .base.state import RecordType, Session, ShardState
 
 # ---- the record
 #

@@ -62,8 +62,7 @@ from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.result import GroupRequest, Output, Record, UnknownRecord
-from ..common.timers import Timer
+from ..common.result import GroupRequest, Output, Record, Timer, UnknownRecord
 from .state import (
     UNINITIALIZED_OFFSET,
     PersisterConfig,

@@ -26,6 +26,7 @@ from ..common.result import (
     GroupRequest,
     Record,
     Reply,
+    Timers,
     UnknownRecord,
     decode_key,
     decode_value,
@@ -33,7 +34,6 @@ from ..common.result import (
     number_of,
     prefix,
 )
-from ..common.timers import Timers
 
 # Combination of state batches that were written one after the other, into one list without overlaps.
 #

@@ -44,8 +44,7 @@ from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
 from ..common.patterns import InvalidRegularExpression, compiled
-from ..common.result import Record, UnknownRecord
-from ..common.timers import NEVER, Timer
+from ..common.result import NEVER, Record, Timer, UnknownRecord
 from .transaction import (
     BATCHED_VERSION,
     EPOCH_BUMP_VERSION,

@@ -50,8 +50,17 @@ from ...protocol.messages.transactions import (
 )
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.result import Record, Reply, UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
-from ..common.timers import Timers
+from ..common.result import (
+    Record,
+    Reply,
+    Timers,
+    UnknownRecord,
+    decode_key,
+    decode_value,
+    encode_framed,
+    number_of,
+    prefix,
+)
 
 # ---- the state machine
 

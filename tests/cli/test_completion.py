@@ -8,8 +8,8 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client import completing
-from odradek.cli.client.completing import complete_group, complete_topic
+from odradek.cli.client import options
+from odradek.cli.client.options import complete_group, complete_topic
 from odradek.cli.main import main
 
 from compat_tests.cli.commands import odradek_command
@@ -45,9 +45,9 @@ def test_names_of_a_secured_cluster_are_those_of_the_current_context(security: s
     with odradek.Broker(security=security) as secured:
         secured.topic("sales").create()
         file = str(secured.client_properties_file())
-        options = ("-b", secured.bootstrap_servers, "--command-config", file)
-        assert odradek_command("consume", "sales", "--group", "billing", "-o", "beginning", *options).status == 0
-        assert odradek_command("context", "add", "secured", *options).status == 0
+        given = ("-b", secured.bootstrap_servers, "--command-config", file)
+        assert odradek_command("consume", "sales", "--group", "billing", "-o", "beginning", *given).status == 0
+        assert odradek_command("context", "add", "secured", *given).status == 0
         assert odradek_command("context", "use", "secured").status == 0
         assert complete_topic("s") == ["sales"] and complete_topic("x") == []
         assert complete_group("") == ["billing"]
@@ -73,7 +73,7 @@ def test_groups_of_all_brokers_are_completed(monkeypatch: pytest.MonkeyPatch) ->
 def test_address_that_does_not_respond_delays_the_next_one_by_the_limit(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completing, "_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(options, "_TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         no_brokers = [f"127.0.0.1:{one.getsockname()[1]}" for one in (closed, silent)]

@@ -15,8 +15,7 @@ import fastavro
 import pytest
 from odradek.cli.client.connection import Connection
 from odradek.cli.client.errors import CommandError, Misused
-from odradek.cli.records.decoding import Coding, Form, decoder
-from odradek.cli.records.encoding import encoder
+from odradek.cli.records.formats import Coding, Form, decoder, encoder
 from odradek.cli.records.protobuf import _compiled, _pool
 
 AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}

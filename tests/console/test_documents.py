@@ -7,8 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from odradek.cli.client.connection import Connection
-from odradek.console.cluster.model import MOST_MINUTES, MOST_POINTS, History
-from odradek.console.cluster.rates import TopicRates
+from odradek.console.cluster.model import MOST_MINUTES, MOST_POINTS, History, TopicRates
 from odradek.console.cluster.records import AUTO, RecordDecoder
 from odradek.console.views.documents import MOST_NODES, field_of, hex_dump, paths_of, tree
 from odradek.console.views.drawings import replicas_drawn

@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from odradek.console.pages.lists import arranged, sort_key
 from odradek.console.views.formats import NONE, number, size
-from odradek.console.views.lists import arranged, sort_key
 from odradek.console.views.parts import Badge, Link, Moment, Table
 
 ROWS = [

@@ -11,8 +11,7 @@ import heapq
 import random
 from dataclasses import dataclass
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig
-from odradek.coordinator.common.timers import NEVER
+from odradek.coordinator.common.result import NEVER, GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.messages.offsets import OffsetCommitRequest

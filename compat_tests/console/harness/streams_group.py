@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.cli.client.admin_calls import coordinator_of
+from odradek.cli.client.admin import coordinator_of
 from odradek.cli.client.connection import Connection
 from odradek.protocol.schema import Message
 

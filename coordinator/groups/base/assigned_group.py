@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 from ....metadata.image import MetadataImage, TopicImage
 from ....protocol.errors import ErrorCode
 from ....protocol.schema import Message
-from ...common.result import Record
-from ...common.timers import Timer
-from .kind import Session
+from ...common.result import Record, Timer
+from .state import Session
 
 if TYPE_CHECKING:
-    from .kind import Replay
-    from .state import ShardState
+    from .state import Replay, ShardState
 
 
 AMember = TypeVar("AMember")

@@ -35,8 +35,7 @@ from ....protocol.internal.classic_group_records import GroupMetadataValue, Memb
 from ....protocol.internal.consumer_protocol import ConsumerProtocolSubscription
 from ....protocol.messages.groups import DescribedGroupMember, JoinGroupResponse, SyncGroupResponse
 from ....protocol.schema import Message
-from ...common.result import Reply
-from ...common.timers import Timer, Timers
+from ...common.result import Reply, Timer, Timers
 from ..base.state import Group, ShardState, group_record
 
 # A member of a classic group.

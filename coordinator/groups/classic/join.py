@@ -19,8 +19,7 @@ from ....protocol.messages.groups import (
     SyncGroupResponse,
 )
 from ....protocol.primitives import MAX_STRING_BYTES
-from ...common.result import GroupRequest
-from ...common.timers import Timer
+from ...common.result import GroupRequest, Timer
 from ..base.state import ShardState, encoded_size
 from .group import (
     ClassicGroup,

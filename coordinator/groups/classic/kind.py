@@ -16,9 +16,9 @@ from ....protocol.messages.groups import (
 )
 from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from ....protocol.schema import Message
-from ...common.timers import Event
-from ..base.kind import ErrorResponse, Kind, OffsetRules, Session
+from ...common.result import Event
 from ..base.offsets import CommittedOffset
+from ..base.state import ErrorResponse, Kind, OffsetRules, Session
 from . import join
 from . import join as leave
 from . import join as sync

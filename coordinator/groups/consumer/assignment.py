@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.assigned_group import TargetNeed, target_need, topics_by_name
-from ..base.kind import Session
+from ..base.state import Session
 from .group import (
     ConsumerGroup,
     Member,

@@ -19,11 +19,18 @@ from ....protocol.messages.consumer_groups import (
 from ....protocol.messages.consumer_groups import Member as DescribedMember
 from ....protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
-from ...common.result import GroupRequest
-from ...common.timers import Event
+from ...common.result import Event, GroupRequest
 from ..base.assigned_group import described, replays
-from ..base.kind import Kind, OffsetRules
-from ..base.state import ShardState, is_expired, stale, validate_commit, validate_delete, validate_fetch
+from ..base.state import (
+    Kind,
+    OffsetRules,
+    ShardState,
+    is_expired,
+    stale,
+    validate_commit,
+    validate_delete,
+    validate_fetch,
+)
 from . import heartbeat, migration
 from . import migration as classic_members
 from .assignment import restore, sessions

@@ -44,8 +44,7 @@ from ....protocol.messages.groups import (
     SyncGroupResponse,
 )
 from ....protocol.schema import Message
-from ...common.result import GroupRequest
-from ...common.timers import Timer
+from ...common.result import GroupRequest, Timer
 from ..base.assigned_group import ValidationError
 from ..classic.group import (
     CONSUMER_PROTOCOL_TYPE,

@@ -16,8 +16,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMemberMetadataValue
 from ....protocol.messages.share_groups import Assignment as AssignmentResponse
 from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicPartitions
-from ...common.result import GroupRequest
-from ...common.timers import Event
+from ...common.result import Event, GroupRequest
 from ..base.assigned_group import (
     TargetNeed,
     ValidationError,

@@ -23,7 +23,7 @@ from ....protocol.messages.share_groups import Member as DescribedMember
 from ....protocol.schema import Message
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
-from ..base.kind import ErrorResponse, Kind, OffsetRules
+from ..base.state import ErrorResponse, Kind, OffsetRules
 from . import heartbeat, offset_requests
 from .group import RECORD_TYPES, Member, ShareGroup, delete_group, session_timeout_ms
 from .heartbeat import expired, restore

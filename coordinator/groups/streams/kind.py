@@ -27,8 +27,7 @@ from ....protocol.messages.streams_groups import (
 from ....protocol.messages.streams_groups import Member as DescribedMember
 from ...common.result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
-from ..base.kind import Kind, OffsetRules
-from ..base.state import ShardState, is_expired, validate_commit, validate_delete, validate_fetch
+from ..base.state import Kind, OffsetRules, ShardState, is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
 from .assignment import expired, restore
 from .group import (

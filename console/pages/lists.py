@@ -1,16 +1,28 @@
-"""Tables sorted by a column and filtered by a text, as the page's address has it: `sort=TABLE.COLUMN`, `desc=yes` and
-`filter-TABLE=TEXT`.
+"""Lists: the order and the filter of a table, the search and the pages of long lists, and the addresses that have them.
+
+The address of a page has `sort=TABLE.COLUMN`, `desc=yes` and `filter-TABLE=TEXT` for any table. The server sorts and cuts
+long lists itself: `q=TEXT` searches one, `page=N` is a page of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar, Union
+from urllib.parse import quote, unquote, urlencode
 
-from .formats import Figure
-from .parts import Badge, Cell, Drawing, Form, Link, Moment, Table
+from starlette.requests import Request
+
+from ...cli.client.errors import Misused
+from ..views.formats import Figure
+from ..views.parts import Badge, Cell, Drawing, Field, Form, Link, Moment, Pages, Table
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
+
+# ---- tables
 
 #: A table of one row has no field to filter it.
 FILTER_FROM = 2
@@ -136,3 +148,101 @@ def sort_key(cell: Cell) -> tuple[int, float, str]:
         return (2, 0.0, "")
     plain = text.replace("\N{NARROW NO-BREAK SPACE}", "")
     return (0, float(plain), "") if plain.isascii() and plain.isdecimal() else (1, 0.0, text.lower())
+
+
+# ---- long lists
+
+ROWS = 50
+LIST = "list"
+_MOST_SEARCH = 200
+T = TypeVar("T")
+#: A value of a column; None comes last.
+SortKey = Union["SupportsRichComparison", None]
+
+
+def paged(
+    request: Request,
+    rows: Sequence[T],
+    name_of: Callable[[T], str],
+    what: str,
+    keys: Mapping[str, Callable[[T], SortKey]] = MappingProxyType({}),
+) -> tuple[Sequence[T], Form, Pages]:
+    """The rows of the page that `?q=` and `?page=` choose, the form of the search, and links to the other pages. `keys`:
+    the columns by which `?sort=` sorts all rows; a key of None comes last.
+    """
+    query = request.query_params.get("q", "")[:_MOST_SEARCH]
+    wanted = query.lower()
+    found = [row for row in rows if wanted in name_of(row).lower()] if wanted else rows
+    column, descending = sorting(request.query_params, LIST)
+    if column in keys:
+        found = _sorted_by(found, keys[column], descending=descending)
+    page = max(0, number_of(request, "page", 0))
+    chosen = found[page * ROWS : (page + 1) * ROWS]
+    first = page * ROWS + 1 if chosen else 0
+    words = f"{first}-{page * ROWS + len(chosen)} of {len(found)} {what}"
+    before = _address(request, page - 1) if page else ""
+    after = _address(request, page + 1) if (page + 1) * ROWS < len(found) else ""
+    order = [
+        Field(name, "", request.query_params[name], "hidden")
+        for name in ("sort", "desc")
+        if name in request.query_params
+    ]
+    search = Form(
+        "",
+        here(request),
+        [Field("q", f"Search {what}", query), *order],
+        "Search",
+        method="get",
+        folded=False,
+        is_line=True,
+    )
+    return chosen, search, Pages(words, before, after)
+
+
+def listed(columns: Sequence[str], rows: Sequence[Sequence[Cell]], empty: str, keys: Iterable[str]) -> Table:
+    """The table of `paged` rows."""
+    return Table("", columns, rows, empty, is_paged=True, sortable=tuple(keys), id=LIST)
+
+
+def _sorted_by(rows: Sequence[T], key: Callable[[T], SortKey], *, descending: bool) -> list[T]:
+    keyed = [(key(row), row) for row in rows]
+    present = [(value, row) for value, row in keyed if value is not None]
+    present.sort(key=lambda one: one[0], reverse=descending)
+    return [row for _, row in present] + [row for value, row in keyed if value is None]
+
+
+def here(request: Request) -> str:
+    """The path of the page, as pages write addresses: without the part that chooses one of several clusters."""
+    return str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+
+
+def _address(request: Request, page: int) -> str:
+    kept = [pair for pair in request.query_params.multi_items() if pair[0] != "page"]
+    return f"{here(request)}?{urlencode([*kept, ('page', str(page))])}"
+
+
+def number_of(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19):
+        raise Misused(f"{name} must be a number, not {text[:40]!r}")
+    return int(text)
+
+
+def path_to(*names: object) -> str:
+    """An address whose parts may hold any character. `name_in` reads them.
+
+    Servers read %2F as a slash, and browsers read a part of dots as a folder: these are quoted twice.
+    """
+    return "".join(f"/{quote(_escaped(str(name)), safe='')}" for name in names)
+
+
+def _escaped(name: str) -> str:
+    escaped = name.replace("%", "%25").replace("/", "%2F")
+    return escaped.replace(".", "%2E") if name in (".", "..") else escaped
+
+
+def name_in(request: Request, key: str) -> str:
+    """A part of the address that `path_to` made."""
+    return unquote(request.path_params[key])

@@ -1,8 +1,13 @@
-"""`odradek tier`: its commands."""
+"""`odradek tier`: the segments of topics in the remote store, by the metadata of a running cluster.
+
+- `RemoteMetadata`: that metadata, read from `__remote_log_metadata`.
+- The commands list what topics have in the store, check the store and repair it.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,22 +17,110 @@ from uuid import UUID
 
 import typer
 
-from ...protocol.uuids import uuid_to_text
-from ...tiers.checking import StoreReport, check_store, copied_segments
-from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
-from ...tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject, make_store
-from ..client.admin_calls import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
-from ..client.completing import complete_topic
-from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
-from ..client.options import DryRun, Output, Yes, client_command, new_app
-from ..client.properties import STORE_CLASS, read_client_properties, store_settings
-from ..options import FAILED, warn
-from ..output import Table
-from .metadata import RemoteMetadata
+from ..protocol.uuids import uuid_to_text
+from ..tiers.cache import RemoteLogMetadataCache
+from ..tiers.checking import StoreReport, check_store, copied_segments
+from ..tiers.events import DamagedMetadata, decode_event
+from ..tiers.metadata_topic import MetadataPartition
+from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED, METADATA_TOPIC, RemoteLogSegmentMetadata, TopicIdPartition
+from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject, make_store
+from .client.admin import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
+from .client.connection import Connection
+from .client.errors import UNREACHABLE, CommandError, Misused, from_library
+from .client.options import DryRun, Output, Yes, client_command, complete_topic, new_app
+from .client.properties import STORE_CLASS, read_client_properties, store_settings
+from .options import FAILED, warn
+from .output import Table
 
 if TYPE_CHECKING:
-    from ..client.admin import AdminClient, Topic
+    from confluent_kafka import Consumer
+
+    from .client.admin import AdminClient, Topic
+
+# ---- metadata
+
+#: Records of one call of the consumer.
+_AT_ONCE = 500
+_POLL_S = 0.5
+
+
+class RemoteMetadata:
+    """All events so far, as caches by partition. `read` continues where the last one ended."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._partitions: dict[int, MetadataPartition] = {}
+        self._next_offsets: dict[int, int] = {}
+
+    def read(self) -> None:
+        """Reads the topic up to its present end; a cluster without the topic has no events. Raises CommandError."""
+        from confluent_kafka import Consumer, KafkaException
+
+        settings = {"group.id": "odradek-tier", "enable.auto.commit": False, "enable.partition.eof": False}
+        consumer = Consumer({**self._connection.librdkafka(), **settings})
+        try:
+            self._read(consumer)
+        except KafkaException as error:
+            raise from_library(error) or error from None
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer) -> None:
+        from confluent_kafka import TopicPartition
+
+        timeout_s = self._connection.timeout_s
+        topic = consumer.list_topics(METADATA_TOPIC, timeout=timeout_s).topics[METADATA_TOPIC]
+        ends: dict[int, int] = {}
+        for number in topic.partitions:
+            start, end = consumer.get_watermark_offsets(TopicPartition(METADATA_TOPIC, number), timeout=timeout_s)
+            ends[number] = end
+            self._next_offsets[number] = max(start, self._next_offsets.get(number, 0))
+        unread = {number for number, end in ends.items() if self._next_offsets[number] < end}
+        consumer.assign([TopicPartition(METADATA_TOPIC, number, self._next_offsets[number]) for number in unread])
+        deadline = time.monotonic() + timeout_s
+        while unread:
+            for message in consumer.consume(_AT_ONCE, _POLL_S):
+                error, number, offset = message.error(), message.partition(), message.offset()
+                if error is not None or number is None or offset is None:
+                    raise CommandError(f"{METADATA_TOPIC}: {error}", UNREACHABLE)
+                self._consume(number, offset, message.value(), ends[number])
+                self._next_offsets[number] = offset + 1
+                deadline = time.monotonic() + timeout_s
+            # The last offsets of a partition may be control records, which no consumer gets.
+            for one in consumer.position([TopicPartition(METADATA_TOPIC, number) for number in unread]):
+                if one.offset >= ends[one.partition]:
+                    unread.discard(one.partition)
+            if unread and time.monotonic() > deadline:
+                raise CommandError(f"{METADATA_TOPIC}: no record came for {timeout_s:g} s", UNREACHABLE)
+
+    def _consume(self, number: int, offset: int, value: bytes | None, end: int) -> None:
+        state = self._partitions.setdefault(number, MetadataPartition(number))
+        try:
+            partition = decode_event(value or b"").partition
+        except DamagedMetadata:
+            pass  # counted by `consume`
+        else:
+            state.follow(partition, end)
+        state.consume(offset, value)
+
+    def caches(self, *, with_doubtful: bool = True) -> dict[TopicIdPartition, RemoteLogMetadataCache]:
+        return {
+            partition: followed.cache
+            for state in self._partitions.values()
+            if with_doubtful or not state.is_doubtful
+            for partition, followed in state.followed.items()
+        }
+
+    def damaged(self) -> list[str]:
+        """Returns a line for each record that cannot be read."""
+        return [
+            f"{METADATA_TOPIC}-{state.number}: the record at offset {one.offset} cannot be read: {one.reason}"
+            for state in self._partitions.values()
+            for one in state.damaged
+        ]
+
+
+# ---- commands
 
 app = new_app("Show what topics have in the remote store, and check and repair the store.")
 

@@ -1,1 +1,0 @@
-"""`odradek tier`: what a cluster has in its remote store."""
