@@ -373,7 +373,7 @@ class ShardDriver(Generic[ShardT]):
             self._records, self._replies = [], []
         if deadline is not None and deadline <= now:
             try:
-                shard.expire(now)
+                self._expire(shard, now)
             except Exception:
                 self._failed_by_bug("a timer")
                 return
@@ -394,6 +394,9 @@ class ShardDriver(Generic[ShardT]):
             self._commit(replies)
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
             self._wake_at(deadline, now)
+
+    def _expire(self, shard: ShardT, now: int) -> None:
+        shard.expire(now)
 
     def _append(self, shard: ShardT, records: list[Record], now: int) -> ErrorCode:
         error, end_offset = append_records(self.partition, records, self._encode, self._compression, now)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from ....metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
 from ....protocol.errors import ErrorCode
@@ -30,6 +30,9 @@ from ...common.result import Bounds, GroupRequest, GroupsConfig, Record, Reply
 from ...common.timers import Timers
 from .kind import Kind, Replay
 from .offsets import CommittedOffset, OffsetStore
+
+if TYPE_CHECKING:
+    from ....metadata.delta import Part
 
 # ---- groups of any kind
 #
@@ -148,6 +151,8 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         #: The last group of which a record said that it is no more: a record behind that may say what became of it.
         self.last_removed: Group | None = None
+        #: The parts of the metadata whose changes concern the groups.
+        self.interest: set[Part] = set()
         #: Topics and the groups' own configurations, as last published.
         self.image: MetadataImage = EMPTY_IMAGE
         self.offsets = OffsetStore()
@@ -184,6 +189,8 @@ class ShardState:
         """In the place of the group of another kind that had its id. For what replays."""
         self._take_out(group.group_id)
         self.groups[group.group_id] = group
+        if self._kinds[group.kind].metadata_changed is not None:
+            self.interest.add("topics")
 
     def remove(self, group_id: str) -> None:
         """Removes a group. Called by replay functions only."""
