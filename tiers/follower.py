@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..protocol.internal.producer_snapshot import ProducerEntry
-from ..storage.segments.aborted import CorruptSnapshot, decode_snapshot
+from ..storage.segments.index import CorruptSnapshot, decode_snapshot
 from .segment_metadata import RemoteLogSegmentMetadata
 from .store import DamagedRemoteObject, PartType, RemoteStore, object_name, remote_index
 

@@ -1,6 +1,6 @@
 """Indexes of remote segments, parsed and checked, and their cache, bounded in bytes (Kafka's `RemoteIndexCache`).
 
-The files are those of local segments (`storage/segments/index.py`, `storage/segments/aborted.py`). A remote one comes from
+The files are those of local segments (`storage/segments/index.py`). A remote one comes from
 outside: entries must ascend and lie within the segment, or the object is damaged.
 
 Several threads read the cache. One of them fetches a missing index, and the others wait for it. The cache is in memory, not
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from ..storage.segments.aborted import AbortedTransaction, is_plausible
+from ..storage.segments.index import AbortedTransaction, is_plausible
 from .segment_metadata import RemoteLogSegmentMetadata
 from .store import DamagedRemoteObject, PartType, RemoteResourceNotFound, RemoteStore, object_name, remote_index
 

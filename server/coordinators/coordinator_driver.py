@@ -19,8 +19,7 @@ from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
-from .pending_requests import Client
+from ..runtime.thread_pools import GROUP_MODULES, LateImports, is_loaded
 
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
 # them.
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from .group_shard_driver import GroupShardDriver
-    from .shard_driver import ShardDriver
+    from .shard_driver import Client, ShardDriver
     from .topic_creation import TopicCreation
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.

@@ -27,8 +27,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
 from ..runtime.metadata_cache import MetadataCache
-from .pending_requests import Client, DescribingClient, Pending
-from .shard_driver import ShardDriver
+from .shard_driver import Client, DescribingClient, Pending, ShardDriver
 
 if TYPE_CHECKING:
     from ...metadata.delta import Part

@@ -32,8 +32,7 @@ from ...protocol.uuids import uuid_to_text
 from ..runtime.clock import Clock
 from ..runtime.metadata_cache import MetadataCache
 from .coordinator_driver import CoordinatorDriver
-from .pending_requests import Client, Pending, gather
-from .shard_driver import ShardDriver
+from .shard_driver import Client, Pending, ShardDriver, gather
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TRANSACTION_STATE_TOPIC
-from ..runtime.late_imports import LateImports
 from ..runtime.metadata_cache import MetadataCache
 from ..runtime.subsystem import Lazy, Subsystem, stop_each
+from ..runtime.thread_pools import LateImports
 from .coordinator_driver import GroupDriver
 from .topic_creation import CREATE_TOPICS_VERSION, AutoCreation, TopicCreation
 

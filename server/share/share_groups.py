@@ -31,7 +31,7 @@ from ...protocol.messages.share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from ..coordinators.share_state_driver import ASKER, Persister
 
 if TYPE_CHECKING:

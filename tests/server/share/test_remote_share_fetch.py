@@ -15,7 +15,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.server.share.remote_share_fetch import RemoteReads
 from odradek.server.share.share_fetch import Batch, aborted_ranges
-from odradek.storage.segments.aborted import AbortedTransaction
+from odradek.storage.segments.index import AbortedTransaction
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.tiers import stores, tiered
