@@ -25,8 +25,8 @@ from ..protocol.records.errors import CorruptBatch, InvalidBatch, OldFormatInLog
 from ..protocol.records.record import decode_batch
 from ..protocol.uuids import UUID_BYTES, uuid_to_text
 from ..storage.files.open_files import PartitionDirectory, base_offset_of
-from ..storage.segments.aborted import CorruptSnapshot, decode_snapshot, read_aborted
 from ..storage.segments.batches import batches_of
+from ..storage.segments.index import CorruptSnapshot, decode_snapshot, read_aborted
 
 if TYPE_CHECKING:
     from ..protocol.json_value import JsonObject, JsonValue

@@ -29,8 +29,7 @@ from ..storage.files.open_files import (
     base_offset_of,
 )
 from ..storage.repair.verification import open_at
-from ..storage.segments.aborted import plausible_aborted
-from ..storage.segments.index import CorruptIndex, OffsetIndex
+from ..storage.segments.index import CorruptIndex, OffsetIndex, plausible_aborted
 from ..tiers.segment_metadata import METADATA_TOPIC
 from . import kernel
 from .batches import Aborted, Numbers

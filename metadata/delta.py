@@ -1,5 +1,6 @@
 """Replays records into a delta and applies it to the image.
 
+- `Part`: a part of the metadata that can change; each subsystem of a node declares which it follows.
 - `TopicsDelta`, `ClusterDelta`: changes of topics and of registrations.
 - `MetadataDelta`: all changes since an image. Time and memory grow with the changes, not the cluster.
 """
@@ -8,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from immutables import Map
 
@@ -33,6 +35,7 @@ from ..protocol.internal.cluster_metadata import (
 from ..protocol.schema import Message
 from .image import (
     EMPTY_IMAGE,
+    INTERNAL_TOPICS,
     MIGRATING_DIRECTORY,
     TOPIC_RESOURCE,
     AclImage,
@@ -50,6 +53,23 @@ from .image import (
     TopicImage,
     TopicsImage,
 )
+
+#: `topics`: of any change of a topic. `internal_topics` and `deleted_topics` are among them: a topic of coordinators has
+#: changed, come or gone; any topic has gone.
+Part = Literal[
+    "topics",
+    "internal_topics",
+    "deleted_topics",
+    "cluster",
+    "features",
+    "configs",
+    "client_quotas",
+    "acls",
+    "scram",
+    "delegation_tokens",
+]
+PARTS: frozenset[Part] = frozenset(get_args(Part))
+
 
 # ---- topics and partitions
 #
@@ -114,6 +134,15 @@ class TopicsDelta:
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.deleted)
+
+    def has_internal(self) -> bool:
+        """Returns whether a topic of coordinators has changed, come or gone."""
+        for topics in (self.image, self.apply()):
+            for name in INTERNAL_TOPICS:
+                topic = topics.by_name.get(name)
+                if topic is not None and (topic.id in self.changed or topic.id in self.deleted):
+                    return True
+        return False
 
     def replay_topic(self, record: TopicRecord) -> None:
         self.changed[record.topic_id] = TopicDelta(TopicImage(record.name, record.topic_id, _NO_PARTITIONS))
@@ -365,6 +394,23 @@ class MetadataDelta:
         self.acls: dict[bytes, AclImage | None] = {}
         self.scram: dict[tuple[str, int], ScramCredential | None] = {}
         self.delegation_tokens: dict[str, DelegationTokenImage | None] = {}
+
+    def parts(self) -> frozenset[Part]:
+        """Returns the parts that have changed."""
+        topics = self.topics
+        changes: dict[Part, object] = {
+            "topics": topics,
+            "internal_topics": topics.has_internal(),
+            "deleted_topics": topics.deleted,
+            "cluster": self.cluster,
+            "features": self.features,
+            "configs": self.configs,
+            "client_quotas": self.client_quotas,
+            "acls": self.acls,
+            "scram": self.scram,
+            "delegation_tokens": self.delegation_tokens,
+        }
+        return frozenset(compress(changes, changes.values()))
 
     def replay(self, record: Message) -> None:
         _REPLAY[type(record)](self, record)

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from immutables import Map
 
-from ..protocol.codec import MalformedMessage, decode, encode
+from ..protocol.codec import MalformedMessage, decode, lowered_joined_encoder
 from ..protocol.internal import cluster_metadata as records
 from ..protocol.internal.cluster_metadata import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from ..protocol.schema import Message
@@ -78,11 +78,21 @@ def _change_version(change: records.BrokerRegistrationChangeRecord) -> int:
 
 def encode_record(message: Message, metadata_version: int) -> bytes:
     """Encodes the value of a record of the metadata log."""
-    cls = type(message)
-    version = record_version(message, metadata_version)
+    kind = type(message), record_version(message, metadata_version)
+    frame, encode = _FRAMED.get(kind) or _framed(*kind)
+    return frame + encode(message)
+
+
+#: Class and version of a record -> its frame, and what encodes the message.
+_FRAMED: dict[tuple[type[Message], int], tuple[bytes, Callable[[Any], bytes]]] = {}
+
+
+def _framed(cls: type[Message], version: int) -> tuple[bytes, Callable[[Any], bytes]]:
     key = cls.SCHEMA.key
     assert key is not None, f"{cls.__name__} is not a metadata record"
-    return bytes((_FRAME_VERSION,)) + encode_varint(key) + encode_varint(version) + encode(message, version)
+    frame = bytes((_FRAME_VERSION,)) + encode_varint(key) + encode_varint(version)
+    framed = _FRAMED[cls, version] = frame, lowered_joined_encoder(cls, version)
+    return framed
 
 
 def decode_record(value: Buffer) -> Message:

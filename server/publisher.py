@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..client.shown_text import shown
 from ..metadata.configs import ResourceType
-from ..metadata.delta import MetadataDelta, TopicDelta
+from ..metadata.delta import PARTS, MetadataDelta, TopicDelta
 from ..metadata.features import unsupported
 from ..metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from .runtime.halting import UnsupportedMetadata, cause_of
@@ -151,8 +151,8 @@ class Publisher:
     """Makes the subsystems of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
 
     1. the broker's dynamic configuration, since logs and roles are made by it;
-    2. the subsystems in the order of their start: access rules, logs and roles of partitions, coordinators, whose shards
-       live in some of them;
+    2. the subsystems that the change concerns, in the order of their start: access rules, logs and roles of partitions,
+       coordinators, whose shards live in some of them;
     3. the image that Metadata and the other handlers answer from.
 
     Thousands of partitions take a while, so there are steps, between which other work may have the loop (`sliced_work.py`).
@@ -163,6 +163,8 @@ class Publisher:
         self._config = config
         self._metadata = metadata
         self._subsystems = subsystems
+        #: The parts that could not follow the last image.
+        self._failed: set[str] = set()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Publishes an image without a pause; see `steps`."""
@@ -175,31 +177,37 @@ class Publisher:
         """
         published = self._metadata.image
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
-        why = unsupported(delta, image, is_tiered=self._config.is_tiered)
-        if why is not None:
-            raise UnsupportedMetadata(why)
-        with self._contained("the broker's configuration"):
-            self._config.apply(delta, image)
-        for subsystem in self._subsystems:
-            if subsystem.follows_images:
-                with self._contained(subsystem.name):
-                    yield from subsystem.publish(delta, image)
         is_first = published is EMPTY_IMAGE
+        changed = PARTS if is_first else delta.parts()
+        if not changed.isdisjoint(("features", "configs")):
+            self._follow_configuration(delta, image)
+        for subsystem in self._subsystems:
+            if not changed.isdisjoint(subsystem.interest) or subsystem.name in self._failed:
+                with self._contained(subsystem.name, is_first=is_first):
+                    yield from subsystem.publish(delta, image)
         log_changes(self._config.node_id, published, delta, image)
         self._metadata.image = image
         for function in self._metadata.on_published:
             with self._contained(f"{function}", is_first=is_first):
                 function(image)
 
+    def _follow_configuration(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        why = unsupported(delta, image, is_tiered=self._config.is_tiered)
+        if why is not None:
+            raise UnsupportedMetadata(why)
+        with self._contained("the broker's configuration", is_first=self._metadata.image is EMPTY_IMAGE):
+            self._config.apply(delta, image)
+
     @contextmanager
-    def _contained(self, what: str, *, is_first: bool | None = None) -> Iterator[None]:
+    def _contained(self, what: str, *, is_first: bool) -> Iterator[None]:
         """Contains the failure of one part to follow the metadata: a request led here. The other parts still follow, and so
-        does this one with the next image. A node whose first image fails does not start.
+        does this one with the next image, whatever changes in it. A node whose first image fails does not start.
         """
+        self._failed.discard(what)
         try:
             yield
         except Exception as failure:
-            is_first = self._metadata.image is EMPTY_IMAGE if is_first is None else is_first
+            self._failed.add(what)
             if is_first or cause_of(failure) is not None:
                 raise
             publisher_log.exception("a bug: applying the metadata to %s failed", what)

@@ -47,10 +47,9 @@ from .files.open_files import (
 )
 from .log.config import LogConfig
 from .log.log import Log
-from .segments.aborted import AbortedTransaction, append_aborted
 from .segments.batches import batches_of, scan, write_indexes
 from .segments.damage import MOST_POISONED, Poisoned, PoisonedBatch, SegmentSuspected, readable_records
-from .segments.index import MAX_RELATIVE_OFFSET
+from .segments.index import MAX_RELATIVE_OFFSET, AbortedTransaction, append_aborted
 from .segments.segment import Segment
 
 # ---- offsets of keys

@@ -1,7 +1,7 @@
 """Indexes of remote segments, parsed and checked, their cache, bounded in bytes (Kafka's `RemoteIndexCache`), and the state
 of a log at the end of a segment.
 
-The files are those of local segments (`storage/segments/index.py`, `storage/segments/aborted.py`). A remote one comes from
+The files are those of local segments (`storage/segments/index.py`). A remote one comes from
 outside: entries must ascend and lie within the segment, or the object is damaged.
 
 Several threads read the cache. One of them fetches a missing index, and the others wait for it. The cache is in memory, not
@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..protocol.internal.producer_snapshot import ProducerEntry
-from ..storage.segments.aborted import AbortedTransaction, CorruptSnapshot, decode_snapshot, is_plausible
+from ..storage.segments.index import AbortedTransaction, CorruptSnapshot, decode_snapshot, is_plausible
 from .segment_metadata import RemoteLogSegmentMetadata
 from .store import DamagedRemoteObject, PartType, RemoteResourceNotFound, RemoteStore, object_name, remote_index
 

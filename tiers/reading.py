@@ -17,7 +17,7 @@ from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHea
 from ..protocol.records.errors import BatchError
 from ..protocol.varint import Buffer
 from ..storage.log.epochs import epoch_of
-from ..storage.segments.aborted import AbortedTransaction
+from ..storage.segments.index import AbortedTransaction
 from ..storage.segments.segment import LargeBatch, TimestampedOffset
 from .cache import RemoteLogMetadataCache
 from .indexes import IndexCache

@@ -97,6 +97,8 @@ Header = tuple[str, bytes | None]
 #: The minimum size of a record with its length.
 _LEAST_RECORD_BYTES = LEAST_BODY_BYTES + 1
 _NULL = encode_zigzag(-1)
+#: The varints of small sizes and deltas, which are most of them.
+_SMALL = tuple(map(encode_zigzag, range(256)))
 _HALF = 1 << 63
 
 
@@ -221,7 +223,8 @@ def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp:
     pieces: list[bytes] = []
     for record in records:
         body = _encode_body(record, base_offset, base_timestamp)
-        pieces += (encode_zigzag(len(body)), body)
+        size = len(body)
+        pieces += (_SMALL[size] if size < 256 else encode_zigzag(size), body)
     return b"".join(pieces)
 
 
@@ -237,16 +240,20 @@ def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes
     if not -_HALF <= delta < _HALF:
         # In 64 bits, as in Java; the sum is correct again.
         delta = (delta + _HALF) % (2 * _HALF) - _HALF
+    place = record.offset - base_offset
     pieces = [
         b"\0",
-        encode_zigzag(delta),
-        encode_zigzag(record.offset - base_offset),
-        _NULL if key is None else encode_zigzag(len(key)),
-        key or b"",
-        _NULL if value is None else encode_zigzag(len(value)),
-        value or b"",
-        encode_zigzag(len(headers)),
+        _SMALL[delta] if 0 <= delta < 256 else encode_zigzag(delta),
+        _SMALL[place] if 0 <= place < 256 else encode_zigzag(place),
     ]
+    for content in (key, value):
+        if content is None:
+            pieces.append(_NULL)
+        else:
+            size = len(content)
+            pieces += (_SMALL[size] if size < 256 else encode_zigzag(size), content)
+    count = len(headers)
+    pieces.append(_SMALL[count] if count < 256 else encode_zigzag(count))
     for name, content in headers:
         encoded = name.encode()
         pieces += (encode_zigzag(len(encoded)), encoded)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from ...metadata.image import EMPTY_IMAGE
@@ -13,7 +13,7 @@ from .authentication.sasl_listeners import SaslListeners
 from .quotas.client_quotas import ClientQuotas
 
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
@@ -26,7 +26,7 @@ class AccessSubsystem(Subsystem):
     """Logins, authorization with its audit log, quotas of clients, and a user's own policies. Raises InvalidConfig."""
 
     name = "access"
-    follows_images = True
+    interest: Set[Part] = frozenset({"client_quotas", "acls"})
 
     def __init__(self, config: BrokerConfig, clock: Clock, metadata: MetadataCache) -> None:
         self._metadata = metadata

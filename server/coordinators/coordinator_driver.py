@@ -19,21 +19,21 @@ from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
-from .pending_requests import Client
+from ..runtime.thread_pools import GROUP_MODULES, LateImports, is_loaded
 
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
 # them.
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ...protocol.schema import ResponseCallback
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition, Marker
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
     from .group_shard_driver import GroupShardDriver
-    from .shard_driver import ShardDriver
+    from .shard_driver import Client, ShardDriver
     from .topic_creation import TopicCreation
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
@@ -226,23 +226,25 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
         clock: Clock,
         partitions: Partitions,
         topic_creation: TopicCreation,
-        image: MetadataImage,
+        metadata: MetadataCache,
         late_imports: LateImports,
     ) -> None:
-        """`image`: the one that `apply` gets the first change of."""
         super().__init__(config, clock, partitions, topic_creation)
         self._late_imports = late_imports
-        self._image = image
+        self._metadata = metadata
+        #: The parts of the metadata that coordinators follow. The first group that is assigned partitions of topics adds
+        #: the topics.
+        self.interest: set[Part] = {"internal_topics", "deleted_topics", "features"}
         self.counters = GroupCounters()
         #: Whether the shards' modules have been imported; None before that begins.
         self._imports: bool | None = None
         config.subscribe(self._config_changed)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self._image = image
-        changed = MetadataChanged(image, _changed_topics(delta))
-        for shard in self._shards.values():
-            shard.metadata_changed(changed)
+        if "topics" in self.interest and delta.topics:
+            changed = MetadataChanged(image, _changed_topics(delta))
+            for shard in self._shards.values():
+                shard.metadata_changed(changed)
         super().apply(delta, image)
 
     def _awaits_imports(self) -> bool:
@@ -255,7 +257,7 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
 
     def _imported(self) -> None:
         self._imports = True
-        self.take_up(self._image)
+        self.take_up(self._metadata.image)
 
     def _config_changed(self, names: frozenset[str]) -> None:
         if any(name.startswith(DYNAMIC_PREFIX) for name in names):
@@ -322,15 +324,14 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
             self._clock,
             config.get("offsets.commit.timeout.ms"),
             Compression(config.get("offsets.topic.compression.codec")),
-            self._image,
+            self._metadata,
+            self.interest,
             self.counters,
         )
 
 
 def _changed_topics(delta: MetadataDelta) -> frozenset[str]:
     """Returns the names of topics that were created, deleted, or have changed partitions."""
-    if not delta.topics:
-        return frozenset()
     changed = {topic.before.name for topic in delta.topics.changed.values()}
     return frozenset(changed | {topic.name for topic in delta.topics.deleted.values()})
 

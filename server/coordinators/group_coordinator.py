@@ -15,7 +15,7 @@ from ..network.api_endpoint import Place
 from ..network.call import Call
 from . import group_shard_driver
 from . import group_shard_driver as group_configs
-from .pending_requests import gather
+from .shard_driver import gather
 
 if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem

@@ -1,7 +1,8 @@
 """Drives the shard of one partition of `__consumer_offsets`.
 
 In addition to the common shard driver it handles topic deletions, the metadata image for assignments, generated
-member ids, and transaction markers.
+member ids, and transaction markers. A shard gets the published image with each request and timer; only groups that are
+assigned partitions of topics are told when topics change.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from ...coordinator.groups.base.state import GroupCounters
 from ...coordinator.groups.consumer.assignment import ASSIGNORS
 from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, error_response
-from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from .pending_requests import Client, DescribingClient, Pending
-from .shard_driver import ShardDriver
+from ..runtime.metadata_cache import MetadataCache
+from .shard_driver import Client, DescribingClient, Pending, ShardDriver
 
 if TYPE_CHECKING:
+    from ...metadata.delta import Part
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition, Marker
 
@@ -107,13 +108,15 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         clock: Callable[[], int],
         commit_timeout_ms: int,
         compression: Compression = Compression.NONE,
-        image: MetadataImage = EMPTY_IMAGE,
+        metadata: MetadataCache | None = None,
+        interest: set[Part] | None = None,
         counters: GroupCounters | None = None,
     ) -> None:
-        """`counters`: shared by all shards of the broker."""
+        """`counters`, and `interest` in parts of the metadata: shared by all shards of the broker."""
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
         self._counters = counters or GroupCounters()
-        self._image = image
+        self._metadata = metadata or MetadataCache()
+        self._interest: set[Part] = set() if interest is None else interest
         #: Topic deletions that arrived while the log was loading.
         self._deletions: list[TopicsDeleted] = []
 
@@ -121,13 +124,21 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         return ShardLoader(self._config, self.partition.name)
 
     def _loaded(self, loader: ShardLoader) -> None:
-        loader.shard.state.image, loader.shard.state.counters = self._image, self._counters
+        state = loader.shard.state
+        self._interest |= state.interest
+        state.image, state.interest, state.counters = self._metadata.image, self._interest, self._counters
         super()._loaded(loader)
         deletions, self._deletions = self._deletions, []
         for deletion in deletions:
             self.topics_deleted(deletion)
 
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
+        assert self._shard is not None, "the shard is not loaded"
+        state, image = self._shard.state, self._metadata.image
+        if (
+            image.offset > state.image.offset
+        ):  # while one is being published, `metadata_changed` has brought a later one
+            state.image = image
         request: Any = pending.request
         member_uuid = str(uuid.uuid4()) if type(request) in KINDS.joins and not request.member_id else ""
         message = GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
@@ -156,6 +167,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         if shard is None:
             done(self._unavailable_error)
             return
+        shard.state.image = self._metadata.image
         try:
             shard.hand_over(now)
         except Exception:
@@ -167,10 +179,13 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         self.partition.when_committed(self.partition.log_end_offset, done)
 
     def metadata_changed(self, message: MetadataChanged) -> None:
-        """Applies a new image. While the log is loading, the image is kept until the shard is loaded."""
-        self._image = message.image
+        """Has the groups follow changes of topics. A shard that is loading begins with the image of its end."""
         if self._shard is not None:
             self.tell(message)
+
+    def _expire(self, shard: GroupShard, now: int) -> None:
+        shard.state.image = self._metadata.image
+        shard.expire(now)
 
     def topics_deleted(self, message: TopicsDeleted) -> None:
         """Applies topic deletions. While the log is loading, they are kept until the shard is loaded."""

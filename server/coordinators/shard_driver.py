@@ -9,16 +9,19 @@
 A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting
 requests and loads it again. When another broker becomes leader, the driver drops the shard without loading it
 again.
+
+`Pending` is a request that one shard holds; `gather` scatters requests to several shards and gathers their responses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ...coordinator.common.result import Record, Reply
 from ...protocol.errors import ErrorCode
@@ -30,7 +33,6 @@ from ...protocol.records.record import encode_batch
 from ...protocol.schema import Message
 from ...storage.segments.damage import SegmentSuspected
 from ..runtime.counters import BackgroundTasks
-from .pending_requests import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
@@ -373,7 +375,7 @@ class ShardDriver(Generic[ShardT]):
             self._records, self._replies = [], []
         if deadline is not None and deadline <= now:
             try:
-                shard.expire(now)
+                self._expire(shard, now)
             except Exception:
                 self._failed_by_bug("a timer")
                 return
@@ -394,6 +396,9 @@ class ShardDriver(Generic[ShardT]):
             self._commit(replies)
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
             self._wake_at(deadline, now)
+
+    def _expire(self, shard: ShardT, now: int) -> None:
+        shard.expire(now)
 
     def _append(self, shard: ShardT, records: list[Record], now: int) -> ErrorCode:
         error, end_offset = append_records(self.partition, records, self._encode, self._compression, now)
@@ -465,3 +470,98 @@ class ShardDriver(Generic[ShardT]):
         log.error("%s failed (%s); the coordinator loads it again", self.partition.name, error.name)
         self.resign(error_for_clients(error))
         self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)
+
+
+# ---- requests that wait for shards
+#
+# Requests that wait for the responses of coordinators' shards.
+#
+# - `Pending`: a request that one shard holds.
+# - `gather`: scatters requests to several shards and gathers their responses.
+
+
+class Client(Protocol):
+    """The client that sends a request; a `Call` is one."""
+
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def client_host(self) -> str: ...
+
+
+class DescribingClient(NamedTuple):
+    """A client that may describe only some topics."""
+
+    client_id: str | None
+    client_host: str
+    describable: Callable[[Collection[str]], Set[str]]
+
+
+class Pending:
+    """A request without a response yet: the token that the shard holds."""
+
+    __slots__ = ("reply", "request", "version")
+
+    def __init__(self, request: Message, version: int, reply: ResponseCallback) -> None:
+        self.request = request
+        self.version = version
+        self.reply = reply
+
+
+class OpenRequests:
+    """All requests without a response yet. Each gets exactly one response."""
+
+    def __init__(self, error_response: Callable[[Message, int, ErrorCode], Message]) -> None:
+        self._error_response = error_response
+        # In order of arrival.
+        self._open: dict[Pending, None] = {}
+
+    def add(self, pending: Pending) -> None:
+        self._open[pending] = None
+
+    def respond(self, token: object, response: Message) -> None:
+        assert isinstance(token, Pending)
+        if token in self._open:
+            del self._open[token]
+            self._give(token, response)
+
+    def reject(self, token: object, error: ErrorCode) -> None:
+        assert isinstance(token, Pending)
+        if token in self._open:
+            del self._open[token]
+            self._give(token, self._error_response(token.request, token.version, error))
+
+    def reject_all(self, error: ErrorCode) -> None:
+        waiting, self._open = self._open, {}
+        for pending in waiting:
+            self._give(pending, self._error_response(pending.request, pending.version, error))
+
+    def _give(self, pending: Pending, response: Message) -> None:
+        """Sends a response. A failing reply must not prevent the others."""
+        try:
+            pending.reply(response)
+        except Exception:
+            log.exception("a bug: %s could not be answered", type(pending.request).__name__)
+            with suppress(Exception):
+                pending.reply(self._error_response(pending.request, pending.version, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+# ---- scatter and gather
+
+
+def gather(questions: Sequence[Callable[[ResponseCallback], None]], done: Callable[[list[Any]], None]) -> None:
+    """Sends each request with a callback for its response. `done` gets the responses in the order of the requests."""
+    responses: list[Message | None] = [None] * len(questions)
+    missing = len(questions)
+
+    def answered(number: int, response: Message) -> None:
+        nonlocal missing
+        responses[number] = response
+        missing -= 1
+        if not missing:
+            done(responses)
+
+    if not questions:
+        done([])
+    for number, ask in enumerate(questions):
+        ask(partial(answered, number))

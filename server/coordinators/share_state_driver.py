@@ -32,8 +32,7 @@ from ...protocol.uuids import uuid_to_text
 from ..runtime.clock import Clock
 from ..runtime.metadata_cache import MetadataCache
 from .coordinator_driver import CoordinatorDriver
-from .pending_requests import Client, Pending, gather
-from .shard_driver import ShardDriver
+from .shard_driver import Client, Pending, ShardDriver, gather
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -71,17 +70,15 @@ class ShareStateDriver(CoordinatorDriver["PersisterShardDriver"]):
         clock: Clock,
         partitions: Partitions,
         topic_creation: TopicCreation,
-        image: MetadataImage,
+        metadata: MetadataCache,
     ) -> None:
-        """`image`: the one that `apply` gets the first change of."""
         super().__init__(config, clock, partitions, topic_creation)
-        self._image = image
+        self._metadata = metadata
         self._pruning: asyncio.TimerHandle | None = None
         self.counters = PersisterCounters()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self._image = image
-        if delta.topics and self._shards:
+        if delta.topics.deleted and self._shards:
             changed = TopicsChanged(image, frozenset(delta.topics.deleted))
             for shard in self._shards.values():
                 shard.topics_changed(changed)
@@ -118,7 +115,7 @@ class ShareStateDriver(CoordinatorDriver["PersisterShardDriver"]):
             self._clock,
             config.get("share.coordinator.write.timeout.ms"),
             Compression(config.get("share.coordinator.state.topic.compression.codec")),
-            self._image,
+            self._metadata,
             self.counters,
         )
 
@@ -147,18 +144,17 @@ class PersisterShardDriver(ShardDriver[PersisterShard]):
         clock: Callable[[], int],
         commit_timeout_ms: int,
         compression: Compression,
-        image: MetadataImage,
+        metadata: MetadataCache,
         counters: PersisterCounters,
     ) -> None:
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
-        self._image = image
+        self._metadata = metadata
         self._counters = counters
         #: Topics deleted while the log was loading.
         self._deleted: frozenset[bytes] = frozenset()
 
     def topics_changed(self, changed: TopicsChanged) -> None:
-        """Applies topic changes. While the log is loading, they are kept until the shard is loaded."""
-        self._image = changed.image
+        """Applies topic deletions. While the log is loading, they are kept until the shard is loaded."""
         if self._shard is None:
             self._deleted |= changed.deleted
         else:
@@ -185,9 +181,13 @@ class PersisterShardDriver(ShardDriver[PersisterShard]):
     def _loaded(self, loader: PersisterLoader) -> None:
         super()._loaded(loader)
         deleted, self._deleted = self._deleted, frozenset()
-        self.tell(TopicsChanged(self._image, deleted))
+        self.tell(TopicsChanged(self._metadata.image, deleted))
 
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
+        assert self._shard is not None, "the shard is not loaded"
+        state, image = self._shard.state, self._metadata.image
+        if image.offset > state.image.offset:  # while one is being published, `topics_changed` has brought a later one
+            state.image = image
         self._counters.writes += type(pending.request) is WriteShareGroupStateRequest
         return GroupRequest(pending, pending.request, version)
 

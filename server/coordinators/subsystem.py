@@ -5,19 +5,19 @@ A broker without transactions makes none of theirs. The shards follow the roles 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TRANSACTION_STATE_TOPIC
-from ..runtime.late_imports import LateImports
 from ..runtime.metadata_cache import MetadataCache
 from ..runtime.subsystem import Lazy, Subsystem, stop_each
+from ..runtime.thread_pools import LateImports
 from .coordinator_driver import GroupDriver
 from .topic_creation import CREATE_TOPICS_VERSION, AutoCreation, TopicCreation
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ...protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
     from ..config.broker_config import BrokerConfig
@@ -35,7 +35,6 @@ class CoordinatorsSubsystem(Subsystem):
     """The drivers of the shards that this broker leads, and what they need of other nodes."""
 
     name = "coordinators"
-    follows_images = True
 
     def __init__(
         self,
@@ -57,7 +56,8 @@ class CoordinatorsSubsystem(Subsystem):
         self._leaders = leaders
         self._peers = peers
         self._controller = controller
-        self.groups = GroupDriver(config, clock, partitions, self.topic_creation(), metadata.image, late_imports)
+        self.groups = GroupDriver(config, clock, partitions, self.topic_creation(), metadata, late_imports)
+        self.interest: Set[Part] = self.groups.interest
         self.transactions = Lazy(self._make_transactions)
         #: Markers of transactions, on this broker and on others.
         self.markers = Lazy(self._make_markers)

@@ -50,8 +50,7 @@ from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import HostedPartition, Marker
 from ..runtime.metadata_cache import MetadataCache
 from .coordinator_driver import CoordinatorDriver, GroupDriver
-from .pending_requests import Client, Pending
-from .shard_driver import ShardDriver
+from .shard_driver import Client, Pending, ShardDriver
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.apis import APIS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.dispatch import NotServed
-from ..runtime.late_imports import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
+from ..runtime.thread_pools import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -70,6 +70,8 @@ class NodeEndpoints:
         #: The first argument of the handlers; set before a listener accepts connections.
         self.services: Any = None
         self._files = endpoint_files(_FOLDERS if telemetry else frozenset())
+        #: Those of requests that this node's controller has decided, by the key of their API.
+        self._of_requests: dict[int, ApiEndpoint] = {}
 
     def __contains__(self, api: Api) -> bool:
         return api.name.lower() in self._files
@@ -91,7 +93,12 @@ class NodeEndpoints:
     def of_request(self, request: Message) -> ApiEndpoint | None:
         """Returns the endpoint of a request; None for one that no node sends, of a controller to itself."""
         key = request.SCHEMA.key
-        return None if key is None else self.load(APIS[key])
+        if key is None:
+            return None
+        endpoint = self._of_requests.get(key)
+        if endpoint is None:
+            endpoint = self._of_requests[key] = self.load(APIS[key])
+        return endpoint
 
     def _modules(self, api: Api) -> tuple[str]:
         return (f"server.endpoints.{self._files[api.name.lower()]}",)

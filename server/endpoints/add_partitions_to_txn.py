@@ -21,10 +21,9 @@ from ...protocol.messages.transactions import (
     AddPartitionsToTxnTopicResult,
 )
 from ..access.authorization.requirements import NONE_DENIED, OF_NODES, Each, NeedsIf, on_transactional_id
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import Portioning
+from ..network.api_endpoint import ApiEndpoint, Portioning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set

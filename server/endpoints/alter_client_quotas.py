@@ -23,10 +23,9 @@ from ...protocol.messages.client_quotas import (
 from ...protocol.schema import Message
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
 from ..access.quotas.client_quotas import Addresses, is_address, resolve
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, SMALL_RESERVE, ApiEndpoint
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, SMALL_RESERVE, TOGETHER, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import TOGETHER, Portioning
 from ..services import NodeServices
 
 

@@ -20,10 +20,9 @@ from ..controller.config_changes import (
     is_for_controller,
     reject_nulls,
 )
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_resource
 from ..network.call import Call
-from ..network.portions import TOGETHER, Portioning, by_resource
 
 
 def handle(services: ConfigServices, call: Call) -> Message | None:

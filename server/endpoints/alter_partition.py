@@ -6,9 +6,8 @@ Decided in `replication/controller/alter_partition.py`. A broker has 100,000 par
 from __future__ import annotations
 
 from ..access.authorization.requirements import OF_NODES
-from ..controller.places import THIS_CONTROLLER
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import TOPIC_PARTITIONS
+from ..controller.driver import THIS_CONTROLLER
+from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
 
 ENDPOINT = ApiEndpoint(
     authorization=(OF_NODES,),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation
 from ..access.authorization.requirements import on_cluster
-from ..controller.places import ACTIVE_CONTROLLER
+from ..controller.driver import ACTIVE_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 
 ENDPOINT = ApiEndpoint(

@@ -6,7 +6,7 @@ Decided in `replication/controller/alter_partition.py`.
 from __future__ import annotations
 
 from ..access.authorization.requirements import OF_NODES
-from ..controller.places import THIS_CONTROLLER
+from ..controller.driver import THIS_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 
 ENDPOINT = ApiEndpoint(

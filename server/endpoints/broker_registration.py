@@ -6,7 +6,7 @@ Decided in `replication/controller/brokers.py`, by way of the sessions of broker
 from __future__ import annotations
 
 from ..access.authorization.requirements import OF_NODES
-from ..controller.places import BROKER_SESSIONS
+from ..controller.driver import BROKER_SESSIONS
 from ..network.api_endpoint import ApiEndpoint
 
 ENDPOINT = ApiEndpoint(

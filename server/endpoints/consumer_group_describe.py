@@ -21,9 +21,8 @@ from ..coordinators.group_coordinator import (
     consumer_groups_precondition,
     describe,
 )
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning
 from ..services import Services
 
 

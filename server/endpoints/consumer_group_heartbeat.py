@@ -13,7 +13,7 @@ from ...protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, consumer_groups_precondition
-from ..coordinators.pending_requests import Client, DescribingClient
+from ..coordinators.shard_driver import Client, DescribingClient
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services

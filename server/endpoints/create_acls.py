@@ -9,10 +9,9 @@ from ...metadata.acls import Operation, names_unknown
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.acls import CreateAclsRequest
 from ..access.authorization.requirements import on_cluster
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, ApiEndpoint
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, ApiEndpoint, Portioning
 from ..network.call import Call, ProtocolViolation
-from ..network.portions import Portioning
 from ..services import NodeServices
 
 

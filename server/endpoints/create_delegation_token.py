@@ -14,7 +14,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.delegation_tokens import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ..access.authorization.requirements import NeedsBy
 from ..controller.delegation_tokens import tokens_precondition
-from ..controller.places import ACTIVE_CONTROLLER, to_controller
+from ..controller.driver import ACTIVE_CONTROLLER, to_controller
 from ..network.api_endpoint import ApiEndpoint
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from ...protocol.messages.topics import CreatePartitionsRequest, CreatePartition
 from ...replication.controller import topics
 from ..access.authorization.requirements import Checked, Deciding, Split, adding, without
 from ..access.authorization.sessions import AuthorizationSession
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
-from ..network.portions import TOGETHER, Portioning, by_name
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_name
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (topics,)

@@ -15,9 +15,8 @@ from ...replication.controller import topics
 from ...replication.controller.state import CLUSTER_METADATA_TOPIC
 from ..access.authorization.requirements import Checked, Deciding, Split, without
 from ..access.authorization.sessions import AuthorizationSession
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
-from ..network.portions import TOGETHER, Portioning, by_name
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_name
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (topics,)

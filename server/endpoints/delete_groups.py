@@ -14,10 +14,9 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
-from ..coordinators.pending_requests import gather
-from ..network.api_endpoint import ApiEndpoint
+from ..coordinators.shard_driver import gather
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning
 from ..services import Services
 from ..share.share_groups import PRELOADED as _PRELOADED
 

@@ -23,8 +23,7 @@ from ...protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 from ..access.authorization.requirements import Each
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import TOPIC_PARTITIONS
+from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import Deadlines, Parked
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import SHARE_STATE_PARTITIONS
+from ..network.api_endpoint import SHARE_STATE_PARTITIONS, ApiEndpoint
 from ..share.share_groups import SHARE_STATE_COORDINATOR
 
 ENDPOINT = ApiEndpoint(

@@ -17,9 +17,8 @@ from ...protocol.messages.topics import DeletableTopicResult, DeleteTopicsReques
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import WORDS, Checked, Deciding, Split, adding
 from ..access.authorization.sessions import AuthorizationSession
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
-from ..network.portions import TOGETHER, Portioning
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import SMALL_RESERVE, TOGETHER, ApiEndpoint, Portioning
 
 
 def _authorized(session: AuthorizationSession, request: DeleteTopicsRequest, on: Deciding) -> Checked:

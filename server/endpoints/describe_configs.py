@@ -27,9 +27,8 @@ from ...protocol.messages.configs import (
 from ...replication.controller.state import check_name
 from ..access.authorization.requirements import WORDS, Each
 from ..controller.config_changes import Rejected, broker_id_of, config_error, logger_levels
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning, by_resource
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning, by_resource
 from ..services import NodeServices
 
 Entries = list[DescribeConfigsResourceResult]

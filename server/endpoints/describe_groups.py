@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ...protocol.messages.groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..coordinators.group_coordinator import DESCRIBED_GROUPS, GROUP_COORDINATORS, describe
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning
 from ..services import Services
 
 

@@ -19,8 +19,7 @@ from ...protocol.messages.producers import (
 )
 from ...replication.controller.state import check_name
 from ..access.authorization.requirements import WORDS, Each
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import ONCE, Portioning
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 
 if TYPE_CHECKING:
     from ..network.call import Call

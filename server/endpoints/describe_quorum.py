@@ -20,8 +20,8 @@ from ...protocol.messages.quorum import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
+from ..controller.driver import QUORUM_LEADER, ask_leader
 from ..controller.metadata_log import TOPIC
-from ..controller.places import QUORUM_LEADER, ask_leader
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import BROKER, Call
 

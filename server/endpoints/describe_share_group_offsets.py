@@ -29,10 +29,9 @@ from ...protocol.messages.share_groups import (
 )
 from ..access.authorization.requirements import WORDS, Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS, NAMED_TOPICS
-from ..coordinators.pending_requests import gather
-from ..network.api_endpoint import ApiEndpoint
+from ..coordinators.shard_driver import gather
+from ..network.api_endpoint import ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import Portioning
 from ..services import Services
 from ..share.share_groups import End, Ends, are_enabled
 

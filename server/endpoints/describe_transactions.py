@@ -12,11 +12,10 @@ from ...protocol.messages.transactions import (
     TransactionState,
 )
 from ..access.authorization.requirements import Each
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning
 from ..services import Services
 
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)

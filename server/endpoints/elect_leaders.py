@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation
 from ..access.authorization.requirements import on_cluster
-from ..controller.places import ACTIVE_CONTROLLER
-from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
-from ..network.portions import Portioning
+from ..controller.driver import ACTIVE_CONTROLLER
+from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint, Portioning
 
 ENDPOINT = ApiEndpoint(
     authorization=(on_cluster(Operation.ALTER),),

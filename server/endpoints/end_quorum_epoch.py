@@ -6,7 +6,7 @@ Answered in `replication/quorum/following.py`.
 from __future__ import annotations
 
 from ..access.authorization.requirements import OF_NODES
-from ..controller.places import QUORUM
+from ..controller.driver import QUORUM
 from ..network.api_endpoint import ApiEndpoint
 
 ENDPOINT = ApiEndpoint(

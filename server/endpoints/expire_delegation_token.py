@@ -10,7 +10,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.delegation_tokens import ExpireDelegationTokenResponse
 from ..access.authorization.requirements import Nothing
 from ..controller.delegation_tokens import tokens_precondition
-from ..controller.places import ACTIVE_CONTROLLER
+from ..controller.driver import ACTIVE_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 

@@ -18,9 +18,8 @@ from ...replication.controller import topics
 from ..access.authorization.requirements import WORDS, Each
 from ..coordinators import transaction_coordinator
 from ..coordinators.coordinator_driver import CoordinatorDriver
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import Portioning
 from ..produce import transactional_produce
 from ..services import Services
 

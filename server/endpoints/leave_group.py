@@ -11,9 +11,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ..access.authorization.requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import Portioning
 from ..services import Services
 
 #: The first version in which several members leave at once.

@@ -37,8 +37,7 @@ from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.segment import LargeBatch, TimestampedOffset
 from ..access.authorization.requirements import Each
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import TOGETHER, Portioning
+from ..network.api_endpoint import TOGETHER, ApiEndpoint, Portioning
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.memory import LARGE_BYTES, release_after
 

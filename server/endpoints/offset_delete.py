@@ -18,9 +18,8 @@ from ...protocol.messages.offsets import (
 )
 from ..access.authorization.requirements import Each, on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
 from ..network.call import Call
-from ..network.portions import TOPIC_PARTITIONS
 from ..services import Services
 
 _TOPICS = Each(Operation.READ, ResourceType.TOPIC)

@@ -29,10 +29,9 @@ from ...protocol.messages.offsets import (
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
-from ..coordinators.pending_requests import gather
-from ..network.api_endpoint import ApiEndpoint
+from ..coordinators.shard_driver import gather
+from ..network.api_endpoint import ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import Portioning
 from ..services import Services
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)

@@ -20,8 +20,7 @@ from ...protocol.messages.log_offsets import (
     OffsetForLeaderTopicResult,
 )
 from ..access.authorization.requirements import NONE_DENIED, Each
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import TOPIC_PARTITIONS
+from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
 
 if TYPE_CHECKING:
     from ..network.call import Call

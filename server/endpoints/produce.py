@@ -38,8 +38,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..access.authorization.requirements import Each
-from ..network.api_endpoint import ApiEndpoint, Cost
-from ..network.portions import Portioning
+from ..network.api_endpoint import ApiEndpoint, Cost, Portioning
 from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
 from ..produce.produce import (

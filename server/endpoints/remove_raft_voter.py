@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation
 from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..controller.places import QUORUM_LEADER
+from ..controller.driver import QUORUM_LEADER
 from ..network.api_endpoint import ApiEndpoint
 
 ENDPOINT = ApiEndpoint(

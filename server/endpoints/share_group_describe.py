@@ -16,9 +16,8 @@ from ..coordinators.group_coordinator import (
     HiddenTopics,
     describe,
 )
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning
 from ..services import Services
 from ..share.share_groups import share_groups_precondition
 

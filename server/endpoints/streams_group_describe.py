@@ -16,9 +16,8 @@ from ...protocol.messages.streams_groups import (
 )
 from ..coordinators.group_coordinator import DESCRIBED_GROUPS, GROUP_COORDINATORS, NAMED_TOPICS, HiddenTopics, describe
 from ..coordinators.streams_topics import streams_groups_precondition
-from ..network.api_endpoint import ApiEndpoint
+from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
-from ..network.portions import ONCE, Portioning
 from ..services import Services
 
 

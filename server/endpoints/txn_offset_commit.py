@@ -27,8 +27,7 @@ from ..access.authorization.requirements import Each, on_group, on_transactional
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
 from ..coordinators.transaction_driver import Membership
-from ..network.api_endpoint import ApiEndpoint
-from ..network.portions import TOPIC_PARTITIONS
+from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message

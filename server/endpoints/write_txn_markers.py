@@ -19,10 +19,9 @@ from ...protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from ..access.authorization.requirements import OF_NODES, NeedsAny, on_cluster
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
-from ..network.api_endpoint import ApiEndpoint, Cost
-from ..network.portions import Portioning
+from ..network.api_endpoint import ApiEndpoint, Cost, Portioning
 from ..partitions.hosted_partition import Marker
 
 if TYPE_CHECKING:

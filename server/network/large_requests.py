@@ -18,9 +18,17 @@ from ...protocol.schema import Message
 from ...replication.controller.result import MAX_RECORDS_PER_REQUEST
 from ..runtime.memory import release_after
 from ..runtime.sliced_work import SLICE_S, WAITING, Done, Task, Work, run_slice
-from .api_endpoint import ApiEndpoint, BoundHandle
+from .api_endpoint import (
+    LARGEST_PORTION,
+    LARGEST_WAITING_PORTION,
+    ApiEndpoint,
+    BoundHandle,
+    Merged,
+    Portion,
+    Portioning,
+    portions,
+)
 from .call import Call, ClientConnection, ProtocolViolation, Relay, RequestDispatch, Route, arrays_of, is_large
-from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, portions
 from .shared_parts import READ_BUFFER_BYTES
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from .listener import ListenerSet
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...metadata.delta import MetadataDelta, Part
+    from ...metadata.image import MetadataImage
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
@@ -31,6 +34,7 @@ class NetworkSubsystem(Subsystem):
     """
 
     name = "network"
+    interest: Set[Part] = frozenset()
 
     def __init__(
         self,
@@ -44,7 +48,6 @@ class NetworkSubsystem(Subsystem):
         endpoints: Endpoints,
     ) -> None:
         self._config = config
-        self._metadata = metadata
         self._pools = pools
         self._turns = turns
         self._access = access
@@ -61,7 +64,7 @@ class NetworkSubsystem(Subsystem):
             turns,
             access.quotas,
             self.dispatchers,
-            self._count_other_nodes,
+            lambda: self._count_other_nodes(metadata.image),
             access.sasl.of,
         )
         #: Requests to other nodes.
@@ -77,9 +80,12 @@ class NetworkSubsystem(Subsystem):
         """Accepts connections on all listeners."""
         await self.listeners.start()
         if self.listeners.takes_descriptors:
-            self._metadata.on_published.append(
-                lambda _: DESCRIPTORS.peers_are(self.listeners, self._count_other_nodes())
-            )
+            self.interest = frozenset({"cluster"})
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+        """Keeps descriptors for the nodes of a new image."""
+        DESCRIPTORS.peers_are(self.listeners, self._count_other_nodes(image))
+        return ()
 
     async def refuse(self) -> None:
         """Closes the listeners and their connections, and drops the requests that are being handled in turns."""
@@ -97,9 +103,9 @@ class NetworkSubsystem(Subsystem):
         client_id = f"odradek-{self._config.node_id}"
         return Peers(client_id, self._access.sasl.login, self.listeners.tls.connection_arguments)
 
-    def _count_other_nodes(self) -> int:
+    def _count_other_nodes(self, image: MetadataImage) -> int:
         """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
-        cluster = self._metadata.image.cluster
+        cluster = image.cluster
         nodes = {*cluster.brokers, *cluster.controllers}
         nodes.update(int(voter.partition("@")[0]) for voter in self._config.get("controller.quorum.voters"))
         return len(nodes - {self._config.node_id})

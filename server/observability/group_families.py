@@ -33,7 +33,7 @@ from ...protocol.messages.share_group_state import (
     ReadStateSummaryData,
     ReadStateSummaryPartition,
 )
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from ..coordinators.share_state_driver import ASKER
 from ..runtime.sliced_work import Steps, in_slices
 from ..share.share_groups import EARLIEST, Ends

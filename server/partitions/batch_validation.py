@@ -272,16 +272,14 @@ class AppendRules:
     validation: Validation = Validation.FULL
     #: The codecs of the batches whose records are checked in any case: a bit for each.
     checked_codecs: int = field(init=False)
+    #: Whether a valid batch is written unchanged.
+    is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_plain", self.compression is None and not self.log_append_time)
         is_checked = (self.validation >= (Validation.FULL if codec else Validation.FRAMING) for codec in Compression)
         codecs = sum(1 << codec for codec, checked in zip(Compression, is_checked) if checked or self.needs_records)
         object.__setattr__(self, "checked_codecs", codecs)
-
-    @property
-    def is_plain(self) -> bool:
-        """Returns whether a valid batch is written unchanged."""
-        return self.compression is None and not self.log_append_time
 
     @property
     def needs_records(self) -> bool:

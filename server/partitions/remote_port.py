@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from ...storage.segments.aborted import AbortedTransaction
+    from ...storage.segments.index import AbortedTransaction
     from ...storage.segments.segment import TimestampedOffset
     from .hosted_partition import HostedPartition
 

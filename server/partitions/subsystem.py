@@ -7,7 +7,7 @@ works on the partitions: it comes in by the port `ReplicaWork`. `RoleAssignment`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from .creation import IsrRules, Reconfiguration, ReplicaCreation, ReplicaLoading
 from .partitions import Controller, DirectoryReports, Partitions, PendingPartitions, ReplicaPlacement
 
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage, PartitionImage, TopicImage
     from ...protocol.records.errors import BatchError
     from ...replication.partition import IsrProposal
@@ -225,7 +225,7 @@ class PartitionsSubsystem(Subsystem):
     """
 
     name = "partitions"
-    follows_images = True
+    interest: Set[Part] = frozenset({"topics", "cluster", "configs"})
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from ...tiers.store import DamagedRemoteObject, RemoteStorageError
 from ..partitions.remote_port import RemoteRecords
 
 if TYPE_CHECKING:
-    from ...storage.segments.aborted import AbortedTransaction
+    from ...storage.segments.index import AbortedTransaction
     from ...storage.segments.segment import TimestampedOffset
     from ...tiers.segment_metadata import RemoteLogSegmentMetadata
     from ..partitions.hosted_partition import HostedPartition

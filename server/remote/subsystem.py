@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from .work import RemoteWork
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ...storage.segments.segment import TimestampedOffset
     from ..config.broker_config import BrokerConfig
@@ -53,7 +53,7 @@ class RemoteSubsystem(Subsystem):
     """Remote parts of the logs that this broker hosts. It is the port of the partitions (`RemotePort`)."""
 
     name = "remote"
-    follows_images = True
+    interest: Set[Part] = frozenset({"configs"})
 
     def __init__(
         self,

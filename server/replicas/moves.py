@@ -18,7 +18,7 @@ from ...storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
 from ...storage.files.identity import read_topic_id, write_topic_id
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
-from ...storage.segments.aborted import CorruptSnapshot
+from ...storage.segments.index import CorruptSnapshot
 from ..runtime.counters import RETRY_MS, BackgroundTasks
 
 if TYPE_CHECKING:

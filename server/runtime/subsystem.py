@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
 
 
@@ -23,8 +23,9 @@ class Subsystem:
     """The composition root (broker.py) lists the subsystems of a node, starts them in order, and stops them in reverse."""
 
     name: str
-    #: Whether it takes up new images.
-    follows_images = False
+    #: The parts of the metadata that it follows: `publish` is called with the first image, and with each delta that changes
+    #: one of them. It reads no other part of them, then or later.
+    interest: Set[Part] = frozenset()
     #: Without it, `stop` leaves directories as a process leaves them that is killed.
     stops_cleanly = True
 

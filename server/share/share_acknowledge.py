@@ -13,7 +13,7 @@ from ...coordinator.share_partition.partition import AckBatch, AckType, Validati
 from ...coordinator.share_state.state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from .share_sessions import SessionKey
 
 if TYPE_CHECKING:

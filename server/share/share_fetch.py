@@ -29,7 +29,7 @@ from .share_partitions import LedSharePartition
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_records import ShareFetchRequest
-    from ...storage.segments.aborted import AbortedTransaction
+    from ...storage.segments.index import AbortedTransaction
     from ..network.call import Call
     from ..partitions.parked_requests import FetchWaits
     from ..partitions.remote_port import RemotePort, RemoteRecords

@@ -39,7 +39,7 @@ from ...protocol.messages.share_group_state import (
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each
 from ..coordinators import share_state_driver
-from ..coordinators.pending_requests import gather
+from ..coordinators.shard_driver import gather
 from ..coordinators.share_state_driver import ASKER, Persister
 from ..network.api_endpoint import Place
 

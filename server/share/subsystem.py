@@ -12,10 +12,10 @@ from ..runtime.metadata_cache import MetadataCache
 from ..runtime.subsystem import Lazy, Subsystem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Set
 
     from ...client.peers import Peers
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..controller.cluster_view import Leaders
@@ -39,7 +39,7 @@ class ShareSubsystem(Subsystem):
     """Share partitions and sessions, the states of groups at the persister, and the persister's shards on this broker."""
 
     name = "share groups"
-    follows_images = True
+    interest: Set[Part] = frozenset({"internal_topics", "deleted_topics"})
 
     def __init__(
         self,
@@ -114,6 +114,7 @@ class ShareSubsystem(Subsystem):
     def _make_partitions(self) -> SharePartitions:
         from .share_partitions import SharePartitions
 
+        self.interest = self.interest | {"topics"}  # share partitions end with the leadership of their partitions
         return SharePartitions(
             self._hosted, self._leaders, self.persister, self.dead_letters, self.configs(), self._clock
         )
@@ -176,4 +177,4 @@ class ShareSubsystem(Subsystem):
         from ..coordinators.share_state_driver import ShareStateDriver
 
         topic_creation = self._coordinators.topic_creation()
-        return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata.image)
+        return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from ...metadata.configs import InvalidConfig
 from ..runtime.subsystem import Subsystem
 
 if TYPE_CHECKING:
-    from ...metadata.delta import MetadataDelta
+    from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..network.listener import ListenerSet
@@ -42,7 +42,7 @@ class TelemetrySubsystem(Subsystem):
         collector = None if url is None else Collector(url, lines)
         self.clients = ClientTelemetry(config, clock, lines, pools.cpu, collector)
         listeners.on_connection_lost.append(self.clients.disconnected)
-        self.follows_images = True
+        self.interest: Set[Part] = frozenset({"configs"})
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Follows the subscriptions of a new image."""

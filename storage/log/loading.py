@@ -43,10 +43,10 @@ from ..files.open_files import (
     set_aside,
     unlink_if_exists,
 )
-from ..segments.aborted import AbortedTransaction, CorruptSnapshot, append_aborted, decode_snapshot, remove_aborted
 from ..segments.batches import WholeBatches, batches_of, recover_segment
 from ..segments.damage import FILE_NAME as DAMAGE_FILE
 from ..segments.damage import Damage, DamagedRange
+from ..segments.index import AbortedTransaction, CorruptSnapshot, append_aborted, decode_snapshot, remove_aborted
 from ..segments.segment import Segment, sealed_end
 from .config import LogConfig
 from .epochs import FILE_NAME as EPOCHS_FILE

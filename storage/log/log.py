@@ -31,10 +31,9 @@ from ..files.open_files import (
     sync_directory,
     write_atomically,
 )
-from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.batches import Pread
 from ..segments.damage import Damage, OffsetDamaged, SegmentSuspected
-from ..segments.index import MAX_RELATIVE_OFFSET
+from ..segments.index import MAX_RELATIVE_OFFSET, AbortedTransaction, append_aborted, plausible_aborted
 from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after, segment_with
 from .config import LogConfig
 from .epochs import FILE_NAME

@@ -26,7 +26,8 @@ from ..files.open_files import (
     unlink_if_exists,
     write_atomically,
 )
-from ..segments.aborted import (
+from ..segments.damage import DamagedRange
+from ..segments.index import (
     AbortedTransaction,
     decode_snapshot,
     encode_snapshot,
@@ -35,7 +36,6 @@ from ..segments.aborted import (
     replace_aborted,
     truncate_aborted,
 )
-from ..segments.damage import DamagedRange
 from ..segments.segment import Segment
 from .config import LogConfig
 from .epochs import UNDEFINED_EPOCH

@@ -28,9 +28,9 @@ from ..files.open_files import (
     unlink_if_exists,
     write_fully,
 )
-from ..segments.aborted import AbortedTransaction, append_aborted
 from ..segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, batches_of, scan, write_indexes
 from ..segments.damage import fault_of
+from ..segments.index import AbortedTransaction, append_aborted
 
 if TYPE_CHECKING:
     from ..segments.damage import DamagedRange

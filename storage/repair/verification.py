@@ -37,17 +37,19 @@ from ..files.open_files import (
     pread_nowait,
     read_if_exists,
 )
-from ..segments.aborted import (
+from ..segments.batches import batches_of
+from ..segments.damage import MOST_POISONED, DamagedRange, PoisonedBatch, fault_of
+from ..segments.index import (
+    NO_TIMESTAMP,
     AbortedTransaction,
     CorruptSnapshot,
+    OffsetIndex,
+    TimeIndex,
     decode_snapshot,
     is_plausible,
     plausible_aborted,
     read_aborted,
 )
-from ..segments.batches import batches_of
-from ..segments.damage import MOST_POISONED, DamagedRange, PoisonedBatch, fault_of
-from ..segments.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 
 if TYPE_CHECKING:
     from ..segments.segment import Segment

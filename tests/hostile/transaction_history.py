@@ -12,7 +12,7 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.storage.repair.verification import Job, SegmentVerifier
-from odradek.storage.segments.aborted import AbortedTransaction
+from odradek.storage.segments.index import AbortedTransaction
 
 NOW_MS = 1_700_000_000_000
 

@@ -18,7 +18,7 @@ from odradek.storage.compaction import (
     empty_batch,
     marker_type,
 )
-from odradek.storage.segments.aborted import AbortedTransaction
+from odradek.storage.segments.index import AbortedTransaction
 
 NOW_MS = 5000
 RETENTION_MS = 1000

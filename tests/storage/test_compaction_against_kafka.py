@@ -27,7 +27,7 @@ from odradek.protocol.records.batch import (
 from odradek.protocol.records.record import decode_batch, encoded_size
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
 from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.segments.aborted import read_aborted
+from odradek.storage.segments.index import read_aborted
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka

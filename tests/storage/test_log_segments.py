@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from odradek.storage.files.open_files import LogDirectoryFailure, PartitionDirectory
 from odradek.storage.log.config import LogConfig
-from odradek.storage.segments.aborted import (
+from odradek.storage.segments.damage import DamagedRange
+from odradek.storage.segments.index import (
     AbortedTransaction,
     append_aborted,
     plausible_aborted,
@@ -16,7 +17,6 @@ from odradek.storage.segments.aborted import (
     replace_aborted,
     truncate_aborted,
 )
-from odradek.storage.segments.damage import DamagedRange
 
 from tests.storage.conftest import NOW_MS, Logbook
 

@@ -8,7 +8,7 @@ from odradek.protocol.records.batch import MAX_SEQUENCE, read_header
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.producers import MAX_PRODUCER_EPOCH, ProducerBatch, Producers, check_marker
-from odradek.storage.segments.aborted import CorruptSnapshot, decode_snapshot, encode_snapshot
+from odradek.storage.segments.index import CorruptSnapshot, decode_snapshot, encode_snapshot
 
 DAY_MS = 86_400_000
 

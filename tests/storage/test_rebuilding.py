@@ -15,9 +15,9 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.files.open_files import OpenFiles, PartitionDirectory
 from odradek.storage.repair import rebuilding
 from odradek.storage.repair.rebuilding import RebuiltSegment, bad_batches, empty_one
-from odradek.storage.segments.aborted import AbortedTransaction, read_aborted, replace_aborted
 from odradek.storage.segments.batches import headers
 from odradek.storage.segments.damage import DamagedRange, SegmentSuspected
+from odradek.storage.segments.index import AbortedTransaction, read_aborted, replace_aborted
 from odradek.storage.segments.segment import LogSlice, Segment
 
 BASE = 100

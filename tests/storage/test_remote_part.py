@@ -10,7 +10,7 @@ from odradek.protocol.internal.producer_snapshot import ProducerEntry
 from odradek.storage.directory import checkpoints_of
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange, delete_old_segments
-from odradek.storage.segments.aborted import CorruptSnapshot
+from odradek.storage.segments.index import CorruptSnapshot
 
 from tests.storage.conftest import NOW_MS, Logbook
 

@@ -16,8 +16,8 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.files.open_files import PartitionDirectory
 from odradek.storage.repair import verification
 from odradek.storage.repair.verification import Job, SegmentVerifier
-from odradek.storage.segments.aborted import AbortedTransaction, encode_snapshot, read_aborted, replace_aborted
 from odradek.storage.segments.damage import MOST_POISONED
+from odradek.storage.segments.index import AbortedTransaction, encode_snapshot, read_aborted, replace_aborted
 
 NAME = "00000000000000000000"
 Range = tuple[int, int, int, int, str]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.storage.segments.aborted import decode_snapshot
+from odradek.storage.segments.index import decode_snapshot
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.checking import StoreReport, check_store, copied_segments
 from odradek.tiers.folder_store import FolderStore

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from ....metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
 from ....protocol.errors import ErrorCode
@@ -30,6 +30,9 @@ from ....protocol.schema import Message
 from ...common import result
 from ...common.result import Bounds, Event, GroupRequest, GroupsConfig, Record, Reply, Timer, Timers
 from .offsets import CommittedOffset, OffsetStore
+
+if TYPE_CHECKING:
+    from ....metadata.delta import Part
 
 # ---- kinds of groups
 
@@ -223,6 +226,8 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         #: The last group of which a record said that it is no more: a record behind that may say what became of it.
         self.last_removed: Group | None = None
+        #: The parts of the metadata whose changes concern the groups.
+        self.interest: set[Part] = set()
         #: Topics and the groups' own configurations, as last published.
         self.image: MetadataImage = EMPTY_IMAGE
         self.offsets = OffsetStore()
@@ -259,6 +264,8 @@ class ShardState:
         """In the place of the group of another kind that had its id. For what replays."""
         self._take_out(group.group_id)
         self.groups[group.group_id] = group
+        if self._kinds[group.kind].metadata_changed is not None:
+            self.interest.add("topics")
 
     def remove(self, group_id: str) -> None:
         """Removes a group. Called by replay functions only."""

@@ -9,7 +9,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from odradek.protocol.messages.topics import CreateTopicsRequest
-from odradek.server.controller.places import to_controller, to_quorum_leader
+from odradek.server.controller.driver import to_controller, to_quorum_leader
 from odradek.server.network.call import BROKER, CONTROLLER
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import TopicsDeleted
-from odradek.metadata.image import EMPTY_IMAGE, GROUP_METADATA_TOPIC, MetadataImage
+from odradek.metadata.image import GROUP_METADATA_TOPIC, MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import HeartbeatRequest, ListGroupsRequest
 from odradek.server.config.broker_config import BrokerConfig
@@ -18,6 +18,7 @@ from odradek.server.coordinators import coordinator_driver
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash
 from odradek.server.partitions.hosted_partition import Marker
 from odradek.server.runtime.counters import BackgroundTasks
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -69,10 +70,11 @@ class Driving:
             {"offsets.topic.num.partitions": str(count)}
             | {key.replace("_", "."): value for key, value in properties.items()}
         )
+        self.metadata = MetadataCache()
         late_imports: Any = SimpleNamespace(when_loaded=lambda modules, then: self.loading.append(then))
         creation: Any = SimpleNamespace(create=lambda *what: self.created.append(what))
         partitions: Any = self.partitions
-        self.driver = GroupDriver(self.config, loop_clock(), partitions, creation, EMPTY_IMAGE, late_imports)
+        self.driver = GroupDriver(self.config, loop_clock(), partitions, creation, self.metadata, late_imports)
         self.driver._new_shard = self._new_shard  # type: ignore[method-assign, assignment]
         self.made: list[Shard] = []
 
@@ -160,7 +162,7 @@ def test_first_shards_wait_for_the_import_of_their_modules_which_begins_once(
 
     async def story() -> None:
         harness = Driving(tmp_path)
-        harness.driver._image = harness.image()
+        harness.metadata.image = harness.image()
         harness.take_up()
         harness.take_up()
         assert (harness.names(), len(harness.loading)) == ([], 1)

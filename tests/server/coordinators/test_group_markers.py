@@ -18,6 +18,7 @@ from odradek.protocol.messages.offsets import (
 )
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver, _known_assignors
 from odradek.server.partitions.hosted_partition import Marker
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, now_ms
 
@@ -127,8 +128,11 @@ async def test_image_and_deletions_that_come_during_the_load_reach_the_loaded_sh
     assert await ended(harness, committed=True) == [0]
     assert await harness.fetched() == {("t", 0): 7}
     harness.driver.resign()
-    driver = harness.driver = GroupShardDriver(harness.partition, harness.config, now_ms, commit_timeout_ms=30_000)
-    image = EMPTY_IMAGE._replace(offset=77)
+    metadata = MetadataCache()
+    driver = harness.driver = GroupShardDriver(
+        harness.partition, harness.config, now_ms, commit_timeout_ms=30_000, metadata=metadata
+    )
+    image = metadata.image = EMPTY_IMAGE._replace(offset=77)
     driver.metadata_changed(MetadataChanged(image, frozenset()))
     driver.topics_deleted(TopicsDeleted({"t": bytes(16)}))
     driver.load()

@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.coordinators.pending_requests import OpenRequests, Pending
+from odradek.server.coordinators.shard_driver import OpenRequests, Pending
 
 VERSION = 4
 

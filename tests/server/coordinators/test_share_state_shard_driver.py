@@ -18,6 +18,7 @@ from odradek.protocol.messages.share_group_state import (
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.schema import Message
 from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, eventually, now_ms
@@ -35,8 +36,9 @@ class StateHarness(Harness):
         self.driver = self.drive()
 
     def drive(self) -> PersisterShardDriver:  # type: ignore[override]
-        counters = PersisterCounters()
-        driver = PersisterShardDriver(self.partition, CONFIG, now_ms, 10_000, Compression.NONE, image_of(2), counters)
+        counters, metadata = PersisterCounters(), MetadataCache()
+        metadata.image = image_of(2)
+        driver = PersisterShardDriver(self.partition, CONFIG, now_ms, 10_000, Compression.NONE, metadata, counters)
         driver.load()
         return driver
 

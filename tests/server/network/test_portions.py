@@ -21,9 +21,8 @@ from odradek.protocol.messages.offsets import (
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.endpoints import create_topics, describe_configs, join_group, list_offsets, metadata, offset_commit
 from odradek.server.endpoints import offset_fetch as offset_fetch_api
-from odradek.server.network.api_endpoint import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS
+from odradek.server.network.api_endpoint import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, Merged, Portion, portions
 from odradek.server.network.large_requests import has_more_than
-from odradek.server.network.portions import Merged, Portion, portions
 
 from compat_tests.wire import WireClient
 

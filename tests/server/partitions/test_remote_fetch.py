@@ -15,7 +15,7 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.fetch.fetch import is_remote
 from odradek.server.partitions.creation import SettingsByTopic
 from odradek.server.partitions.remote_port import RemoteRecords
-from odradek.storage.segments.aborted import AbortedTransaction
+from odradek.storage.segments.index import AbortedTransaction
 
 from tests.server.harness.fetching import FOLLOWER, ONE, READ_COMMITTED, Harness, ask, produced
 from tests.server.harness.hosted import NOW_MS

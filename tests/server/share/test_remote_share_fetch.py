@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from odradek.protocol.errors import ErrorCode
 from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.server.share.share_fetch import Batch, RemoteReads, aborted_ranges
-from odradek.storage.segments.aborted import AbortedTransaction
+from odradek.storage.segments.index import AbortedTransaction
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.tiers import stores, tiered
