@@ -43,11 +43,12 @@ from ...storage.files.checkpoints import TopicPartition as CheckpointKey
 from ...storage.files.identity import (
     PARTITION_METADATA,
     CorruptPartitionMetadata,
+    encode_partition_metadata,
     is_damaged_copy,
     read_topic_id,
     write_topic_id,
 )
-from ...storage.files.open_files import LogDirectoryFailure, check_room, set_aside
+from ...storage.files.open_files import LogDirectoryFailure, check_room, read_if_exists, set_aside
 from ...storage.log.config import LogConfig
 from ...storage.log.log import Log
 from ..runtime.gc_policy import GC_PAUSES
@@ -104,6 +105,8 @@ def is_ours(
 def _has_topic_id(path: str, topic_id: bytes) -> bool:
     name = f"{path}/{PARTITION_METADATA}"
     try:
+        if read_if_exists(name) == encode_partition_metadata(topic_id):
+            return True
         found = read_topic_id(path)
         if found is not None and not is_damaged_copy(found, topic_id):
             return found == topic_id

@@ -149,7 +149,7 @@ class Log(LogSegments):
             if noted is not None:
                 unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claims, clean=clean)
             if unused is None and not clean and must_be_whole_from is None:
-                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims)
+                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims, noted)
             if unused is not None:
                 unused.topic, unused.partition, unused._files = topic, partition, files
                 unused._jitter, unused.last_flush_ms = jitter, now_ms
@@ -598,9 +598,10 @@ class NotedLog(Log):
         log_start_offset: int,
         recovery_point: int,
         claims: Sequence[Claim],
+        noted: CleanReplica | None,
     ) -> NotedLog | None:
         """Returns a small log whose batches were read and are whole, after a crash; None where more has to be looked at."""
-        found = recover_small_log(directory, config, log_start_offset, claims)
+        found = recover_small_log(directory, config, log_start_offset, claims, noted)
         if found is None:
             return None
         log = cls._of_note(directory, found, config, found.log.start_offset if found.log is not None else 0)

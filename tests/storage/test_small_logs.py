@@ -186,6 +186,42 @@ def test_recovered_log_is_noted_and_opened_from_the_note_after_the_next_kill(kil
     assert (state(opened), found(opened)) == expected
 
 
+def grown_on(book, log):
+    book.append(log, b"more", b"and more", leader_epoch=4)
+
+
+def grown_by_a_producer(book, log):
+    book.append(log, b"more", producer_id=7, producer_epoch=1, base_sequence=0)
+
+
+def truncated(book, log):
+    log.truncate_to(log.log_end_offset - 1, NOW_MS)
+
+
+@pytest.mark.parametrize("change", [grown_on, grown_by_a_producer, truncated])
+@pytest.mark.parametrize("history", [plain, led_anew, growing_after_a_flush, growing_after_a_stop, several_segments])
+def test_log_that_changed_after_its_note_is_what_the_loader_finds(killed, monkeypatch, history, change):
+    config = SMALL if history is several_segments else INDEXED
+    path = killed(history, config)
+    directory = LogDirectory.open(path)
+    log = directory.open_log("t", 0, config, now_ms=NOW_MS)
+    book = Logbook(log.path)
+    note = directory.note_idle(log, bytes(16), time.time_ns() + 2 * QUIET_NS)
+    directory.add_notes([note])
+    change(book, log)
+    directory.close()
+    shutil.copytree(path, path.with_name("copy"))
+    again = LogDirectory.open(path)
+    (replica,) = again.replicas()
+    opened = again.open_log("t", 0, config, now_ms=NOW_MS, noted=again.unchanged(replica))
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "recover_small_log", lambda *given: None)
+        expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
+    is_small = history is not several_segments and change is not grown_by_a_producer
+    assert (type(opened) is NotedLog) == is_small
+    check(opened, expected)
+
+
 def test_checkpoints_that_contradict_a_small_log_are_heeded(killed, monkeypatch):
     path = killed(led_anew, INDEXED)
     write_offsets(str(path), RECOVERY_POINTS, {("t", 0): 20})
