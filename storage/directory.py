@@ -116,6 +116,18 @@ def _replica_directory(name: str, path: str) -> ReplicaDirectory | None:
     return ReplicaDirectory(topic, int(partition), path, suffix or "")
 
 
+def _listed_replica(name: str, path: str, topics: dict[str, str]) -> ReplicaDirectory | None:
+    """Reads a name. `topics`: the names of topics that are valid, which the replicas of a topic share."""
+    topic, _, digits = name.rpartition("-")
+    known = topics.get(topic)
+    if known is not None and digits.isascii() and digits.isdigit():
+        return ReplicaDirectory(known, int(digits), path, "")
+    found = _replica_directory(name, path)
+    if found is not None and not found.suffix:
+        topics[found.topic] = found.topic
+    return found
+
+
 class LogDirectory:
     """In use from `open` to `close`, or until a LogDirectoryFailure makes the server take it offline (`fail`).
 
@@ -132,6 +144,7 @@ class LogDirectory:
         "_lock",
         "_proven",
         "_scheduled_deletions",
+        "_sources",
         "broker_epoch",
         "checkpoints",
         "had_clean_shutdown",
@@ -157,6 +170,8 @@ class LogDirectory:
         self.notes: list[str] = []
         #: The checkpoints whose checksum is right.
         self._proven: set[str] = set()
+        #: The weights and files of claims, by recovery point, log start offset and high watermark.
+        self._sources: list[tuple[int, str]] = []
         #: Those with notes that count; none once all are open.
         self._clean_replicas: dict[TopicPartition, CleanReplica] = {}
         #: The size of the file of notes from which it is compacted.
@@ -209,6 +224,7 @@ class LogDirectory:
             (HIGH_WATERMARKS, found.high_watermarks),
         ):
             self._take(name, find_offsets(self.path, name), offsets)
+            self._sources.append((PROVEN if name in self._proven else UNPROVEN, f"{self.path}/{name}"))
         for name in (CLEAN_SHUTDOWN_FILE, USE_FILE, CLEAN_REPLICAS_FILE):
             path = f"{self.path}/{name}"
             if os.path.isdir(path):
@@ -246,11 +262,10 @@ class LogDirectory:
         """
         found = self.checkpoints
         flushed = found.recovery_points.get(key, 0) if self.had_clean_shutdown or not is_replicated else 0
-        start, committed = found.log_start_offsets.get(key, 0), found.high_watermarks.get(key, 0)
-        named = ((RECOVERY_POINTS, flushed), (LOG_START_OFFSETS, start), (HIGH_WATERMARKS, committed))
+        offsets = flushed, found.log_start_offsets.get(key, 0), found.high_watermarks.get(key, 0)
         return [
-            Claim(offset, PROVEN if name in self._proven else UNPROVEN, f"{self.path}/{name}")
-            for name, offset in named
+            Claim(offset, weight, source)
+            for offset, (weight, source) in zip(offsets, self._sources, strict=True)
             if offset
         ]
 
@@ -321,15 +336,17 @@ class LogDirectory:
 
     # ---- replicas
 
-    def replicas(self) -> list[ReplicaDirectory]:
-        """The directories of partitions in here, those with a suffix too; `__cluster_metadata-0` is not one of them."""
+    def replicas(self, ending: str = "") -> list[ReplicaDirectory]:
+        """The directories of partitions in here, those with a suffix too; `__cluster_metadata-0` is not one of them.
+        With an `ending`, those whose names end so.
+        """
         try:
-            entries = [
-                (entry.name, entry.path) for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=True)
-            ]
+            with os.scandir(self.path) as listed:
+                names = [one.name for one in listed if one.name.endswith(ending) and one.is_dir(follow_symlinks=True)]
         except OSError as error:
             raise LogDirectoryFailure(self.path, "listing it", error) from error
-        found = [_replica_directory(name, path) for name, path in entries]
+        topics: dict[str, str] = {}
+        found = [_listed_replica(name, f"{self.path}/{name}", topics) for name in names]
         return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
 
     def unchanged(self, replica: ReplicaDirectory) -> CleanReplica | None:

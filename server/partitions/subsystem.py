@@ -160,7 +160,9 @@ class PartitionChanges:
                     self._apply_contained(image, topic, index, registration)
                     yield
 
-    def _apply_contained(self, image: MetadataImage, topic: _Changed, index: int, registration: PartitionImage) -> None:
+    def _apply_contained(
+        self, image: MetadataImage, topic: _Changed | TopicImage, index: int, registration: PartitionImage
+    ) -> None:
         """If one partition cannot follow the metadata, the others still do. At the start it is a reason not to start."""
         try:
             self._apply_partition(image, topic.name, topic.id, index, registration)
@@ -174,8 +176,7 @@ class PartitionChanges:
         topic = image.topic(key[0])
         registration = topic.partitions.get(key[1]) if topic is not None else None
         if topic is not None and registration is not None:
-            found = _Changed(topic.name, topic.id, topic.partitions)
-            self._apply_contained(image, found, key[1], registration)
+            self._apply_contained(image, topic, key[1], registration)
 
     def _apply_partition(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage

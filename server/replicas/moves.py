@@ -112,8 +112,8 @@ class ReplicaMoves:
     def resume(self) -> None:
         """Continues the moves that the last shutdown or crash interrupted, once the first image is applied."""
         for directory in self._partitions.directories:
-            for replica in directory.replicas() if directory.is_online else ():
-                if replica.suffix == FUTURE_SUFFIX:
+            for replica in directory.replicas(ending=FUTURE_SUFFIX) if directory.is_online else ():
+                if replica.suffix:
                     self._resume(directory, replica)
 
     def _resume(self, directory: LogDirectory, replica: ReplicaDirectory) -> None:

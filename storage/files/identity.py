@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...protocol.uuids import uuid_from_text, uuid_to_text
 from .open_files import LOG_SUFFIX, LogDirectoryFailure, read_if_exists, write_atomically
@@ -113,6 +114,7 @@ class CorruptPartitionMetadata(Exception):
     """The file does not name a topic id."""
 
 
+@lru_cache(maxsize=256)
 def encode_partition_metadata(topic_id: bytes) -> bytes:
     # As Kafka writes it: no newline at the end.
     return f"{_VERSION_LINE}\n{_TOPIC_ID}{uuid_to_text(topic_id)}".encode()

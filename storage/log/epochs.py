@@ -87,6 +87,11 @@ class LeaderEpochs:
     def __len__(self) -> int:
         return len(self._epochs)
 
+    @property
+    def latest_start(self) -> int:
+        """The start offset of the latest epoch; 0 where there is none."""
+        return self._starts[-1] if self._starts else 0
+
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 

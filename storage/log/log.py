@@ -47,6 +47,7 @@ from .loading import (
     load_noted,
 )
 from .log_segments import UNNOTED, LogSegments, NotedState
+from .small_logs import recover_small_log
 
 # ---- flushes
 
@@ -143,14 +144,17 @@ class Log(LogSegments):
         """
         directory = PartitionDirectory(os.fspath(path))
         try:
+            unused = None
             if noted is not None:
                 unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claims, clean=clean)
-                if unused is not None:
-                    unused.topic, unused.partition, unused._files = topic, partition, files
-                    unused._jitter, unused.last_flush_ms = jitter, now_ms
-                    if noted.log is not None and noted.log.has_producers:
-                        unused.open_whole()  # their snapshot may be damaged
-                    return unused
+            if unused is None and not clean and must_be_whole_from is None:
+                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims, noted)
+            if unused is not None:
+                unused.topic, unused.partition, unused._files = topic, partition, files
+                unused._jitter, unused.last_flush_ms = jitter, now_ms
+                if noted is not None and noted.log is not None and noted.log.has_producers:
+                    unused.open_whole()  # their snapshot may be damaged
+                return unused
             loaded = LogLoader(directory, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
                 log_start_offset, recovery_point, clean=clean, claims=claims, noted=noted
             )
@@ -580,11 +584,38 @@ class NotedLog(Log):
                 return None
             first = note.segments[0].base_offset if not config.remote_storage else 0
             log_start_offset = max(log_start_offset, note.start_offset, first)
-        log = cls.__new__(cls)
-        log._directory, log._noted, log.config = directory, NotedState(noted), config
-        log.log_start_offset, log.log_end_offset = log_start_offset, end
+        log = cls._of_note(directory, noted, config, log_start_offset)
         log.recovery_point = end if clean else min(recovery_point, end)
         log.noted_end = end
+        return log
+
+    @classmethod
+    def recovered(
+        cls,
+        directory: PartitionDirectory,
+        config: LogConfig,
+        log_start_offset: int,
+        recovery_point: int,
+        claims: Sequence[Claim],
+        noted: CleanReplica | None,
+    ) -> NotedLog | None:
+        """Returns a small log whose batches were read and are whole, after a crash; None where more has to be looked at."""
+        found = recover_small_log(directory, config, log_start_offset, claims, noted)
+        if found is None:
+            return None
+        log = cls._of_note(directory, found, config, found.log.start_offset if found.log is not None else 0)
+        log.recovery_point = min(recovery_point, log.log_end_offset)
+        log.noted_end = UNNOTED
+        return log
+
+    @classmethod
+    def _of_note(
+        cls, directory: PartitionDirectory, noted: CleanReplica, config: LogConfig, log_start_offset: int
+    ) -> NotedLog:
+        log = cls.__new__(cls)
+        log._directory, log._noted, log.config = directory, NotedState(noted), config
+        log.log_start_offset = log_start_offset
+        log.log_end_offset = noted.log.end_offset if noted.log is not None else 0
         log.damage = Damage(directory)
         log.recovered_bytes, log.opening_notes, log.generation = 0, (), 0
         return log
@@ -659,6 +690,16 @@ class NotedLog(Log):
 
     def last_stable_offset(self, high_watermark: int) -> int:
         return high_watermark
+
+    def flush_due(self, now_ms: int) -> int | None:
+        note, end, config = self._note, self.log_end_offset, self.config
+        unflushed = end - self.recovery_point
+        if note is None or unflushed <= 0:
+            return None
+        if unflushed >= config.flush_messages or now_ms - self.last_flush_ms >= config.flush_ms:
+            return end
+        base = note.segments[-1].base_offset
+        return base if base > self.recovery_point else None
 
     @property
     def is_unflushed(self) -> bool:

@@ -11,6 +11,7 @@ from odradek.storage import directory as directories
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files import checkpoints, directory_lock
 from odradek.storage.log import loading
+from odradek.storage.log import log as log_module
 from odradek.storage.log.config import LogConfig
 
 from tests.storage.conftest import NOW_MS, Logbook
@@ -61,8 +62,9 @@ def running(tmp_path):
 @pytest.fixture
 def listed(monkeypatch):
     """Returns the folders that were looked into."""
-    found, take = [], loading.take_inventory
+    found, take, recover = [], loading.take_inventory, log_module.recover_small_log
     monkeypatch.setattr(loading, "take_inventory", lambda path: found.append(path) or take(path))
+    monkeypatch.setattr(log_module, "recover_small_log", lambda *given: found.append(given[0].path) or recover(*given))
     return found
 
 

@@ -1,0 +1,221 @@
+"""Recovery of a small log in one read, after a crash: a start does it for ten thousands of logs.
+
+`recover_small_log` checks each batch of the only segment, as `LogLoader` does from the recovery point on, and returns a
+note of the log, so that it begins as one that is not used yet (`NotedLog`). It changes nothing. It returns None for every
+log that has more than that: a producer, damage, a tail that is torn, offsets left out, a file or a checkpoint that
+contradicts the batches. `LogLoader` reads those, and decides.
+
+The index files stay as they are, as those of a log that is appended to: their newest entries are in memory until the
+segment is complete. Entries in them must agree with the batches.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from ...protocol.records.errors import BatchError
+from ..files.checkpoints import CleanLog, CleanReplica, CleanSegment
+from ..files.identity import PARTITION_METADATA
+from ..files.open_files import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RIGHTS_OF_OTHERS,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    PartitionDirectory,
+    open_fd,
+    read_if_exists,
+)
+from ..segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
+from .config import LogConfig
+from .epochs import FILE_NAME as EPOCHS_FILE
+from .epochs import LeaderEpochs
+from .loading import Claim
+
+#: A segment of this size is read without entries of an index: some milliseconds at most.
+MOST_BYTES = 64 << 10
+_NO_TOPIC = b""
+_WITHOUT_LOG = [PARTITION_METADATA]
+_OTHER_NAMES = {PARTITION_METADATA, EPOCHS_FILE}
+
+
+def recover_small_log(
+    directory: PartitionDirectory,
+    config: LogConfig,
+    log_start_offset: int,
+    claims: Sequence[Claim],
+    noted: CleanReplica | None = None,
+) -> CleanReplica | None:
+    """Returns the note of the log, without the id of its topic; None where `LogLoader` has to read it. Raises OSError.
+
+    `noted`: an older note of a replica whose folder is unchanged, and so has the same files.
+    """
+    if config.remote_storage:
+        return None
+    if noted is not None and noted.log is not None:
+        return _recover_grown(directory, noted, noted.log, log_start_offset, claims)
+    path = directory.path
+    try:
+        # The time is that before the folder is listed: a change meanwhile makes the note outdated.
+        folder = os.stat(path)
+        with os.scandir(path) as listed:
+            entries = [(entry.name, entry.is_file(follow_symlinks=False)) for entry in listed]
+    except FileNotFoundError:
+        return None
+    if folder.st_mode & RIGHTS_OF_OTHERS or not all(is_file for _, is_file in entries):
+        return None
+    names = [name for name, _ in entries]
+    if names == _WITHOUT_LOG:
+        return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, False) if not (claims or log_start_offset) else None
+    digits = next((name[:20] for name in names if name.endswith(LOG_SUFFIX)), "")
+    if len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+        return None
+    snapshots = _snapshots(names, {digits + LOG_SUFFIX, digits + INDEX_SUFFIX, digits + TIME_INDEX_SUFFIX})
+    if snapshots is None or (snapshots and snapshots[0] <= int(digits)):
+        return None
+    epochs = LeaderEpochs.load(directory) if EPOCHS_FILE in names else LeaderEpochs(directory, are_written=False)
+    note = _recovered(directory, int(digits), snapshots, epochs, log_start_offset, claims)
+    return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, True, note) if note is not None else None
+
+
+def _recover_grown(
+    directory: PartitionDirectory,
+    noted: CleanReplica,
+    before: CleanLog,
+    log_start_offset: int,
+    claims: Sequence[Claim],
+) -> CleanReplica | None:
+    """Recovers a log that was written to since its note: what the other files hold is in the note."""
+    base_offset = before.segments[0].base_offset
+    if len(before.segments) > 1 or (before.snapshots and before.snapshots[0] <= base_offset):
+        return None
+    epochs = LeaderEpochs(directory, before.epochs, are_written=before.are_epochs_written)
+    start = max(log_start_offset, before.start_offset)
+    try:
+        note = _recovered(directory, base_offset, before.snapshots, epochs, start, claims)
+    except FileNotFoundError:
+        return None
+    return noted._replace(log=note) if note is not None else None
+
+
+def _snapshots(names: list[str], known: set[str]) -> list[int] | None:
+    """Returns the offsets of the producer snapshots; None where there is another file that is not `known`."""
+    found = []
+    for name in names:
+        if name in _OTHER_NAMES or name in known:
+            continue
+        digits, suffix = name[:20], name[20:]
+        if suffix != SNAPSHOT_SUFFIX or not (digits.isascii() and digits.isdigit()):
+            return None
+        found.append(int(digits))
+    return sorted(found)
+
+
+def _recovered(
+    directory: PartitionDirectory,
+    base_offset: int,
+    snapshots: list[int],
+    epochs: LeaderEpochs,
+    log_start_offset: int,
+    claims: Sequence[Claim],
+) -> CleanLog | None:
+    file = _read(directory.file(base_offset, LOG_SUFFIX))
+    batches = _plain_batches(file[0], base_offset) if file is not None else None
+    if file is None or batches is None or not _are_indexes_right(directory, base_offset, batches):
+        return None
+    end = batches[-1].next_offset if batches else base_offset
+    known = max(log_start_offset, *(claim.offset for claim in claims), *snapshots[-1:], epochs.latest_start)
+    if known > end or epochs.is_doubtful:
+        return None
+    newest, newest_at = NO_TIMESTAMP, base_offset
+    for header in batches:
+        if header[2] > epochs.latest:
+            epochs.assign(header[2], header[0])
+        if header[8] > newest:
+            newest, newest_at = header[8], header[0] + header[6]
+    log_start_offset = max(log_start_offset, base_offset)
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(log_start_offset)
+    segment = CleanSegment(base_offset, len(file[0]), file[1])
+    return CleanLog(
+        log_start_offset, end, [segment], snapshots, epochs.entries(), False, newest, newest_at,
+        epochs.is_synced(end),
+    )  # fmt: skip
+
+
+def _read(path: str) -> tuple[bytes, int] | None:
+    """Returns the content and the time of a small file."""
+    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if found.st_size > MOST_BYTES:
+            return None
+        content = os.read(fd, found.st_size + 1)
+        return (content, found.st_mtime_ns) if len(content) == found.st_size else None
+    finally:
+        os.close(fd)
+
+
+def _plain_batches(content: bytes, base_offset: int) -> list[BatchHeader] | None:
+    """Returns the headers of the batches; None unless whole ones, whose offsets go on, fill the file."""
+    batches = []
+    position, next_offset, size = 0, base_offset, len(content)
+    try:
+        while position < size:
+            header = read_header(content, position)
+            if header[0] != next_offset or header[6] < 0 or header[9] >= 0 or header[5] & CONTROL_FLAG:
+                return None
+            check_crc(content, position, header)
+            batches.append(header)
+            position += header[1] + LOG_OVERHEAD
+            next_offset += header[6] + 1
+    except BatchError:
+        return None
+    return batches if next_offset <= base_offset + MAX_RELATIVE_OFFSET + 1 else None
+
+
+def _are_indexes_right(directory: PartitionDirectory, base_offset: int, batches: list[BatchHeader]) -> bool:
+    """Returns whether both index files are there, and have no entries but those that the batches could have made."""
+    offset_path, time_path = (directory.file(base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    try:
+        sizes = os.stat(offset_path).st_size, os.stat(time_path).st_size
+        if not any(sizes):
+            return True
+        offset_index, time_index = (
+            (read_if_exists(path) or b"") if size else b""
+            for path, size in zip((offset_path, time_path), sizes, strict=True)
+        )
+        of_offsets = list(OffsetIndex.ENTRY.iter_unpack(offset_index))
+        of_times = list(TimeIndex.ENTRY.iter_unpack(time_index))
+    except (FileNotFoundError, struct.error):
+        return False
+    return _are_entries_right(of_offsets, of_times, base_offset, batches)
+
+
+def _are_entries_right(
+    of_offsets: list[tuple[int, int]], of_times: list[tuple[int, int]], base_offset: int, batches: list[BatchHeader]
+) -> bool:
+    newest, position = NO_TIMESTAMP, 0
+    offsets: dict[tuple[int, int], int] = {}
+    times: set[tuple[int, int]] = set()
+    for header in batches:
+        relative = header.last_offset - base_offset
+        if header.max_timestamp > newest:
+            newest = header.max_timestamp
+            times.add((newest, relative))
+        offsets[relative, position] = newest
+        position += header.size
+    if not (offsets.keys() >= set(of_offsets) and times.issuperset(of_times)):
+        return False
+    indexed = of_times[-1][0] if of_times else NO_TIMESTAMP
+    # A search for the largest timestamp begins at the last entry of the one, with the last timestamp of the other.
+    reaches = not of_offsets or offsets[of_offsets[-1]] <= indexed
+    return reaches and _is_ascending(of_offsets) and _is_ascending(of_times)
+
+
+def _is_ascending(entries: list[tuple[int, int]]) -> bool:
+    return all(one[0] < following[0] for one, following in pairwise(entries))

@@ -1,0 +1,303 @@
+"""Small logs that a start after a crash recovers in one read, and those that it leaves to the loader."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import struct
+import time
+
+import pytest
+from odradek.storage.directory import LogDirectory
+from odradek.storage.files.checkpoints import LOG_START_OFFSETS, QUIET_NS, RECOVERY_POINTS, write_offsets
+from odradek.storage.files.identity import write_topic_id
+from odradek.storage.log import log as log_module
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log, NotedLog
+
+from tests.storage.conftest import NOW_MS, Logbook
+from tests.storage.formatted import format_directory
+from tests.storage.log_histories import (
+    HISTORIES,
+    SMALL,
+    open_again,
+    open_transaction,
+    plain,
+    producers,
+    several_segments,
+    state,
+    stop,
+    trimmed,
+)
+
+FIRST = f"{0:020d}"
+#: Segments of such a log have entries in their indexes.
+INDEXED = LogConfig(segment_bytes=1 << 20, index_interval_bytes=100)
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """Returns a function that makes a log with a history and ends its use without a stop. It returns the log directory."""
+    path = tmp_path / "logs"
+
+    def made(history, config=SMALL):
+        path.mkdir()
+        format_directory(path)
+        book = Logbook(path / "t-0")
+        history(book, book.open(config))
+        write_topic_id(str(path / "t-0"), bytes(16), sync=False)
+        return path
+
+    return made
+
+
+def opened_both_ways(path, monkeypatch, config=SMALL):
+    """Returns the log, and a copy of it that the loader has opened."""
+    shutil.copytree(path, path.with_name("copy"))
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "recover_small_log", lambda *given: None)
+        expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
+    assert type(expected) is Log
+    return LogDirectory.open(path).open_log("t", 0, config, now_ms=NOW_MS), expected
+
+
+def states(opened, expected):
+    """What both are, with the names of the copy as those of the first."""
+    return tuple(repr(state(one)).replace("/copy/", "/logs/") for one in (opened, expected))
+
+
+def led_anew(book, log):
+    for number in range(12):
+        book.append(log, b"value %d" % number, leader_epoch=number // 4)
+
+
+def growing_after_a_flush(book, log):
+    plain(book, log)
+    log.flush(NOW_MS)
+    log.active.write_pending()
+    led_anew(book, log)
+
+
+def growing_after_a_stop(book, log):
+    led_anew(book, log)
+    log.close(NOW_MS)
+    led_anew(book, book.open(INDEXED))
+
+
+def with_times_out_of_order(book, log):
+    for number in range(9):
+        book.append(log, b"%d" % number, at=NOW_MS - number % 3)
+    log.active.write_pending()
+
+
+def without_records(book, log):
+    pass
+
+
+KINDS = [led_anew, growing_after_a_flush, growing_after_a_stop, with_times_out_of_order, without_records]
+
+
+def found(log):
+    """What a reader finds."""
+    times = [log.offset_for_timestamp(timestamp) for timestamp in (0, NOW_MS - 2, NOW_MS, NOW_MS + 4, NOW_MS + 99)]
+    return log.offset_of_max_timestamp(), times, Logbook(log.path).values(log)
+
+
+def check(opened, expected):
+    before = states(opened, expected)
+    assert before[0] == before[1]
+    assert found(opened) == found(expected)
+    for log in (opened, expected):
+        Logbook(log.path).append(log, b"next", leader_epoch=9)
+        log.truncate_to(max(log.log_end_offset - 2, log.log_start_offset), NOW_MS)
+    assert found(opened) == found(expected)
+    assert opened.active.max_timestamp == expected.active.max_timestamp
+
+
+@pytest.mark.parametrize(
+    ("history", "config"),
+    [*((one, SMALL) for one in HISTORIES), *((one, config) for one in KINDS for config in (INDEXED, LogConfig()))],
+)
+def test_small_log_is_what_the_loader_finds(killed, monkeypatch, history, config):
+    opened, expected = opened_both_ways(killed(history, config), monkeypatch, config)
+    assert opened.noted_end == expected.noted_end
+    check(opened, expected)
+
+
+@pytest.mark.parametrize("history", KINDS)
+def test_small_log_is_not_used_before_it_is_needed(killed, history):
+    log = open_again(LogDirectory.open(killed(history, LogConfig())), None)
+    assert type(log) is NotedLog and log.unused_note is not None
+    assert log.flush_due(NOW_MS) is None and log.unused_note is not None
+
+
+@pytest.mark.parametrize("history", [several_segments, trimmed, producers, open_transaction])
+def test_log_with_producers_or_several_segments_is_left_to_the_loader(killed, history):
+    log = open_again(LogDirectory.open(killed(history)), None)
+    assert type(log) is Log
+
+
+def test_recovery_changes_no_file(killed):
+    path = killed(growing_after_a_stop, INDEXED)
+    before = {entry.name: (entry.read_bytes(), entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir()}
+    open_again(LogDirectory.open(path), None)
+    after = {entry.name: (entry.read_bytes(), entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir()}
+    assert before == after
+
+
+@pytest.mark.parametrize("config", [LogConfig(flush_messages=5), LogConfig(flush_ms=10)])
+def test_flush_of_a_recovered_log_is_due_as_that_of_another(killed, monkeypatch, config):
+    logs = opened_both_ways(killed(led_anew, config), monkeypatch, config)
+    assert [log.flush_due(NOW_MS + 10) for log in logs] == [12, 12]
+    for log in logs:
+        log.flush(NOW_MS + 10)
+    assert [log.flush_due(NOW_MS + 20) for log in logs] == [None, None]
+
+
+def test_recovered_log_is_stopped_cleanly_with_all_that_the_next_start_needs(killed, tmp_path):
+    path = killed(growing_after_a_stop, INDEXED)
+    directory = LogDirectory.open(path)
+    log = open_again(directory, None)
+    expected = found(log)
+    directory.close()
+    stop(path, log)
+    again = LogDirectory.open(path)
+    assert found(again.open_log("t", 0, INDEXED, now_ms=NOW_MS)) == expected
+    names = {entry.name for entry in (path / "t-0").iterdir()}
+    assert f"{log.log_end_offset:020d}.snapshot" in names and "leader-epoch-checkpoint" in names
+
+
+def test_recovered_log_is_noted_and_opened_from_the_note_after_the_next_kill(killed, monkeypatch):
+    path = killed(growing_after_a_flush, INDEXED)
+    directory = LogDirectory.open(path)
+    log = open_again(directory, None)
+    assert [log.is_idle(), log.is_idle()] == [False, True]
+    note = directory.note_idle(log, bytes(range(16)), time.time_ns() + QUIET_NS)
+    directory.add_notes([note])
+    expected = state(log), found(log)
+    directory.close()
+    again = LogDirectory.open(path)
+    (replica,) = again.replicas()
+    monkeypatch.setattr(log_module, "recover_small_log", lambda *given: pytest.fail("it is noted"))
+    noted = again.unchanged(replica)
+    assert noted.topic_id == bytes(range(16))
+    opened = open_again(again, noted)
+    assert (state(opened), found(opened)) == expected
+
+
+def grown_on(book, log):
+    book.append(log, b"more", b"and more", leader_epoch=4)
+
+
+def grown_by_a_producer(book, log):
+    book.append(log, b"more", producer_id=7, producer_epoch=1, base_sequence=0)
+
+
+def truncated(book, log):
+    log.truncate_to(log.log_end_offset - 1, NOW_MS)
+
+
+@pytest.mark.parametrize("change", [grown_on, grown_by_a_producer, truncated])
+@pytest.mark.parametrize("history", [plain, led_anew, growing_after_a_flush, growing_after_a_stop, several_segments])
+def test_log_that_changed_after_its_note_is_what_the_loader_finds(killed, monkeypatch, history, change):
+    config = SMALL if history is several_segments else INDEXED
+    path = killed(history, config)
+    directory = LogDirectory.open(path)
+    log = directory.open_log("t", 0, config, now_ms=NOW_MS)
+    book = Logbook(log.path)
+    note = directory.note_idle(log, bytes(16), time.time_ns() + 2 * QUIET_NS)
+    directory.add_notes([note])
+    change(book, log)
+    directory.close()
+    shutil.copytree(path, path.with_name("copy"))
+    again = LogDirectory.open(path)
+    (replica,) = again.replicas()
+    opened = again.open_log("t", 0, config, now_ms=NOW_MS, noted=again.unchanged(replica))
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "recover_small_log", lambda *given: None)
+        expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
+    is_small = history is not several_segments and change is not grown_by_a_producer
+    assert (type(opened) is NotedLog) == is_small
+    check(opened, expected)
+
+
+def test_checkpoints_that_contradict_a_small_log_are_heeded(killed, monkeypatch):
+    path = killed(led_anew, INDEXED)
+    write_offsets(str(path), RECOVERY_POINTS, {("t", 0): 20})
+    opened, expected = opened_both_ways(path, monkeypatch)
+    assert [(one.first_offset, one.next_offset) for one in opened.damage] == [(12, 20)]
+    assert states(opened, expected)[0] == states(opened, expected)[1]
+
+
+@pytest.mark.parametrize("start", [3, 12, 13])
+def test_log_start_offset_of_the_checkpoint_holds_for_a_small_log(killed, monkeypatch, start):
+    path = killed(led_anew, INDEXED)
+    write_offsets(str(path), LOG_START_OFFSETS, {("t", 0): start})
+    opened, expected = opened_both_ways(path, monkeypatch, INDEXED)
+    assert states(opened, expected)[0] == states(opened, expected)[1]
+
+
+def flipped(path, chance):
+    content = bytearray(path.read_bytes())
+    if content:
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        path.write_bytes(content)
+
+
+def cut(path, chance):
+    os.truncate(path, chance.randrange(path.stat().st_size + 1))
+
+
+def grown(path, chance):
+    with path.open("ab") as file:
+        file.write(chance.randbytes(chance.choice((1, 8, 12, 100))))
+
+
+def zeros(path, chance):
+    os.truncate(path, path.stat().st_size + chance.choice((8, 12, 4096)))
+
+
+def gone(path, chance):
+    path.unlink()
+
+
+def folder(path, chance):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("harm", [flipped, cut, grown, zeros, gone, folder])
+@pytest.mark.parametrize("history", [led_anew, growing_after_a_stop, with_times_out_of_order])
+@pytest.mark.parametrize("seed", range(5))
+def test_harmed_small_log_is_what_the_loader_finds(killed, monkeypatch, harm, history, seed):
+    chance = random.Random(seed)
+    path = killed(history, INDEXED)
+    for number, name in enumerate(sorted(one.name for one in (path / "t-0").iterdir())):
+        copy = path.with_name(f"{number}") / "logs"
+        shutil.copytree(path, copy)
+        harm(copy / "t-0" / name, chance)
+        opened, expected = opened_both_ways(copy, monkeypatch, INDEXED)
+        before = states(opened, expected)
+        assert before[0] == before[1], name
+        if not opened.damage:
+            assert found(opened) == found(expected), name
+
+
+@pytest.mark.parametrize(
+    "entries", [[(3, 1)], [(1, 10_000)], [(5, 0), (3, 0)], [(-1, 0)]], ids=["between", "behind", "falling", "negative"]
+)
+def test_index_that_contradicts_the_batches_is_built_again(killed, monkeypatch, entries):
+    path = killed(led_anew, LogConfig())
+    index = path / "t-0" / f"{FIRST}.index"
+    index.write_bytes(b"".join(struct.pack(">ii", *one) for one in entries))
+    opened = LogDirectory.open(path).open_log("t", 0, LogConfig(), now_ms=NOW_MS)
+    assert type(opened) is Log and index.read_bytes() == b""
+
+
+def test_offset_index_that_goes_further_than_the_time_index_is_built_again(killed):
+    path = killed(growing_after_a_stop, INDEXED)
+    times = path / "t-0" / f"{FIRST}.timeindex"
+    os.truncate(times, 12)
+    log = open_again(LogDirectory.open(path), None)
+    assert type(log) is Log and times.stat().st_size > 12
