@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -348,6 +348,31 @@ class Encoded:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
+
+
+class EncodedRuns:
+    """The elements of an array, encoded already and joined to runs of several, for an encoder in steps."""
+
+    __slots__ = ("_count", "_runs")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._runs: list[Encoded] = []
+
+    def add(self, content: bytes, count: int) -> None:
+        """Adds `count` encoded elements, one after the other."""
+        self._runs.append(Encoded(content))
+        self._count += count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Encoded]:
+        return iter(self._runs)
+
+    def __delitem__(self, elements: slice) -> None:
+        """Frees all elements: their runs are few."""
+        self._runs, self._count = [], 0
 
 
 #: Counts that fit into one byte, encoded.

@@ -23,6 +23,7 @@ from ....protocol.internal.classic_group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from ....protocol.messages.groups import ListedGroup
 from ....protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup
 from ....protocol.schema import Message
 from ...common import result
@@ -57,6 +58,22 @@ class Group(Protocol):
 
     def cancel_timers(self) -> None:
         """Cancels all timers: the group is deleted, or replaced by one of another kind."""
+
+
+class KeptListing(ListedGroup):
+    """The entry of a group in ListGroups, valid while group, state and protocol type are those that it was made from.
+
+    `content`: the entry as it was encoded for `version`; empty before that.
+    """
+
+    __slots__ = ("content", "group", "state", "version")
+
+    def __init__(self, group: Group, state: Enum, protocol_type: str) -> None:
+        super().__init__(group.group_id, protocol_type, state.value, group.kind)
+        self.group = group
+        self.state = state
+        self.version = -1
+        self.content = b""
 
 
 # ---- records
@@ -146,6 +163,8 @@ class ShardState:
         self._kinds = kinds
         self._replays = replays
         self.groups: dict[str, Group] = {}
+        #: The entries of groups that ListGroups has listed.
+        self.listings: dict[str, KeptListing] = {}
         #: The last group of which a record said that it is no more: a record behind that may say what became of it.
         self.last_removed: Group | None = None
         #: Topics and the groups' own configurations, as last published.
@@ -191,6 +210,7 @@ class ShardState:
 
     def _take_out(self, group_id: str) -> Group | None:
         group = self.groups.pop(group_id, None)
+        self.listings.pop(group_id, None)
         if group is not None:
             group.cancel_timers()
         return group
