@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..replicas.scrubber import Scrubber
     from .fetch_path import FetchPath
     from .remote_fetch import RemoteReads, RemoteSlice
-    from .sessions import FetchContext
+    from .sessions import FetchSession
 
 
 # Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE.
@@ -286,6 +286,8 @@ class Fetch(ParkedFetch):
         self._denied: Set[Any] = _NONE_DENIED
         if path.authorization is not None:
             self._denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
+            if context.session is not None and self._replica_id < 0:
+                context.session.deny(self._denied)
         self._missing_bytes = 0
         #: Reads of the remote store; None while there are none.
         self._remote: RemoteReads | None = None
@@ -313,6 +315,25 @@ class Fetch(ParkedFetch):
         self._missing_bytes -= size
         if self._missing_bytes <= 0:
             self.on_state_changed()
+
+    def _watch(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers[self] = None
+        session = self._context.session
+        if session is not None:
+            session.parked = self
+
+    def _unwatch(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers.pop(self, None)
+        session = self._context.session
+        if session is not None and session.parked is self:
+            session.parked = None
+
+    def watch_too(self, hosted: HostedPartition) -> None:
+        """Waits for a partition that has become active since the wait began."""
+        self._hosts.append(hosted)
+        hosted.watchers[self] = None
 
     def _continue(self) -> None:
         """Something has changed for a fetch that waits: looks again."""
@@ -410,11 +431,18 @@ class Fetch(ParkedFetch):
         return lambda key: None if key[0] in self._denied else find(key)
 
     def _wanted(self) -> Iterable[FetchedPartition]:
+        session = self._context.session
+        if session is not None and session.sets_idle_aside:
+            return list(session.active_partitions.values())
         return self._context.partitions.values()
 
     def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
         """Returns True if an idle partition needs no read and is only waited for."""
-        self._hosts.append(hosted)
+        session = self._context.session
+        if session is not None and session.sets_idle_aside and session.active_partitions.get(wanted.key) is wanted:
+            IdleConsumer(session, wanted, hosted).deactivate()
+        else:
+            self._hosts.append(hosted)
         return True
 
     def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
@@ -597,6 +625,50 @@ class Fetch(ParkedFetch):
             if piece is not None and session is not None:
                 session.gave_data(wanted)
         return kept, kept_pieces
+
+
+class IdleConsumer:
+    """Waits in `hosted.watchers` on behalf of a consumer's session, which does not look at `partition` meanwhile.
+
+    The consumer has all records below the high watermark, and the session's last response has the current offsets. What
+    changes this wakes the watchers: a commitment, another leader or epoch, a new log start offset, a failed directory, and
+    the end of the replica.
+    """
+
+    __slots__ = ("_hosted", "_partition", "_session")
+
+    def __init__(self, session: FetchSession, partition: FetchedPartition, hosted: HostedPartition) -> None:
+        self._session = session
+        self._partition = partition
+        self._hosted = hosted
+
+    def deactivate(self) -> None:
+        session, key = self._session, self._partition.key
+        self._hosted.watchers[self] = None
+        session.idle[key] = self
+        del session.active_partitions[key]
+
+    def end(self) -> None:
+        self._hosted.watchers.pop(self, None)
+
+    def on_bytes_available(self, size: int) -> None:
+        self._activate()
+        if self._session.parked is not None:
+            self._session.parked.on_bytes_available(size)
+
+    def on_state_changed(self) -> None:
+        self._activate()
+        if self._session.parked is not None:
+            self._session.parked.on_state_changed()
+
+    def _activate(self) -> None:
+        session = self._session
+        self.end()
+        if session.idle.get(self._partition.key) is self:  # else the session has ended
+            session.activate(self._partition)
+            session.activations += 1
+            if session.parked is not None:
+                session.parked.watch_too(self._hosted)
 
 
 # A consumer's Fetch while clients have quotas: it finds no more than the quota allows, and waits with what exceeds it.

@@ -134,6 +134,7 @@ class IdleFollower:
         session, partition, hosted = self._session, self._partition, self._hosted
         hosted.end_watchers.pop(self, None)
         hosted.role.follower_kept_up(self._replica_id, session.last_used_ms)
+        session.activations += 1
         if session.partitions.get(partition.key) is partition:
             session.active_partitions[partition.key] = partition
             if session.parked is not None:

@@ -49,7 +49,7 @@ def fetch(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bo
 
 
 class LargeFetch(Fetch):
-    __slots__ = ("_chunk", "_is_attempting", "_seen")
+    __slots__ = ("_activations", "_chunk", "_is_attempting", "_seen")
 
     def start(self) -> FetchResponse | None:
         self._call.hold_connection()
@@ -63,6 +63,7 @@ class LargeFetch(Fetch):
 
     def _begin(self) -> None:
         self._is_attempting = True
+        self._activations = self._activations_of_session()
         work_in_turns(self._call, self._attempt_in_steps(), self._attempted)
 
     def _continue(self) -> None:
@@ -92,13 +93,22 @@ class LargeFetch(Fetch):
                 call.connection.listener.shared.turns.free(self._context.partitions)
         elif self._is_warming:
             pass
-        elif self._is_last or any(hosted.log.log_end_offset != end for hosted, end in self._seen):
+        elif self._is_last or self._has_changed():
             self._begin()
         else:
             self._hosts = [hosted for hosted, _ in self._seen]
             self._watch()
             if self.deadline is None:
                 self._waits.deadlines.add(self, self._max_wait_ms)
+
+    def _activations_of_session(self) -> int:
+        session = self._context.session
+        return 0 if session is None else session.activations
+
+    def _has_changed(self) -> bool:
+        """Returns whether a partition has changed since it was looked at."""
+        is_grown = any(hosted.log.log_end_offset != end for hosted, end in self._seen)
+        return is_grown or self._activations != self._activations_of_session()
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk
