@@ -39,10 +39,7 @@ def begun(harness: Harness, *asked: FetchPartition, **options: Any) -> int:
 
 def idle_session(harness: Harness, offset: int = 0, epoch: int = 1, **options: Any) -> FetchSession:
     """Returns a session of all partitions, all of which are idle. The epoch of its next request is 2."""
-    harness.fetch(
-        *(ask(one.index, offset, epoch=epoch) for one in harness.hosted), session=(0, 0), max_wait_ms=0, **options
-    )
-    session_id = harness.responses[-1].session_id
+    session_id = begun(harness, *(ask(one.index, offset, epoch=epoch) for one in harness.hosted), **options)
     session = harness.sessions.get(session_id)
     assert session is not None
     harness.fetch(session=(session_id, 1), max_wait_ms=0, **options)
