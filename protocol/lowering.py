@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -348,6 +348,38 @@ class Encoded:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
+
+
+class EncodedRuns:
+    """The elements of an array, for an encoder in steps. Those that are encoded already may be joined to runs of several."""
+
+    __slots__ = ("_count", "_parts")
+
+    def __init__(self) -> None:
+        self._count = 0
+        #: Elements, and runs of them.
+        self._parts: list[Any] = []
+
+    def add(self, content: bytes, count: int) -> None:
+        """Adds `count` encoded elements, one after the other."""
+        self._parts.append(Encoded(content))
+        self._count += count
+
+    def extend(self, elements: list[Any]) -> None:
+        """Adds elements that are not encoded yet."""
+        self._parts += elements
+        self._count += len(elements)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._parts)
+
+    def __delitem__(self, some: slice) -> None:
+        """Frees elements and runs, as of a list; the rest is only good for being freed."""
+        del self._parts[some]
+        self._count = len(self._parts)
 
 
 #: Counts that fit into one byte, encoded.

@@ -39,7 +39,6 @@ from ...protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
-    ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
     SyncGroupRequest,
@@ -72,7 +71,7 @@ from ..common.result import (
 )
 from . import offsets, silence
 from .base.offsets import NO_PRODUCER_ID
-from .base.state import Operation, ShardState
+from .base.state import KeptListing, Operation, ShardState
 from .classic.group import ClassicGroup, State, find_or_make
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets
@@ -164,18 +163,21 @@ def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     assert isinstance(request, ListGroupsRequest)
     states = {name.lower().strip() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
-    response = ListGroupsResponse()
-    for group in state.groups.values():
-        is_asked_for = not types or group.kind in types
-        if is_asked_for and (not states or group.state.value.lower() in states):
-            response.groups.append(
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=group.kind,
-                )
-            )
+    response, listings = ListGroupsResponse(), state.listings
+    add = response.groups.append
+    for group_id, group in state.groups.items():
+        if types and group.kind not in types:
+            continue
+        kept, group_state, protocol_type = listings.get(group_id), group.state, group.protocol_type or ""
+        if (
+            kept is None
+            or kept.group is not group
+            or kept.state is not group_state
+            or kept.protocol_type != protocol_type
+        ):
+            kept = listings[group_id] = KeptListing(group, group_state, protocol_type)
+        if not states or kept.group_state.lower() in states:
+            add(kept)
     state.reply(message, response)
 
 

@@ -8,6 +8,7 @@ when a client first requests such a coordinator.
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -369,8 +370,8 @@ def java_hash(text: str) -> int:
     """Computes Java's `Utils.abs(text.hashCode())`, which uses UTF-16 units and 32 bits."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
-    for i in range(0, len(units), 2):
-        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    for unit in units[1::2] if text.isascii() else struct.unpack(f">{len(units) // 2}H", units):
+        value = (31 * value + unit) & 0xFFFFFFFF
     if value >= 1 << 31:
         value -= 1 << 32
     return 0 if value == -(1 << 31) else abs(value)

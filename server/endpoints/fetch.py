@@ -49,7 +49,7 @@ def handle(services: Services, call: Call) -> Message | None:
         context = path.sessions.open_at_once(request, call.version, path.clock.now_ms(), call.connection)
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
-    if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):
+    if len(context.partitions) > LARGE_FETCH and _looks_at_many(context):
         from ..fetch.large_fetch import fetch
 
         fetch(path, call, context, is_follower=is_follower)
@@ -71,9 +71,10 @@ def _metered(
     return ThrottledFetch(path, call, meter, context).start()
 
 
-def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:
-    """A follower's session has thousands of partitions, of which few are looked at."""
-    return not is_follower or context.session is None or len(context.session.active_partitions) > LARGE_FETCH
+def _looks_at_many(context: FetchContext) -> bool:
+    """A session may have thousands of partitions, of which few are looked at."""
+    session = context.session
+    return session is None or not session.sets_idle_aside or len(session.active_partitions) > LARGE_FETCH
 
 
 ENDPOINT = ApiEndpoint(

@@ -39,7 +39,7 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession
+from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer
 
 if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
@@ -285,6 +285,8 @@ class Fetch(ParkedFetch):
         self._denied: Set[Any] = _NONE_DENIED
         if path.authorization is not None:
             self._denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
+            if context.session is not None and self._replica_id < 0:
+                context.session.deny(self._denied)
         self._missing_bytes = 0
         #: Reads of the remote store; None while there are none.
         self._remote: RemoteReads | None = None
@@ -312,6 +314,25 @@ class Fetch(ParkedFetch):
         self._missing_bytes -= size
         if self._missing_bytes <= 0:
             self.on_state_changed()
+
+    def _watch(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers[self] = None
+        session = self._context.session
+        if session is not None:
+            session.parked = self
+
+    def _unwatch(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers.pop(self, None)
+        session = self._context.session
+        if session is not None and session.parked is self:
+            session.parked = None
+
+    def watch_too(self, hosted: HostedPartition) -> None:
+        """Waits for a partition that has become active since the wait began."""
+        self._hosts.append(hosted)
+        hosted.watchers[self] = None
 
     def _continue(self) -> None:
         """Something has changed for a fetch that waits: looks again."""
@@ -409,11 +430,18 @@ class Fetch(ParkedFetch):
         return lambda key: None if key[0] in self._denied else find(key)
 
     def _wanted(self) -> Iterable[FetchedPartition]:
+        session = self._context.session
+        if session is not None and session.sets_idle_aside:
+            return list(session.active_partitions.values())
         return self._context.partitions.values()
 
     def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
         """Returns True if an idle partition needs no read and is only waited for."""
-        self._hosts.append(hosted)
+        session = self._context.session
+        if session is not None and session.sets_idle_aside and session.active_partitions.get(wanted.key) is wanted:
+            IdleConsumer(session, wanted, hosted).deactivate()
+        else:
+            self._hosts.append(hosted)
         return True
 
     def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
@@ -749,6 +777,7 @@ class IdleFollower:
         session, partition, hosted = self._session, self._partition, self._hosted
         hosted.end_watchers.pop(self, None)
         hosted.role.follower_kept_up(self._replica_id, session.last_used_ms)
+        session.activations += 1
         if session.partitions.get(partition.key) is partition:
             session.active_partitions[partition.key] = partition
             if session.parked is not None:

@@ -58,11 +58,8 @@ class FetchAuthorization:
         session = self._authorizer.session(call)
         if is_follower:
             return NONE_DENIED if session.allows_on_cluster(Operation.CLUSTER_ACTION) else _ALL_DENIED
-        counts: dict[Any, int] = {}
-        for topic, _ in context.partitions:
-            counts[topic] = counts.get(topic, 0) + 1
         denied: set[Any] = set()
-        for topic, count in counts.items():
+        for topic, count in context.topics().items():
             name = topic
             if context.uses_topic_ids:
                 found = self._metadata.image.topic_by_id(topic)

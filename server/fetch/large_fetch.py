@@ -1,5 +1,8 @@
 """A Fetch of very many partitions, which takes turns with others: named, looked at and answered some at a time.
 
+Without a session, most partitions have nothing new, and the response has each of them: such a partition is encoded as soon
+as it is looked at, with those beside it, and nothing else is made for it.
+
 Otherwise it follows `fetch.py`. A change between two slices counts as later than the fetch: partitions that grew
 since they were looked at are looked at again before the fetch is parked.
 """
@@ -7,21 +10,26 @@ since they were looked at are looked at again before the fetch is parked.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.codec import stepwise_element_encoder
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchResponse
-from ..network.call import Call, arrays_of, is_large
+from ...protocol.lowering import EncodedRuns
+from ...protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ...protocol.primitives import remembered
+from ..network.call import PLAIN_RESPONSE_ITEMS, Call, arrays_of, is_large
 from ..network.large_requests import reply_in_slices, work_in_turns
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import NotInPageCache
-from ..runtime.sliced_work import Steps
+from ..runtime.sliced_work import Steps, run_to_completion
 from .fetch import Fetch, FollowerFetch, Found, Inspection, check_readable
 from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
+    from ..runtime.counters import TopicMetrics
     from .fetch_path import FetchPath
 
 #: Partitions that are looked at in one step.
@@ -47,8 +55,43 @@ def fetch(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bo
     (LargeFollowerFetch if is_follower else LargeFetch)(path, call, context).start()
 
 
+#: The fields of a partition in a response up to the log start offset, from the version on that has this.
+_FIRST_WITH_LOG_START = 5
+_FIRST_FLEXIBLE = 12
+_BEGINNING = ">ihqqq"
+
+
+@remembered
+def _packer(version: int, *, isolated: bool) -> tuple[Callable[..., bytes], bytes]:
+    """Returns the function that packs a partition without records or an error, and its last argument. The others are the
+    index, 0, the high watermark, the last stable offset and the log start offset.
+    """
+    encode = stepwise_element_encoder(FetchResponse, "responses", version)
+
+    def encoded(partitions: list[PartitionData]) -> bytes:
+        pieces: list[bytes] = []
+        run_to_completion(encode(FetchableTopicResponse(partitions=partitions), pieces.append))
+        return b"".join(pieces)
+
+    tags = 1 if version >= _FIRST_FLEXIBLE else 0  # behind the partitions of a topic
+    data = PartitionData(aborted_transactions=[] if isolated else None, records=b"")
+    whole, without = encoded([data]), encoded([])
+    end = whole[len(without) - tags + struct.calcsize(_BEGINNING) : len(whole) - tags]
+    return struct.Struct(f"{_BEGINNING}{len(end)}s").pack, end
+
+
+class QuietPartitions:
+    """Encoded partitions of one topic, which have nothing new."""
+
+    __slots__ = ("contents", "counters")
+
+    def __init__(self, counters: TopicMetrics) -> None:
+        self.contents: list[bytes] = []
+        self.counters = counters
+
+
 class LargeFetch(Fetch):
-    __slots__ = ("_chunk", "_is_attempting", "_seen")
+    __slots__ = ("_activations", "_chunk", "_is_attempting", "_packer", "_quiet", "_seen")
 
     def start(self) -> FetchResponse | None:
         self._call.hold_connection()
@@ -57,11 +100,15 @@ class LargeFetch(Fetch):
         self._chunk: list[FetchedPartition] = []
         #: Partitions that were looked at, each with its end then.
         self._seen: list[tuple[HostedPartition, int]] = []
+        #: By topic, for each step: the partitions that are encoded already. None of them where there is no packer.
+        self._quiet: list[dict[Any, QuietPartitions]] = []
+        self._packer = _packer(self._version, isolated=self._isolated) if self._encodes_quiet() else None
         self._begin()
         return None
 
     def _begin(self) -> None:
         self._is_attempting = True
+        self._activations = self._activations_of_session()
         work_in_turns(self._call, self._attempt_in_steps(), self._attempted)
 
     def _continue(self) -> None:
@@ -82,7 +129,7 @@ class LargeFetch(Fetch):
         self._is_attempting = self._is_new = False
         if response is not None:
             self._waits.deadlines.remove(self)
-            if is_large(response, _ARRAYS):
+            if self._packer is not None or is_large(response, _ARRAYS):
                 call.announce_throttle(response)
                 reply_in_slices(call, response, self._version, _PARTITIONS)
             else:
@@ -91,7 +138,7 @@ class LargeFetch(Fetch):
                 call.connection.listener.shared.turns.free(self._context.partitions)
         elif self._is_warming:
             pass
-        elif self._is_last or any(hosted.log.log_end_offset != end for hosted, end in self._seen):
+        elif self._is_last or self._has_changed():
             self._begin()
         else:
             self._hosts = [hosted for hosted, _ in self._seen]
@@ -99,16 +146,38 @@ class LargeFetch(Fetch):
             if self.deadline is None:
                 self._waits.deadlines.add(self, self._max_wait_ms)
 
+    def _encodes_quiet(self) -> bool:
+        """Returns whether the response has all partitions, and too many to be encoded in one go."""
+        context = self._context
+        return (
+            context.session is None
+            and not context.opens_session
+            and len(context.partitions) > PLAIN_RESPONSE_ITEMS
+            and self._version >= _FIRST_WITH_LOG_START
+            and self._replica_id < 0
+            and not self._rack
+            and not self._denied
+        )
+
+    def _activations_of_session(self) -> int:
+        session = self._context.session
+        return 0 if session is None else session.activations
+
+    def _has_changed(self) -> bool:
+        """Returns whether a partition has changed since it was looked at."""
+        is_grown = any(hosted.log.log_end_offset != end for hosted, end in self._seen)
+        return is_grown or self._activations != self._activations_of_session()
+
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk
 
     def _attempt_in_steps(self) -> Steps[FetchResponse | None]:
         partitions = iter(list(super()._wanted()))
         found: list[list[Found]] = []
-        self._seen, found_bytes, has_error = [], 0, False
+        self._seen, self._quiet, found_bytes, has_error = [], [], 0, False
         try:
             while chunk := list(islice(partitions, LOOKED_AT_ONCE)):
-                self._chunk = chunk
+                self._chunk = chunk if self._packer is None else self._without_quiet(chunk)
                 left = max(0, self._max_bytes - found_bytes)
                 some, size, is_urgent = self._look(left, whole_first=not found_bytes)
                 self._seen += [(hosted, hosted.log.log_end_offset) for hosted in self._hosts]
@@ -130,6 +199,34 @@ class LargeFetch(Fetch):
         self._missing_bytes = self._min_bytes - found_bytes
         return None
 
+    def _without_quiet(self, chunk: list[FetchedPartition]) -> list[FetchedPartition]:
+        """Encodes the partitions that have nothing new. Returns the others."""
+        assert self._packer is not None, "the response has all partitions"
+        pack, end = self._packer
+        partitions = self._path.partitions
+        find = partitions.get_by_id if self._context.uses_topic_ids else partitions.get
+        rest: list[FetchedPartition] = []
+        quiet: dict[Any, QuietPartitions] = {}
+        seen, isolated, topic = self._seen, self._isolated, None
+        for wanted in chunk:
+            hosted = find(wanted.key)
+            if hosted is None or not _has_nothing(hosted, wanted):
+                rest.append(wanted)
+                continue
+            high_watermark, log = hosted.role.high_watermark, hosted.log
+            stable = log.last_stable_offset(high_watermark)
+            if isolated and stable != high_watermark:
+                rest.append(wanted)
+                continue
+            if wanted.key[0] is not topic:
+                topic = wanted.key[0]
+                run = quiet.setdefault(topic, QuietPartitions(hosted.counters))
+                add = run.contents.append
+            seen.append((hosted, log.log_end_offset))
+            add(pack(hosted.index, 0, high_watermark, stable, log.log_start_offset, end))
+        self._quiet.append(quiet)
+        return rest
+
     def _check_in_steps(self, found: list[list[Found]]) -> Steps[None]:
         """Raises NotInPageCache or Inspection before a part of the response is made, which notes in the session what it has.
 
@@ -146,6 +243,9 @@ class LargeFetch(Fetch):
         context = self._context
         whole = FetchResponse(session_id=INVALID_SESSION_ID)
         nodes: dict[int, Any] = {}
+        if self._packer is not None:
+            yield from self._respond_with_quiet(found, whole, nodes)
+            return whole
         found.reverse()
         while True:
             part = self._respond(found.pop() if found else [])
@@ -168,6 +268,43 @@ class LargeFetch(Fetch):
                 whole.node_endpoints = list(nodes.values())
                 return whole
             yield
+
+    def _respond_with_quiet(self, found: list[list[Found]], whole: FetchResponse, nodes: dict[int, Any]) -> Steps[None]:
+        """Adds all partitions to the response, each topic once."""
+        by_topic: dict[Any, EncodedRuns] = {}
+        uses_ids = self._context.uses_topic_ids
+
+        def runs(topic: Any) -> EncodedRuns:
+            known = by_topic.get(topic)
+            if known is None:
+                known = by_topic[topic] = EncodedRuns()
+                named = FetchableTopicResponse("", topic) if uses_ids else FetchableTopicResponse(topic)
+                named.partitions = known  # type: ignore[assignment]
+                whole.responses.append(named)
+            return known
+
+        for some, quiet in zip(found, self._quiet, strict=True):
+            part = self._respond(some)
+            for responded in part.responses:
+                runs(responded.topic_id if uses_ids else responded.topic).extend(responded.partitions)
+            for topic, one in quiet.items():
+                one.counters.fetches += len(one.contents)
+                runs(topic).add(b"".join(one.contents), len(one.contents))
+            nodes.update((node.node_id, node) for node in part.node_endpoints)
+            yield
+        whole.node_endpoints = list(nodes.values())
+
+
+def _has_nothing(hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+    """Returns whether a consumer is at the high watermark of a partition that has no error for it."""
+    role = hosted.role
+    return (
+        wanted.fetch_offset == role.high_watermark
+        and role.is_leader
+        and wanted.current_leader_epoch in (-1, role.leader_epoch)
+        and wanted.last_fetched_epoch in (-1, hosted.log.epochs.latest)
+        and not hosted.offline
+    )
 
 
 class LargeFollowerFetch(LargeFetch, FollowerFetch):

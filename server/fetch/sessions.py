@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
 from ..runtime.memory import release_after
-from ..runtime.sliced_work import Steps, run_to_completion
+from ..runtime.sliced_work import FREED_AT_ONCE, Steps, run_to_completion
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchPartition, FetchRequest
@@ -48,7 +48,11 @@ class FetchedPartition:
         #: No response was sent yet: the first one has all fields.
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
-        self.ask(asked)
+        self.fetch_offset = asked.fetch_offset  # what `ask` sets: a call less for each partition
+        self.max_bytes = asked.partition_max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
 
     def ask(self, asked: FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset
@@ -58,8 +62,8 @@ class FetchedPartition:
         self.log_start_offset = asked.log_start_offset
 
 
-class ParkedFollowerFetch(Protocol):
-    """A follower's fetch that waits for changes of partitions in its session."""
+class SessionFetch(Protocol):
+    """A fetch that waits for changes of partitions in its session."""
 
     def on_bytes_available(self, size: int) -> None:
         """Adds written bytes of a partition to those that the fetch waits for."""
@@ -71,20 +75,43 @@ class ParkedFollowerFetch(Protocol):
         """Waits for one more partition."""
 
 
+class IdlePartition(Protocol):
+    """Waits for a change of a partition that its session does not look at meanwhile."""
+
+    def end(self) -> None:
+        """Waits no longer."""
+
+
+class IdlePartitions(dict[PartitionKey, IdlePartition]):
+    """Idle partitions of a consumer's session. Those that `popitem` takes out wait no longer."""
+
+    __slots__ = ()
+
+    def popitem(self) -> tuple[PartitionKey, IdlePartition]:
+        key, idle = super().popitem()
+        idle.end()
+        return key, idle
+
+
 class FetchSession:
     __slots__ = (
         "absent",
+        "activations",
         "active_partitions",
         "connection",
         "counted",
         "created_ms",
+        "denied",
         "epoch",
         "id",
+        "idle",
         "is_follower",
         "last_used_ms",
         "parked",
         "partitions",
         "replica_epoch",
+        "sets_idle_aside",
+        "topics",
         "uses_topic_ids",
     )
 
@@ -106,9 +133,18 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = is_follower
         self.created_ms = self.last_used_ms = now_ms
-        #: In a follower's session: the partitions to inspect, the fetch that waits, and the epoch of the broker that asks.
-        self.active_partitions: dict[PartitionKey, FetchedPartition] = dict(partitions) if is_follower else {}
-        self.parked: ParkedFollowerFetch | None = None
+        #: Whether only active partitions are inspected; else all are.
+        self.sets_idle_aside = is_follower or len(partitions) > INSPECTED_PARTITIONS
+        self.active_partitions: dict[PartitionKey, FetchedPartition] = dict(partitions) if self.sets_idle_aside else {}
+        #: How often an idle partition has become active.
+        self.activations = 0
+        #: In a consumer's session: the other partitions, and the topics that its last request was denied.
+        self.idle = IdlePartitions()
+        self.denied: Set[Any] = frozenset()
+        #: The number of partitions of each topic; None until it is counted again.
+        self.topics: dict[Any, int] | None = None
+        #: The fetch that waits; in a follower's session, the epoch of the broker that asks.
+        self.parked: SessionFetch | None = None
         self.replica_epoch = -1
         #: The connection that used it last.
         self.connection: ClientConnection | None = None
@@ -123,16 +159,50 @@ class FetchSession:
             if known is None:
                 known = partitions[key] = FetchedPartition(key, asked)
                 self.absent += not is_hosted(key, self.uses_topic_ids)
+                self.topics = None
             else:
                 known.ask(asked)
-            if self.is_follower:
-                self.active_partitions[key] = known
+            if self.sets_idle_aside:
+                self.activate(known)
         for topic in request.forgotten_topics_data:
             name = topic.topic_id if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
                 yield
-                partitions.pop((name, index), None)
-                self.active_partitions.pop((name, index), None)
+                forgotten = partitions.pop((name, index), None)
+                if forgotten is not None:
+                    self.topics = None
+                    self.activate(forgotten)
+                    self.active_partitions.pop((name, index), None)
+
+    def activate(self, partition: FetchedPartition) -> None:
+        """Has the next request inspect the partition."""
+        idle = self.idle.pop(partition.key, None)
+        if idle is not None:
+            idle.end()
+        self.active_partitions[partition.key] = partition
+
+    def deny(self, denied: Set[Any]) -> None:
+        """Takes the topics that the client may not read now; their partitions are inspected, since they have errors."""
+        if denied != self.denied:
+            self.denied = denied
+            for key in [key for key in self.idle if key[0] in denied]:
+                self.activate(self.partitions[key])
+
+    def inspect_only_active(self) -> None:
+        """From now on sets idle partitions aside, if there are many."""
+        if not self.sets_idle_aside and len(self.partitions) > INSPECTED_PARTITIONS:
+            self.sets_idle_aside = True
+            self.active_partitions = dict(self.partitions)
+
+    def inspect_all(self) -> IdlePartitions:
+        """From now on sets none aside. Returns those that were: they still wait."""
+        idle, self.idle = self.idle, IdlePartitions()
+        if not self.is_follower:
+            self.sets_idle_aside = False
+            self.active_partitions = {}
+            if self.parked is not None:
+                self.parked.on_state_changed()
+        return idle
 
     def gave_data(self, partition: FetchedPartition) -> None:
         """Moves a partition behind all others, because it was given data."""
@@ -144,6 +214,50 @@ class FetchSession:
     def weight(self) -> tuple[bool, int, int]:
         """The order of eviction: a session may be evicted for one of greater weight."""
         return self.is_follower, len(self.partitions), self.id
+
+
+class IdleConsumer:
+    """Waits in `hosted.watchers` on behalf of a consumer's session, which does not look at `partition` meanwhile.
+
+    The consumer has all records below the high watermark, and the session's last response has the current offsets. What
+    changes this wakes the watchers: a commitment, another leader or epoch, a new log start offset, a failed directory, and
+    the end of the replica.
+    """
+
+    __slots__ = ("_hosted", "_partition", "_session")
+
+    def __init__(self, session: FetchSession, partition: FetchedPartition, hosted: HostedPartition) -> None:
+        self._session = session
+        self._partition = partition
+        self._hosted = hosted
+
+    def deactivate(self) -> None:
+        session, key = self._session, self._partition.key
+        self._hosted.watchers[self] = None
+        session.idle[key] = self
+        del session.active_partitions[key]
+
+    def end(self) -> None:
+        self._hosted.watchers.pop(self, None)
+
+    def on_bytes_available(self, size: int) -> None:
+        self._activate()
+        if self._session.parked is not None:
+            self._session.parked.on_bytes_available(size)
+
+    def on_state_changed(self) -> None:
+        self._activate()
+        if self._session.parked is not None:
+            self._session.parked.on_state_changed()
+
+    def _activate(self) -> None:
+        session = self._session
+        self.end()
+        if session.idle.get(self._partition.key) is self:  # else the session has ended
+            session.activate(self._partition)
+            session.activations += 1
+            if session.parked is not None:
+                session.parked.watch_too(self._hosted)
 
 
 class FetchContext:
@@ -169,6 +283,18 @@ class FetchContext:
         self.uses_topic_ids = uses_topic_ids
         #: The epoch that the session must still have when the response is made: else another request overtook this one.
         self.epoch = session.epoch if session is not None else FINAL_EPOCH
+
+    def topics(self) -> dict[Any, int]:
+        """Returns the number of partitions of each topic. A session counts them when it has others."""
+        session = self.session
+        if session is not None and session.topics is not None:
+            return session.topics
+        counts: dict[Any, int] = {}
+        for topic, _ in self.partitions:
+            counts[topic] = counts.get(topic, 0) + 1
+        if session is not None:
+            session.topics = counts
+        return counts
 
 
 def asked_partitions(request: FetchRequest, uses_topic_ids: bool) -> Iterable[tuple[PartitionKey, FetchPartition]]:
@@ -205,8 +331,10 @@ def names_too_many_absent(named: FetchContext | FetchSession) -> bool:
 # A session ends with the connection that used it last. Clients begin a new one after a broken connection, so the
 # old one is not needed; and the memory that a peer occupies is freed when the peer disconnects.
 #
-# A follower's session has thousands of partitions, of which few change between two requests. So it keeps those apart
-# that are *active*: only these are looked at (`fetch.py`).
+# A session may have thousands of partitions, of which few change between two requests. So a follower's session, and a
+# consumer's with many partitions, keeps those apart that are *active*: only these are inspected. The others are *idle*: each
+# waits in its partition for a change, which makes it active again (`IdleFollower` in `fetch.py`, `IdleConsumer`). A
+# consumer's waits end with its session.
 
 
 _LAST_EPOCH = (1 << 31) - 1
@@ -216,6 +344,10 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 EVICTION_MS = 120_000
 #: A fetch of more partitions than this takes turns (large_fetch.py): some 5 us each.
 LARGE_FETCH = 500
+
+#: A consumer's session of more partitions sets idle ones aside. To inspect one takes half a microsecond, to set one aside
+#: and make it active again two.
+INSPECTED_PARTITIONS = 100
 
 #: Partitions of a request that are taken in one step: a step costs as much as one of them.
 NAMED_AT_ONCE = 32
@@ -299,6 +431,7 @@ class FetchSessions:
             return session
         more = len(session.partitions) - session.counted
         if more:
+            session.inspect_only_active()
             self.partition_count += more
             session.counted += more
             if not session.partitions:
@@ -383,8 +516,14 @@ class FetchSessions:
         self.partition_count -= session.counted
         self._leave_connection(session)
         session.connection = None
+        idle = session.inspect_all()
         if self._free is not None:
             self._free(session.partitions)
+        if self._free is not None and len(idle) > FREED_AT_ONCE:
+            self._free(idle)
+        else:
+            while idle:
+                idle.popitem()
 
     def _evict_unused(self, now_ms: int) -> bool:
         """Ends the session that was unused longest, if unused for two minutes. Returns whether it did."""

@@ -362,7 +362,7 @@ class Replica:
         """Handles a high watermark that has advanced."""
         if self._committing:
             self._call_committed()
-        for watcher in self.watchers:
+        for watcher in list(self.watchers):
             watcher.on_bytes_available(size)
 
     def _call_committed(self) -> None:

@@ -276,7 +276,8 @@ def shown(value: object) -> str:
     if isinstance(value, Message):
         fields = [(f.name, getattr(value, f.name), f.fresh_default()) for f in value.SCHEMA.fields]
         inner = " ".join(f"{name}={_shown_field(name, v)}" for name, v, default in fields if v != default)
-        return f"{type(value).__name__}({inner})"
+        table = next(cls for cls in type(value).__mro__ if "SCHEMA" in vars(cls))
+        return f"{table.__name__}({inner})"
     if isinstance(value, list):
         return "[" + ", ".join(shown(item) for item in value) + "]"
     if isinstance(value, bytes):

@@ -25,6 +25,7 @@ from ....protocol.internal.classic_group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from ....protocol.messages.groups import ListedGroup
 from ....protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...common import result
@@ -137,6 +138,22 @@ class Group(Protocol):
         """Cancels all timers: the group is deleted, or replaced by one of another kind."""
 
 
+class KeptListing(ListedGroup):
+    """The entry of a group in ListGroups, valid while group, state and protocol type are those that it was made from.
+
+    `content`: the entry as it was encoded for `version`; empty before that.
+    """
+
+    __slots__ = ("content", "group", "state", "version")
+
+    def __init__(self, group: Group, state: Enum, protocol_type: str) -> None:
+        super().__init__(group.group_id, protocol_type, state.value, group.kind)
+        self.group = group
+        self.state = state
+        self.version = -1
+        self.content = b""
+
+
 # ---- records
 #
 # Records of classic groups and of committed offsets, in the versions that Kafka 4.4 writes.
@@ -224,6 +241,8 @@ class ShardState:
         self._kinds = kinds
         self._replays = replays
         self.groups: dict[str, Group] = {}
+        #: The entries of groups that ListGroups has listed.
+        self.listings: dict[str, KeptListing] = {}
         #: The last group of which a record said that it is no more: a record behind that may say what became of it.
         self.last_removed: Group | None = None
         #: The parts of the metadata whose changes concern the groups.
@@ -273,6 +292,7 @@ class ShardState:
 
     def _take_out(self, group_id: str) -> Group | None:
         group = self.groups.pop(group_id, None)
+        self.listings.pop(group_id, None)
         if group is not None:
             group.cancel_timers()
         return group

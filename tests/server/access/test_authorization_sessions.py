@@ -25,6 +25,7 @@ from odradek.server.access.authorization.sessions import (
     RecentDecisions,
 )
 from odradek.server.fetch.fetch_path import FetchAuthorization
+from odradek.server.fetch.sessions import FetchContext
 
 ALICE, BOB, ROOT, HOST = "User:alice", "User:bob", "User:root", "/10.0.0.1"
 TOPIC = ResourceType.TOPIC
@@ -310,9 +311,8 @@ def test_topics_that_a_consumer_may_not_read_are_decided_once_each(uses_ids: boo
     image = SimpleNamespace(topic_by_id=lambda id_: SimpleNamespace(name=ids[id_]) if id_ in ids else None)
     metadata: Any = SimpleNamespace(image=image)
     keys = [b"1", b"2", b"2", b"3", b"1", b"1"] if uses_ids else ["mine", "other", "other", "mine", "mine"]
-    context: Any = SimpleNamespace(
-        partitions=[(key, number) for number, key in enumerate(keys)], uses_topic_ids=uses_ids
-    )
+    named: Any = {(key, number): None for number, key in enumerate(keys)}
+    context = FetchContext(named, uses_topic_ids=uses_ids)
     call: Any = None
     denied = FetchAuthorization(reader, metadata).denied(call, context, is_follower=False)
     assert set(denied) == ({b"2"} if uses_ids else {"other"}), "an unknown id is not among them"

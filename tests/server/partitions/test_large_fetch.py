@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.server.endpoints import fetch as endpoint
-from odradek.server.fetch import sessions
+from odradek.server.fetch import large_fetch, sessions
 
 from tests.server.harness.data_path import FETCH_VERSION, DataPath, batch_of, values_of
 
@@ -21,6 +21,7 @@ LONG_MS = 60_000
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (endpoint, sessions):
         monkeypatch.setattr(module, "LARGE_FETCH", 2)
+    monkeypatch.setattr(large_fetch, "PLAIN_RESPONSE_ITEMS", 2)
 
 
 @pytest.fixture
@@ -35,6 +36,12 @@ def asked(path: DataPath, topic: str, **fields: Any) -> FetchRequest:
     partitions = [FetchPartition(index, -1, 0, -1, -1, 1 << 20) for index in range(PARTITIONS)]
     topics = [FetchTopic(topic, topic_id=path.topic_id(topic), partitions=partitions)]
     return FetchRequest(**({"max_wait_ms": LONG_MS, "min_bytes": 1, "topics": topics} | fields))
+
+
+def partitions_of(response: Any) -> list[Any]:
+    """Returns topic, index and all fields of each partition, in order."""
+    found = [(topic.topic or topic.topic_id, one) for topic in response.responses for one in topic.partitions]
+    return sorted(([topic, one.partition_index, one] for topic, one in found), key=lambda part: str(part[:2]))
 
 
 def records(response: Any) -> dict[int, list[bytes | None]]:
@@ -87,3 +94,57 @@ def test_session_of_many_partitions_returns_only_those_that_changed(path: DataPa
     response = path.client.receive(request, FETCH_VERSION, number)
     assert [one.partition_index for one in response.responses[0].partitions] == [1]
     assert records(response) == {1: [b"next"]}
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+@pytest.mark.parametrize("version", range(4, 19))
+def test_response_encoded_in_runs_is_the_same(
+    version: int, isolation: int, path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most partitions have nothing new; of the others, some have records, an open transaction, or an error."""
+    topics = [path.topic(PARTITIONS) for _ in range(2)]
+    for topic in topics:
+        assert path.produce(topic, batch_of(b"one"), index=1).error_code == 0
+        assert path.produce(topic, batch_of(b"two"), index=2).error_code == 0
+    hosted = path.hosted(topics[1], 3)
+    opened = batch_of(b"open", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+    assert not hosted.append(opened, time.time_ns() // 1_000_000, is_in_transaction=True).error
+    request = FetchRequest(
+        max_wait_ms=0,
+        isolation_level=isolation,
+        topics=[
+            FetchTopic(
+                topic,
+                path.topic_id(topic),
+                [
+                    FetchPartition(0, 0, 0, -1, -1, 1 << 20),
+                    FetchPartition(1, -1, 0, -1, -1, 1 << 20),
+                    FetchPartition(2, -1, 1, -1, -1, 1 << 20),
+                    FetchPartition(3, -1, 1 if topic == topics[1] else 0, -1, -1, 1 << 20),
+                    FetchPartition(4, 7, 0, -1, -1, 1 << 20),
+                    FetchPartition(5, -1, 9, -1, -1, 1 << 20),
+                    FetchPartition(PARTITIONS, -1, 0, -1, -1, 1 << 20),
+                ],
+            )
+            for topic in topics
+        ],
+    )
+    in_runs = path.client.call(request, version)
+    monkeypatch.setattr(large_fetch, "PLAIN_RESPONSE_ITEMS", 1 << 20)
+    plain = path.client.call(request, version)
+    assert partitions_of(in_runs) == partitions_of(plain)
+    assert len(in_runs.responses) == 2 and len(partitions_of(plain)) == 2 * (PARTITIONS + 1)
+
+
+def test_partition_that_is_named_very_often_is_in_the_response_once(path: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    request = asked(path, topic, max_wait_ms=0)
+    request.topics[0].partitions = [FetchPartition(1, -1, 0, -1, -1, 1 << 20) for _ in range(10)]
+    response = path.client.call(request, FETCH_VERSION)
+    assert [one.partition_index for one in response.responses[0].partitions] == [1]
+
+
+def test_quiet_partitions_count_as_fetched(path: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    path.client.call(asked(path, topic, max_wait_ms=0), FETCH_VERSION)
+    assert path.hosted(topic, 0).counters.fetches == PARTITIONS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from odradek.server.replicas.compaction_process import NICENESS
-from odradek.server.replicas.maintenance import run_in_process
+from odradek.server.replicas.maintenance import SWITCH_INTERVAL_S, ShortSwitches, run_in_process
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.compaction import EndlessJob, JobOnFullDisk
@@ -41,6 +41,24 @@ try:
     asyncio.run(run_in_process(JobOnFullDisk()))
 except Exception as failure:
     print(type(failure).__name__)
+"""
+
+
+#: Counts the yields of a process that works without a pause, and prints their number.
+YIELDING = """
+import os, time
+count, original = 0, os.sched_yield
+def counted():
+    global count
+    count += 1
+    original()
+os.sched_yield = counted
+from odradek.server.replicas.compaction_process import yields
+until = time.monotonic() + 30
+with yields():
+    while count < 20 and time.monotonic() < until:
+        pass
+print(count)
 """
 
 
@@ -90,3 +108,20 @@ def test_the_main_module_of_an_embedding_program_is_not_run_again(tmp_path: Path
         [sys.executable, str(program), str(runs)], env=environment, capture_output=True, text=True, check=True
     )
     assert (ran.stdout, runs.read_text()) == ("LogDirectoryFailure\n", "run ")
+
+
+def test_process_yields_its_core_while_it_works() -> None:
+    ran = subprocess.run([sys.executable, "-c", YIELDING], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) >= 20
+
+
+def test_switches_are_short_until_the_last_work_ends() -> None:
+    switches, before_s = ShortSwitches(), sys.getswitchinterval()
+    first, second = switches.used(), switches.used()
+    first.__enter__()
+    second.__enter__()
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
+    first.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
+    second.__exit__(None, None, None)
+    assert sys.getswitchinterval() == before_s
