@@ -147,6 +147,9 @@ def _broker(broker_id: int, before: BrokerImage | None, now: BrokerImage | None)
 publisher_log = logging.getLogger("odradek.publisher")
 
 
+_CONFIGURATION = "the broker's configuration"
+
+
 class Publisher:
     """Makes the subsystems of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
 
@@ -177,9 +180,16 @@ class Publisher:
         """
         published = self._metadata.image
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
+        self._metadata.being_published = image
+        try:
+            yield from self._followed(published, delta, image)
+        finally:
+            self._metadata.being_published = None
+
+    def _followed(self, published: MetadataImage, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         is_first = published is EMPTY_IMAGE
         changed = PARTS if is_first else delta.parts()
-        if not changed.isdisjoint(("features", "configs")):
+        if not changed.isdisjoint(("features", "configs")) or _CONFIGURATION in self._failed:
             self._follow_configuration(delta, image)
         for subsystem in self._subsystems:
             if not changed.isdisjoint(subsystem.interest) or subsystem.name in self._failed:
@@ -195,7 +205,7 @@ class Publisher:
         why = unsupported(delta, image, is_tiered=self._config.is_tiered)
         if why is not None:
             raise UnsupportedMetadata(why)
-        with self._contained("the broker's configuration", is_first=self._metadata.image is EMPTY_IMAGE):
+        with self._contained(_CONFIGURATION, is_first=self._metadata.image is EMPTY_IMAGE):
             self._config.apply(delta, image)
 
     @contextmanager

@@ -126,7 +126,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
     def _loaded(self, loader: ShardLoader) -> None:
         state = loader.shard.state
         self._interest |= state.interest
-        state.image, state.interest, state.counters = self._metadata.image, self._interest, self._counters
+        state.image, state.interest, state.counters = self._metadata.newest, self._interest, self._counters
         super()._loaded(loader)
         deletions, self._deletions = self._deletions, []
         for deletion in deletions:
@@ -134,11 +134,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
 
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
         assert self._shard is not None, "the shard is not loaded"
-        state, image = self._shard.state, self._metadata.image
-        if (
-            image.offset > state.image.offset
-        ):  # while one is being published, `metadata_changed` has brought a later one
-            state.image = image
+        self._shard.state.image = self._metadata.newest
         request: Any = pending.request
         member_uuid = str(uuid.uuid4()) if type(request) in KINDS.joins and not request.member_id else ""
         message = GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
@@ -167,7 +163,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         if shard is None:
             done(self._unavailable_error)
             return
-        shard.state.image = self._metadata.image
+        shard.state.image = self._metadata.newest
         try:
             shard.hand_over(now)
         except Exception:
@@ -184,7 +180,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
             self.tell(message)
 
     def _expire(self, shard: GroupShard, now: int) -> None:
-        shard.state.image = self._metadata.image
+        shard.state.image = self._metadata.newest
         shard.expire(now)
 
     def topics_deleted(self, message: TopicsDeleted) -> None:

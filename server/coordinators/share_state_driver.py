@@ -181,13 +181,11 @@ class PersisterShardDriver(ShardDriver[PersisterShard]):
     def _loaded(self, loader: PersisterLoader) -> None:
         super()._loaded(loader)
         deleted, self._deleted = self._deleted, frozenset()
-        self.tell(TopicsChanged(self._metadata.image, deleted))
+        self.tell(TopicsChanged(self._metadata.newest, deleted))
 
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
         assert self._shard is not None, "the shard is not loaded"
-        state, image = self._shard.state, self._metadata.image
-        if image.offset > state.image.offset:  # while one is being published, `topics_changed` has brought a later one
-            state.image = image
+        self._shard.state.image = self._metadata.newest
         self._counters.writes += type(pending.request) is WriteShareGroupStateRequest
         return GroupRequest(pending, pending.request, version)
 

@@ -119,6 +119,40 @@ def test_subsystem_that_failed_follows_the_next_image_whatever_changes_in_it(
     assert quotas.followed == [0, 1, 2, 3]
 
 
+def test_configuration_that_failed_follows_the_next_image_whatever_changes_in_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publishing, followed = Publishing(), []
+
+    def apply(config: BrokerConfig, delta: MetadataDelta, image: MetadataImage) -> None:
+        followed.append(image.offset)
+        if len(followed) == 2:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(BrokerConfig, "apply", apply)
+    publishing.publish()
+    publishing.publish(CHANGES["a setting"][0])
+    assert "a bug: applying the metadata to the broker's configuration failed" in caplog.text
+    publishing.publish(TOPIC)
+    publishing.publish(CHANGES["a topic"][0])
+    assert followed == [0, 1, 2]
+
+
+def test_part_that_begins_during_a_publication_has_the_image_that_is_published() -> None:
+    """A shard may end its loading between two steps. Its groups get no change that came before."""
+
+    class Beginning(Follower):
+        def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+            yield
+            newest.append((publishing.metadata.newest.offset, publishing.metadata.image.offset))
+
+    newest: list[tuple[int, int]] = []
+    publishing = Publishing(Beginning("b", "topics"))
+    publishing.publish()
+    publishing.publish(TOPIC)
+    assert newest[-1] == (1, 0) and publishing.metadata.newest.offset == 1
+
+
 # ---- what the subsystems of a broker read
 
 #: Field of an image, or attribute of a delta -> the part. Others are no parts: each delta changes them.
