@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import (
@@ -32,13 +32,12 @@ from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...replication.partition import truncation_offset
 from ...storage.files.open_files import LogDirectoryFailure
-from .replication_quota import ReplicationQuota
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import Endpoint
-    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.hosted_partition import HostedPartition, Replica
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.log_lines import RepeatedLines
@@ -308,6 +307,19 @@ _STALE_METADATA_ERRORS = frozenset(
 )
 
 
+class FollowerQuota(Protocol):
+    """The throttle of what this broker fetches as a follower (`ReplicationQuota`)."""
+
+    @property
+    def is_on(self) -> bool: ...
+
+    def is_throttled(self, replica: Replica, follower: int) -> bool:
+        """Returns True if `follower` has to wait."""
+
+    def record(self, replica: Replica, size: int) -> None:
+        """Counts bytes of a response."""
+
+
 class ReplicaFetcher:
     """A fetcher of partitions that broker `leader` leads. `purpose` names its connection to the leader.
 
@@ -321,7 +333,7 @@ class ReplicaFetcher:
         requests: ReplicaRequests,
         config: BrokerConfig,
         clock: Clock,
-        quota: ReplicationQuota,
+        quota: FollowerQuota,
         damage: DamageCounters,
         lines: RepeatedLines,
         start_behind_remote: Callable[[FollowedPartition], object] | None = None,

@@ -130,8 +130,7 @@ class ReplicasSubsystem(Subsystem):
 
     def _make_replication(self) -> Replication:
         from .fetcher import ReplicaFetcher
-        from .replication import IsrChanges, Replication
-        from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+        from .replication import FOLLOWERS, LEADERS, IsrChanges, Replication, ReplicationQuota
 
         config, clock, node_id = self._config, self._clock, self._config.node_id
         leaders, followers = (

@@ -77,7 +77,7 @@ def test_files_and_fetch_give_what_the_directory_has(world: World, topic: str, l
 
 
 def test_reader_of_an_open_transaction_waits_for_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It asks once whether the leader has more, and gets the records with the commit."""
+    """Sends a single uncommitted fetch, and gets the records with the commit."""
     world.create("open")
     producer = world.producer(transactional_id="open")
     producer.init_transactions(30)

@@ -19,11 +19,18 @@ from odradek.protocol.messages.alter_partition import (
 )
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.replicas import replication_quota
+from odradek.server.replicas import replication
 from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogCleaner, LogMaintenance
 from odradek.server.replicas.moves import bytes_from
-from odradek.server.replicas.replication import RETRY_MS, IsrChanges, Replication
-from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota, ReplicationRate
+from odradek.server.replicas.replication import (
+    FOLLOWERS,
+    LEADERS,
+    RETRY_MS,
+    IsrChanges,
+    Replication,
+    ReplicationQuota,
+    ReplicationRate,
+)
 from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.segments.damage import PoisonedBatch, SegmentSuspected
@@ -244,7 +251,7 @@ def test_rate_at_its_limit_is_not_exceeded(tmp_path: Path) -> None:
 
 
 def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replication_quota, "MAX_REMEMBERED_TOPICS", 1)
+    monkeypatch.setattr(replication, "MAX_REMEMBERED_TOPICS", 1)
     harness = Throttled(LEADERS, "0:0")
     hosted = Hosted(tmp_path, OWN)
     assert harness.quota.throttles(hosted)
