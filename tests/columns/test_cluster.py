@@ -16,7 +16,7 @@ from odradek.columns import SCHEMA, ClusterError, InvalidScan, Scan, UnreadableO
 from odradek.columns.reading import ReadOptions
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -66,7 +66,7 @@ def test_files_and_fetch_give_what_the_directory_has(world: World, topic: str, l
 
 def test_client_with_a_quota_waits_and_reads_all(world: World) -> None:
     """The response of a broker that holds records back has no partition (KIP-219)."""
-    entity = [EntityDataRequest(entity_type="client-id", entity_name="held")]
+    entity = [EntityData(entity_type="client-id", entity_name="held")]
     with WireClient(world.broker.bootstrap_servers) as client:
         change = [OpData(key="consumer_byte_rate", value=QUOTA, remove=False)]
         (entry,) = client.call(AlterClientQuotasRequest([EntryDataRequest(entity, change)], False), 1).entries
