@@ -17,7 +17,7 @@ from odradek.metadata.acls import Operation, PatternType, Permission, ResourceTy
 from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -44,7 +44,7 @@ def guard(node: Node, guards: tuple[str, ...]) -> None:
             )
             assert client.call(CreateAclsRequest([rule]), 3).results[0].error_code == 0
         if "quotas" in guards:
-            entity = [EntityDataRequest(entity_type="user", entity_name="ANONYMOUS")]
+            entity = [EntityData(entity_type="user", entity_name="ANONYMOUS")]
             changes = [OpData(key=key, value=value, remove=False) for key, value in QUOTAS.items()]
             response = client.call(AlterClientQuotasRequest([EntryDataRequest(entity=entity, ops=changes)], False), 1)
             assert response.entries[0].error_code == 0, response

@@ -15,7 +15,7 @@ from ...protocol.messages.acls import AclCreation, CreateAclsRequest, DescribeAc
 from ...protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -216,7 +216,7 @@ class SettingsWriter:
     def _write_quotas(self, *, validate_only: bool = False) -> None:
         entries = [
             EntryDataRequest(
-                entity=[EntityDataRequest(kind, name) for kind, name in quota.entity.items()],
+                entity=[EntityData(kind, name) for kind, name in quota.entity.items()],
                 ops=[OpData(key, value, False) for key, value in quota.values.items()],
             )
             for quota in self._settings.quotas

@@ -79,7 +79,7 @@ def set_quotas(
     dry_run: DryRun = False,
 ) -> None:
     """Set or delete quotas: producer_byte_rate, consumer_byte_rate, request_percentage and others."""
-    from ...protocol.messages.client_quotas import AlterClientQuotasRequest, EntityDataRequest, EntryDataRequest, OpData
+    from ...protocol.messages.client_quotas import AlterClientQuotasRequest, EntityData, EntryDataRequest, OpData
 
     entity = _entity(user, client_id, ip)
     if not entity:
@@ -94,7 +94,7 @@ def set_quotas(
         raise Misused("nothing to change: give KEY=VALUE or --delete KEY")
     with connection.admin() as admin:
         asked = EntryDataRequest(
-            entity=[EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity],
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
             ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes.items()],
         )
         response = ask(admin, AlterClientQuotasRequest(entries=[asked], validate_only=dry_run))

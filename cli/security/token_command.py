@@ -41,13 +41,13 @@ def create(
     hours: Annotated[float | None, typer.Option("--hours", help="maximum lifetime (default: the brokers')")] = None,
 ) -> None:
     """Create a token for the user that is logged in, or for --owner. Its HMAC is a password: it is shown once."""
-    from ...protocol.messages.delegation_tokens import CreatableRenewers, CreateDelegationTokenRequest
+    from ...protocol.messages.delegation_tokens import CreateDelegationTokenRequest, TokenPrincipal
 
     kind, name = _principal(owner) if owner is not None else (None, None)
     request = CreateDelegationTokenRequest(
         owner_principal_type=kind,
         owner_principal_name=name,
-        renewers=[CreatableRenewers(*_principal(one)) for one in renewer or []],
+        renewers=[TokenPrincipal(*_principal(one)) for one in renewer or []],
         max_lifetime_ms=-1 if hours is None else _ms(hours),
     )
     with connection.admin() as admin:
@@ -116,9 +116,9 @@ def expire(token: Token, connection: Connection, output: Output, hours: Hours = 
 
 
 def _described(admin: AdminClient, owner: str | None) -> list[DescribedDelegationToken]:
-    from ...protocol.messages.delegation_tokens import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+    from ...protocol.messages.delegation_tokens import DescribeDelegationTokenRequest, TokenPrincipal
 
-    owners = None if owner is None else [DescribeDelegationTokenOwner(*_principal(owner))]
+    owners = None if owner is None else [TokenPrincipal(*_principal(owner))]
     response: DescribeDelegationTokenResponse = ask(admin, DescribeDelegationTokenRequest(owners=owners))
     check("tokens", response.error_code)
     return sorted(response.tokens, key=lambda one: str(one.token_id))

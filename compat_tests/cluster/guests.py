@@ -27,7 +27,7 @@ from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     ComponentData,
     DescribeClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -256,9 +256,7 @@ class Limited(Guest):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         cluster.create_topic(self._TOPIC, num_partitions=1, replication_factor=3)
-        entry = EntryDataRequest(
-            [EntityDataRequest("client-id", self._CLIENT)], [OpData("producer_byte_rate", self._RATE)]
-        )
+        entry = EntryDataRequest([EntityData("client-id", self._CLIENT)], [OpData("producer_byte_rate", self._RATE)])
         response = cluster.ask_any(AlterClientQuotasRequest(entries=[entry]), 1)
         assert not response.entries[0].error_code, response
         self._is_over = threading.Event()

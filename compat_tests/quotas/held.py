@@ -13,7 +13,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -93,7 +93,7 @@ def start(kind: str, what: str, bootstrap: str, topic: str, client_id: str, dire
 def set_quota(bootstrap: str, what: str, per_second: float | None) -> None:
     """Sets the quota of the held client; None removes it."""
     key = "producer_byte_rate" if what == "produce" else "consumer_byte_rate"
-    entity = [EntityDataRequest(entity_type="client-id", entity_name=HELD_ID)]
+    entity = [EntityData(entity_type="client-id", entity_name=HELD_ID)]
     change = [OpData(key=key, value=per_second or 0.0, remove=per_second is None)]
     with WireClient(bootstrap) as client:
         (entry,) = client.call(

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delegation_tokens import (
-    CreatableRenewers,
     CreateDelegationTokenRequest,
-    DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
+    TokenPrincipal,
 )
 from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from odradek.protocol.schema import Message
@@ -78,13 +77,13 @@ def shown(response: Any, began_ms: int, ids: dict[str, str]) -> Any:
 
 
 def create(*renewers: str, **fields: Any) -> CreateDelegationTokenRequest:
-    made = [CreatableRenewers(*renewer.split(":")) for renewer in renewers]
+    made = [TokenPrincipal(*renewer.split(":")) for renewer in renewers]
     fields = {"owner_principal_type": None, "owner_principal_name": None, "max_lifetime_ms": -1} | fields
     return CreateDelegationTokenRequest(renewers=made, **fields)
 
 
 def describe(*owners: str) -> DescribeDelegationTokenRequest:
-    return DescribeDelegationTokenRequest(owners=[DescribeDelegationTokenOwner(*owner.split(":")) for owner in owners])
+    return DescribeDelegationTokenRequest(owners=[TokenPrincipal(*owner.split(":")) for owner in owners])
 
 
 def await_tokens(alice: User) -> None:

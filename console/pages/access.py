@@ -278,7 +278,7 @@ def delete_quota(backend: Backend, form: Fields) -> Done:
 
 
 def _alter_quota(backend: Backend, form: Fields, value: float | None) -> Done:
-    from ...protocol.messages.client_quotas import AlterClientQuotasRequest, EntityDataRequest, EntryDataRequest, OpData
+    from ...protocol.messages.client_quotas import AlterClientQuotasRequest, EntityData, EntryDataRequest, OpData
 
     key = required(form, "key")
     entity = {kind: form[kind].strip() for kind in ("user", "client-id", "ip") if form.get(kind, "").strip()}
@@ -286,7 +286,7 @@ def _alter_quota(backend: Backend, form: Fields, value: float | None) -> Done:
         raise Misused("give a user, a client id or an address")
     asked = EntryDataRequest(
         entity=[
-            EntityDataRequest(entity_type=kind, entity_name=None if name == _DEFAULT else name)
+            EntityData(entity_type=kind, entity_name=None if name == _DEFAULT else name)
             for kind, name in entity.items()
         ],
         ops=[OpData(key=key, value=value or 0.0, remove=value is None)],

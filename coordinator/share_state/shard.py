@@ -32,12 +32,10 @@ from ...protocol.messages.share_group_state import (
     DeleteShareGroupStateResponse,
     DeleteStateData,
     DeleteStatePartition,
-    DeleteStateResult,
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
     InitializeStateData,
     InitializeStatePartition,
-    InitializeStateResult,
     PartitionResult,
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -47,16 +45,14 @@ from ...protocol.messages.share_group_state import (
     ReadStatePartition,
     ReadStatePartitionResult,
     ReadStateResult,
-    ReadStateSummaryData,
-    ReadStateSummaryPartition,
     ReadStateSummaryPartitionResult,
     ReadStateSummaryResult,
     StateBatchData,
+    StateResult,
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
     WriteStateData,
     WriteStatePartition,
-    WriteStateResult,
 )
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
@@ -232,7 +228,7 @@ FORMS: dict[type[Message], Form] = {
         InitializeStateData,
         InitializeStatePartition,
         InitializeShareGroupStateResponse,
-        InitializeStateResult,
+        StateResult,
         PartitionResult,
     ),
     ReadShareGroupStateRequest: Form(
@@ -246,12 +242,12 @@ FORMS: dict[type[Message], Form] = {
         WriteStateData,
         WriteStatePartition,
         WriteShareGroupStateResponse,
-        WriteStateResult,
+        StateResult,
         PartitionResult,
     ),
     ReadShareGroupStateSummaryRequest: Form(
-        ReadStateSummaryData,
-        ReadStateSummaryPartition,
+        ReadStateData,
+        ReadStatePartition,
         ReadShareGroupStateSummaryResponse,
         ReadStateSummaryResult,
         ReadStateSummaryPartitionResult,
@@ -260,7 +256,7 @@ FORMS: dict[type[Message], Form] = {
         DeleteStateData,
         DeleteStatePartition,
         DeleteShareGroupStateResponse,
-        DeleteStateResult,
+        StateResult,
         PartitionResult,
     ),
 }
@@ -398,7 +394,7 @@ def _write_change(
 
 
 def _summary(
-    state: PersisterState, key: ShareKey, partition: ReadStateSummaryPartition, now: int
+    state: PersisterState, key: ShareKey, partition: ReadStatePartition, now: int
 ) -> Message | ValidationError:
     known = state.partitions.get(key)
     validation_error = validate(SUMMARY, state, Asked(key, known))

@@ -59,12 +59,6 @@ class DescribeClientQuotasResponse(Message):
 
 
 @struct
-class EntityDataRequest(Message):
-    entity_type: str = wire(STRING)
-    entity_name: str | None = wire(STRING, nullable="0+")
-
-
-@struct
 class OpData(Message):
     key: str = wire(STRING)
     value: float = wire(FLOAT64)
@@ -73,7 +67,7 @@ class OpData(Message):
 
 @struct
 class EntryDataRequest(Message):
-    entity: list[EntityDataRequest] = wire(array(EntityDataRequest))
+    entity: list[EntityData] = wire(array(EntityData))
     ops: list[OpData] = wire(array(OpData))
 
 
@@ -84,16 +78,10 @@ class AlterClientQuotasRequest(Message):
 
 
 @struct
-class EntityDataResponse(Message):
-    entity_type: str = wire(STRING)
-    entity_name: str | None = wire(STRING, nullable="0+")
-
-
-@struct
 class EntryDataResponse(Message):
     error_code: int = wire(INT16)
     error_message: str | None = wire(ERROR_TEXT, nullable="0+")
-    entity: list[EntityDataResponse] = wire(array(EntityDataResponse))
+    entity: list[EntityData] = wire(array(EntityData))
 
 
 @message("0-1", flexible="1+", key=49)

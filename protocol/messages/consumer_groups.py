@@ -15,7 +15,7 @@ from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, UUID, Message
 
 
 @struct
-class TopicPartitionsRequest(Message):
+class TopicPartitions(Message):
     topic_id: bytes = wire(UUID)
     partitions: list[int] = wire(array(INT32))
 
@@ -31,20 +31,12 @@ class ConsumerGroupHeartbeatRequest(Message):
     subscribed_topic_names: list[str] | None = wire(array(STRING), nullable="0+", default=None)
     subscribed_topic_regex: str | None = wire(STRING, "1+", nullable="1+", default=None)
     server_assignor: str | None = wire(STRING, nullable="0+", default=None)
-    topic_partitions: list[TopicPartitionsRequest] | None = wire(
-        array(TopicPartitionsRequest), nullable="0+", default=None
-    )
-
-
-@struct
-class TopicPartitionsResponse(Message):
-    topic_id: bytes = wire(UUID)
-    partitions: list[int] = wire(array(INT32))
+    topic_partitions: list[TopicPartitions] | None = wire(array(TopicPartitions), nullable="0+", default=None)
 
 
 @struct
 class Assignment(Message):
-    topic_partitions: list[TopicPartitionsResponse] = wire(array(TopicPartitionsResponse))
+    topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
 
 
 @message("0-1", flexible="0+", key=68)
@@ -74,7 +66,7 @@ class ConsumerGroupDescribeRequest(Message):
 
 
 @struct
-class TopicPartitions(Message):
+class DescribedTopicPartitions(Message):
     topic_id: bytes = wire(UUID)
     topic_name: str = wire(STRING)
     partitions: list[int] = wire(array(INT32))
@@ -82,7 +74,7 @@ class TopicPartitions(Message):
 
 @struct
 class DescribedAssignment(Message):
-    topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+    topic_partitions: list[DescribedTopicPartitions] = wire(array(DescribedTopicPartitions))
 
 
 @struct

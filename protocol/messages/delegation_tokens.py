@@ -14,7 +14,7 @@ from ..schema import BYTES, INT16, INT32, INT64, STRING, Message, array, message
 
 
 @struct
-class CreatableRenewers(Message):
+class TokenPrincipal(Message):
     principal_type: str = wire(STRING)
     principal_name: str = wire(STRING)
 
@@ -23,7 +23,7 @@ class CreatableRenewers(Message):
 class CreateDelegationTokenRequest(Message):
     owner_principal_type: str | None = wire(STRING, "3+", nullable="3+")
     owner_principal_name: str | None = wire(STRING, "3+", nullable="3+")
-    renewers: list[CreatableRenewers] = wire(array(CreatableRenewers))
+    renewers: list[TokenPrincipal] = wire(array(TokenPrincipal))
     max_lifetime_ms: int = wire(INT64)
 
 
@@ -90,21 +90,9 @@ class ExpireDelegationTokenResponse(Message):
 # - 3: the requester of the token (KIP-373)
 
 
-@struct
-class DescribeDelegationTokenOwner(Message):
-    principal_type: str = wire(STRING)
-    principal_name: str = wire(STRING)
-
-
 @message("1-3", flexible="2+", key=41)
 class DescribeDelegationTokenRequest(Message):
-    owners: list[DescribeDelegationTokenOwner] | None = wire(array(DescribeDelegationTokenOwner), nullable="0+")
-
-
-@struct
-class DescribedDelegationTokenRenewer(Message):
-    principal_type: str = wire(STRING)
-    principal_name: str = wire(STRING)
+    owners: list[TokenPrincipal] | None = wire(array(TokenPrincipal), nullable="0+")
 
 
 @struct
@@ -118,7 +106,7 @@ class DescribedDelegationToken(Message):
     max_timestamp: int = wire(INT64)
     token_id: str = wire(STRING)
     hmac: bytes = wire(BYTES)
-    renewers: list[DescribedDelegationTokenRenewer] = wire(array(DescribedDelegationTokenRenewer))
+    renewers: list[TokenPrincipal] = wire(array(TokenPrincipal))
 
 
 @message("1-3", flexible="2+", key=41)

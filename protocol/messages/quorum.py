@@ -196,7 +196,7 @@ class EndQuorumEpochResponse(Message):
 
 
 @struct
-class SnapshotIdRequest(Message):
+class FetchSnapshotId(Message):
     end_offset: int = wire(INT64)
     epoch: int = wire(INT32)
 
@@ -205,7 +205,7 @@ class SnapshotIdRequest(Message):
 class PartitionSnapshotRequest(Message):
     partition: int = wire(INT32)
     current_leader_epoch: int = wire(INT32)
-    snapshot_id: SnapshotIdRequest = wire(SnapshotIdRequest)
+    snapshot_id: FetchSnapshotId = wire(FetchSnapshotId)
     position: int = wire(INT64)
     replica_directory_id: bytes = wire(UUID, "1+", tag=0)
 
@@ -225,12 +225,6 @@ class FetchSnapshotRequest(Message):
 
 
 @struct
-class SnapshotIdResponse(Message):
-    end_offset: int = wire(INT64)
-    epoch: int = wire(INT32)
-
-
-@struct
 class LeaderIdAndEpoch(Message):
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
@@ -240,7 +234,7 @@ class LeaderIdAndEpoch(Message):
 class PartitionSnapshotResponse(Message):
     index: int = wire(INT32)
     error_code: int = wire(INT16)
-    snapshot_id: SnapshotIdResponse = wire(SnapshotIdResponse)
+    snapshot_id: FetchSnapshotId = wire(FetchSnapshotId)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, tag=0)
     size: int = wire(INT64)
     position: int = wire(INT64)

@@ -38,14 +38,14 @@ class PartitionResult(Message):
 
 
 @struct
-class InitializeStateResult(Message):
+class StateResult(Message):
     topic_id: bytes = wire(UUID)
     partitions: list[PartitionResult] = wire(array(PartitionResult))
 
 
 @message("0", flexible="0+", key=83)
 class InitializeShareGroupStateResponse(Message):
-    results: list[InitializeStateResult] = wire(array(InitializeStateResult))
+    results: list[StateResult] = wire(array(StateResult))
 
 
 # ReadShareGroupState (key 84): the state of share partitions, for their leader.
@@ -111,22 +111,10 @@ class ReadShareGroupStateResponse(Message):
 # - 1: how many deliveries are complete above the start (KIP-1226)
 
 
-@struct
-class ReadStateSummaryPartition(Message):
-    partition: int = wire(INT32)
-    leader_epoch: int = wire(INT32)
-
-
-@struct
-class ReadStateSummaryData(Message):
-    topic_id: bytes = wire(UUID)
-    partitions: list[ReadStateSummaryPartition] = wire(array(ReadStateSummaryPartition))
-
-
 @message("0-1", flexible="0+", key=87)
 class ReadShareGroupStateSummaryRequest(Message):
     group_id: str = wire(STRING)
-    topics: list[ReadStateSummaryData] = wire(array(ReadStateSummaryData))
+    topics: list[ReadStateData] = wire(array(ReadStateData))
 
 
 @struct
@@ -182,15 +170,9 @@ class WriteShareGroupStateRequest(Message):
     topics: list[WriteStateData] = wire(array(WriteStateData))
 
 
-@struct
-class WriteStateResult(Message):
-    topic_id: bytes = wire(UUID)
-    partitions: list[PartitionResult] = wire(array(PartitionResult))
-
-
 @message("0-1", flexible="0+", key=85)
 class WriteShareGroupStateResponse(Message):
-    results: list[WriteStateResult] = wire(array(WriteStateResult))
+    results: list[StateResult] = wire(array(StateResult))
 
 
 # DeleteShareGroupState (key 86): the share coordinator forgets share partitions.
@@ -217,12 +199,6 @@ class DeleteShareGroupStateRequest(Message):
     topics: list[DeleteStateData] = wire(array(DeleteStateData))
 
 
-@struct
-class DeleteStateResult(Message):
-    topic_id: bytes = wire(UUID)
-    partitions: list[PartitionResult] = wire(array(PartitionResult))
-
-
 @message("0", flexible="0+", key=86)
 class DeleteShareGroupStateResponse(Message):
-    results: list[DeleteStateResult] = wire(array(DeleteStateResult))
+    results: list[StateResult] = wire(array(StateResult))

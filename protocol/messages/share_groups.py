@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..schema import BOOL, ERROR_TEXT, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+from .consumer_groups import Assignment, DescribedAssignment
 
 # ShareGroupHeartbeat (key 76): a member of a share group: join, subscribe, leave.
 #
@@ -19,17 +20,6 @@ class ShareGroupHeartbeatRequest(Message):
     member_epoch: int = wire(INT32)
     rack_id: str | None = wire(STRING, nullable="0+", default=None)
     subscribed_topic_names: list[str] | None = wire(array(STRING), nullable="0+", default=None)
-
-
-@struct
-class TopicPartitions(Message):
-    topic_id: bytes = wire(UUID)
-    partitions: list[int] = wire(array(INT32))
-
-
-@struct
-class Assignment(Message):
-    topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
 
 
 @message("1", flexible="0+", key=76)
@@ -54,18 +44,6 @@ class ShareGroupHeartbeatResponse(Message):
 class ShareGroupDescribeRequest(Message):
     group_ids: list[str] = wire(array(STRING))
     include_authorized_operations: bool = wire(BOOL)
-
-
-@struct
-class DescribedTopicPartitions(Message):
-    topic_id: bytes = wire(UUID)
-    topic_name: str = wire(STRING)
-    partitions: list[int] = wire(array(INT32))
-
-
-@struct
-class DescribedAssignment(Message):
-    topic_partitions: list[DescribedTopicPartitions] = wire(array(DescribedTopicPartitions))
 
 
 @struct

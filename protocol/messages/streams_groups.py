@@ -28,7 +28,7 @@ class TopicInfo(Message):
 
 
 @struct
-class EndpointRequest(Message):
+class UserEndpoint(Message):
     host: str = wire(STRING)
     port: int = wire(UINT16)
 
@@ -41,7 +41,7 @@ class TaskOffset(Message):
 
 
 @struct
-class TaskIdsRequest(Message):
+class TaskIds(Message):
     subtopology_id: str = wire(STRING)
     partitions: list[int] = wire(array(INT32))
 
@@ -80,11 +80,11 @@ class StreamsGroupHeartbeatRequest(Message):
     rack_id: str | None = wire(STRING, nullable="0+", default=None)
     rebalance_timeout_ms: int = wire(INT32, default=-1)
     topology: Topology | None = wire(Topology, nullable="0+", default=None)
-    active_tasks: list[TaskIdsRequest] | None = wire(array(TaskIdsRequest), nullable="0+", default=None)
-    standby_tasks: list[TaskIdsRequest] | None = wire(array(TaskIdsRequest), nullable="0+", default=None)
-    warmup_tasks: list[TaskIdsRequest] | None = wire(array(TaskIdsRequest), nullable="0+", default=None)
+    active_tasks: list[TaskIds] | None = wire(array(TaskIds), nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = wire(array(TaskIds), nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = wire(array(TaskIds), nullable="0+", default=None)
     process_id: str | None = wire(STRING, nullable="0+", default=None)
-    user_endpoint: EndpointRequest | None = wire(EndpointRequest, nullable="0+", default=None)
+    user_endpoint: UserEndpoint | None = wire(UserEndpoint, nullable="0+", default=None)
     client_tags: list[KeyValue] | None = wire(array(KeyValue), nullable="0+", default=None)
     task_offsets: list[TaskOffset] | None = wire(array(TaskOffset), nullable="0+", default=None)
     task_end_offsets: list[TaskOffset] | None = wire(array(TaskOffset), nullable="0+", default=None)
@@ -104,20 +104,8 @@ class TopicPartition(Message):
 
 
 @struct
-class TaskIdsResponse(Message):
-    subtopology_id: str = wire(STRING)
-    partitions: list[int] = wire(array(INT32))
-
-
-@struct
-class EndpointResponse(Message):
-    host: str = wire(STRING)
-    port: int = wire(UINT16)
-
-
-@struct
 class EndpointToPartitions(Message):
-    user_endpoint: EndpointResponse = wire(EndpointResponse)
+    user_endpoint: UserEndpoint = wire(UserEndpoint)
     active_partitions: list[TopicPartition] = wire(array(TopicPartition))
     standby_partitions: list[TopicPartition] = wire(array(TopicPartition))
 
@@ -134,9 +122,9 @@ class StreamsGroupHeartbeatResponse(Message):
     task_offset_interval_ms: int = wire(INT32)
     acceptable_recovery_lag: int = wire(INT64, "1+", default=-1)
     status: list[Status] | None = wire(array(Status), nullable="0+")
-    active_tasks: list[TaskIdsResponse] | None = wire(array(TaskIdsResponse), nullable="0+", default=None)
-    standby_tasks: list[TaskIdsResponse] | None = wire(array(TaskIdsResponse), nullable="0+", default=None)
-    warmup_tasks: list[TaskIdsResponse] | None = wire(array(TaskIdsResponse), nullable="0+", default=None)
+    active_tasks: list[TaskIds] | None = wire(array(TaskIds), nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = wire(array(TaskIds), nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = wire(array(TaskIds), nullable="0+", default=None)
     topology_description_required: bool = wire(BOOL, "1+")
     endpoint_information_epoch: int = wire(INT32)
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = wire(
@@ -157,18 +145,6 @@ class StreamsGroupDescribeRequest(Message):
     group_ids: list[str] = wire(array(STRING))
     include_authorized_operations: bool = wire(BOOL)
     include_topology_description: bool = wire(BOOL, "1+")
-
-
-@struct
-class Endpoint(Message):
-    host: str = wire(STRING)
-    port: int = wire(UINT16)
-
-
-@struct
-class TaskIds(Message):
-    subtopology_id: str = wire(STRING)
-    partitions: list[int] = wire(array(INT32))
 
 
 @struct
@@ -231,7 +207,7 @@ class Member(Message):
     client_host: str = wire(STRING)
     topology_epoch: int = wire(INT32)
     process_id: str = wire(STRING)
-    user_endpoint: Endpoint | None = wire(Endpoint, nullable="0+", default=None)
+    user_endpoint: UserEndpoint | None = wire(UserEndpoint, nullable="0+", default=None)
     client_tags: list[KeyValue] = wire(array(KeyValue))
     task_offsets: list[TaskOffset] = wire(array(TaskOffset))
     task_end_offsets: list[TaskOffset] = wire(array(TaskOffset))

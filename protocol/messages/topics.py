@@ -210,7 +210,7 @@ class TopicRequest(Message):
 
 
 @struct
-class CursorRequest(Message):
+class Cursor(Message):
     topic_name: str = wire(STRING)
     partition_index: int = wire(INT32)
 
@@ -219,7 +219,7 @@ class CursorRequest(Message):
 class DescribeTopicPartitionsRequest(Message):
     topics: list[TopicRequest] = wire(array(TopicRequest))
     response_partition_limit: int = wire(INT32, default=2000)
-    cursor: CursorRequest | None = wire(CursorRequest, nullable="0+", default=None)
+    cursor: Cursor | None = wire(Cursor, nullable="0+", default=None)
 
 
 @struct
@@ -245,14 +245,8 @@ class DescribeTopicPartitionsResponseTopic(Message):
     topic_authorized_operations: int = wire(INT32, default=-2147483648)
 
 
-@struct
-class CursorResponse(Message):
-    topic_name: str = wire(STRING)
-    partition_index: int = wire(INT32)
-
-
 @message("0", flexible="0+", key=75)
 class DescribeTopicPartitionsResponse(Message):
     throttle_time_ms: int = wire(INT32)
     topics: list[DescribeTopicPartitionsResponseTopic] = wire(array(DescribeTopicPartitionsResponseTopic))
-    next_cursor: CursorResponse | None = wire(CursorResponse, nullable="0+", default=None)
+    next_cursor: Cursor | None = wire(Cursor, nullable="0+", default=None)

@@ -57,8 +57,7 @@ from ...protocol.messages.acls import (
 from ...protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntityDataRequest,
-    EntityDataResponse,
+    EntityData,
     EntryDataResponse,
     OpData,
 )
@@ -186,7 +185,7 @@ def alter_client_quotas(state: ControllerState, request: AlterClientQuotasReques
     return ControllerResult(records, response, validate_only=request.validate_only)
 
 
-def named(entity: Sequence[EntityDataRequest]) -> dict[str, str | None]:
+def named(entity: Sequence[EntityData]) -> dict[str, str | None]:
     """Returns the name of each kind in an entity; if a kind comes twice, the last one."""
     return {part.entity_type: part.entity_name for part in entity}
 
@@ -218,7 +217,7 @@ def _respond(key: QuotaEntity, words: str | None) -> EntryDataResponse:
     return EntryDataResponse(
         error_code=ErrorCode.NONE if words is None else ErrorCode.INVALID_REQUEST,
         error_message=words,
-        entity=[EntityDataResponse(entity_type=kind, entity_name=name) for kind, name in key],
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in key],
     )
 
 

@@ -20,14 +20,13 @@ from ...protocol.messages.quorum import (
     EndQuorumEpochResponse,
     EpochPartitionResponse,
     EpochTopicResponse,
+    FetchSnapshotId,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     LeaderIdAndEpoch,
     PartitionSnapshotRequest,
     PartitionSnapshotResponse,
     ReplicaInfo,
-    SnapshotIdRequest,
-    SnapshotIdResponse,
     TopicSnapshotRequest,
     TopicSnapshotResponse,
     VotePartitionRequest,
@@ -162,7 +161,7 @@ def snapshot_request(
 ) -> FetchSnapshotRequest:
     asked = PartitionSnapshotRequest(
         current_leader_epoch=epoch,
-        snapshot_id=SnapshotIdRequest(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        snapshot_id=FetchSnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
         position=position,
         replica_directory_id=local.directory_id,
     )
@@ -203,7 +202,7 @@ def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResp
 
 def snapshot_response(leader_id: int, epoch: int, snapshot: SnapshotId, **fields: Any) -> FetchSnapshotResponse:
     said = PartitionSnapshotResponse(
-        snapshot_id=SnapshotIdResponse(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        snapshot_id=FetchSnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
         current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
         **fields,
     )

@@ -16,7 +16,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntityDataResponse,
+    EntityData,
     EntryDataRequest,
     EntryDataResponse,
 )
@@ -55,7 +55,7 @@ def _resolved(services: NodeServices, call: Call, request: AlterClientQuotasRequ
         EntryDataResponse(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=no_valid_host(host),
-            entity=[EntityDataResponse(entity_type=IP, entity_name=host)],
+            entity=[EntityData(entity_type=IP, entity_name=host)],
         )
         for host in sorted(absent & {_host(entry) for entry in request.entries})
     ]

@@ -13,8 +13,8 @@ from ...metadata.credentials import may_renew, token_hmac
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delegation_tokens import (
     DescribedDelegationToken,
-    DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,
+    TokenPrincipal,
 )
 from ..access.authorization.requirements import Each
 from ..controller.delegation_tokens import token_secret, tokens_precondition
@@ -65,7 +65,7 @@ def _described(token_id: str, token: DelegationTokenImage, hmac: bytes) -> Descr
         token_id=token_id,
         hmac=hmac,
         renewers=[
-            DescribedDelegationTokenRenewer(principal_type=kind, principal_name=name)
+            TokenPrincipal(principal_type=kind, principal_name=name)
             for kind, _, name in (renewer.partition(":") for renewer in token.renewers)
         ],
     )

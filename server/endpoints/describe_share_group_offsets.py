@@ -16,8 +16,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_group_state import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
-    ReadStateSummaryData,
-    ReadStateSummaryPartition,
+    ReadStateData,
+    ReadStatePartition,
 )
 from ...protocol.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
@@ -155,9 +155,7 @@ def _ask(
         done(group_offsets)
         return
     topics = [
-        ReadStateSummaryData(
-            topic_id=topic_id, partitions=[ReadStateSummaryPartition(partition=index) for index in indexes]
-        )
+        ReadStateData(topic_id=topic_id, partitions=[ReadStatePartition(partition=index) for index in indexes])
         for topic_id, indexes in partitions.items()
     ]
     request = ReadShareGroupStateSummaryRequest(group_id=group_offsets.group_id, topics=topics)

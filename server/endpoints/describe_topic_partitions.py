@@ -12,8 +12,7 @@ from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.topics import (
-    CursorRequest,
-    CursorResponse,
+    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
@@ -29,7 +28,7 @@ from ..runtime.sliced_work import Steps, in_order
 from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
-_START = CursorRequest(topic_name="", partition_index=0)
+_START = Cursor(topic_name="", partition_index=0)
 
 
 def handle(services: Services, call: Call) -> None:
@@ -93,7 +92,7 @@ class _Page:
     def add(self, name: str, start: int, *, tells_missing: bool) -> None:
         """Adds a topic's partitions from `start` on, or the place where the next page begins."""
         if self._left == 0:
-            self.response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
+            self.response.next_cursor = Cursor(topic_name=name, partition_index=0)
             return
         topic = self._view.image.topic(name)
         if topic is None:
@@ -103,7 +102,7 @@ class _Page:
         end = min(len(topic.partitions), start + self._left)
         self.response.topics.append(self._topic(topic, start, end))
         if end < len(topic.partitions):
-            self.response.next_cursor = CursorResponse(topic_name=name, partition_index=end)
+            self.response.next_cursor = Cursor(topic_name=name, partition_index=end)
             return
         self._left -= max(0, end - start)
 

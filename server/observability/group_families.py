@@ -30,8 +30,8 @@ from ...metadata.image import TopicPartition
 from ...protocol.messages.share_group_state import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
-    ReadStateSummaryData,
-    ReadStateSummaryPartition,
+    ReadStateData,
+    ReadStatePartition,
 )
 from ..coordinators.shard_driver import gather
 from ..coordinators.share_state_driver import ASKER
@@ -345,8 +345,8 @@ def _of_share_groups(services: Services, groups: list[str], done: Callable[[list
 def _of_share_group(services: Services, group: str, found: list[Position], done: Callable[[None], None]) -> None:
     def known(found: KnownPartitions) -> None:
         topics = [
-            ReadStateSummaryData(
-                topic_id=topic_id, partitions=[ReadStateSummaryPartition(partition=index) for index in sorted(indexes)]
+            ReadStateData(
+                topic_id=topic_id, partitions=[ReadStatePartition(partition=index) for index in sorted(indexes)]
             )
             for topic_id, indexes in found.partitions.items()
             if services.metadata.image.topic_by_id(topic_id) is not None

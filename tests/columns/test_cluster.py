@@ -27,7 +27,7 @@ from odradek.columns.cluster import Cluster
 from odradek.columns.reading import ReadOptions
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -103,7 +103,7 @@ def test_reader_of_an_open_transaction_waits_for_its_end(world: World, monkeypat
 
 def test_client_with_a_quota_waits_and_reads_all(world: World) -> None:
     """The response of a broker that holds records back has no partition (KIP-219)."""
-    entity = [EntityDataRequest(entity_type="client-id", entity_name="held")]
+    entity = [EntityData(entity_type="client-id", entity_name="held")]
     with WireClient(world.broker.bootstrap_servers) as client:
         change = [OpData(key="consumer_byte_rate", value=QUOTA, remove=False)]
         (entry,) = client.call(AlterClientQuotasRequest([EntryDataRequest(entity, change)], False), 1).entries

@@ -19,7 +19,7 @@ from odradek.coordinator.groups.consumer.group import GroupState, MemberState
 from odradek.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitionsRequest,
+    TopicPartitions,
 )
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -102,9 +102,7 @@ class ConsumerSimulation(GroupSimulation):
             instance_id=client.instance_id,
             rebalance_timeout_ms=REVOCATION_MS if says_all else -1,
             subscribed_topic_names=["ta", "tb"] if says_all else None,
-            topic_partitions=[
-                TopicPartitionsRequest(topic_id=t, partitions=p) for t, p in topics_of(client.owned).items()
-            ],
+            topic_partitions=[TopicPartitions(topic_id=t, partitions=p) for t, p in topics_of(client.owned).items()],
         )
         if is_lossy and self.rng.random() < 0.05:
             self.late.append((client, request))

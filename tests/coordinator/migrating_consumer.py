@@ -12,7 +12,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitionsRequest,
+    TopicPartitions,
 )
 from odradek.protocol.schema import Message
 
@@ -63,9 +63,7 @@ class ConsumerClient(MigratingClient):
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if says_all else -1,
             subscribed_topic_names=([] if self.by_pattern else list(self.TOPICS)) if says_all else None,
             subscribed_topic_regex=(PATTERN if self.by_pattern else "") if says_all else None,
-            topic_partitions=[
-                TopicPartitionsRequest(topic_id=t, partitions=p) for t, p in topics_of(self.owned).items()
-            ],
+            topic_partitions=[TopicPartitions(topic_id=t, partitions=p) for t, p in topics_of(self.owned).items()],
         )
         # After a lost response the next heartbeat has all fields.
         self.must_say_all = True

@@ -15,7 +15,7 @@ from odradek.protocol.messages.offsets import (
 from odradek.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatRequest,
     Subtopology,
-    TaskIdsRequest,
+    TaskIds,
     TopicInfo,
     Topology,
 )
@@ -72,8 +72,8 @@ class Harness:
         if epoch == 0:
             fields = {"rebalance_timeout_ms": 30_000, "topology": topology(), "process_id": f"p-{member}"} | fields
             owned = owned or {}
-        said = None if owned is None else [TaskIdsRequest(name, tasks) for name, tasks in owned.items()]
-        copies: list[TaskIdsRequest] | None = None if owned is None else []
+        said = None if owned is None else [TaskIds(name, tasks) for name, tasks in owned.items()]
+        copies: list[TaskIds] | None = None if owned is None else []
         roles = {"active_tasks": said, "standby_tasks": copies, "warmup_tasks": copies} | fields
         request = StreamsGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch, **roles)
         return self.ask(request, version)

@@ -34,7 +34,7 @@ from odradek.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatResponse,
     StreamsGroupTopologyDescriptionUpdateRequest,
     Subtopology,
-    TaskIdsRequest,
+    TaskIds,
     TopicInfo,
     Topology,
     UpdatedTopologyDescription,
@@ -288,6 +288,6 @@ class StreamsSimulation(GroupSimulation):
                 assert other == client.number, f"{other} and {client.number} of one process have {task}"
 
 
-def _said(runs: set[Run], role: int) -> list[TaskIdsRequest]:
+def _said(runs: set[Run], role: int) -> list[TaskIds]:
     tasks = by_subtopology(task for kind, task in runs if kind == role)
-    return [TaskIdsRequest(subtopology_id=name, partitions=partitions) for name, partitions in tasks.items()]
+    return [TaskIds(subtopology_id=name, partitions=partitions) for name, partitions in tasks.items()]

@@ -15,7 +15,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
-    TopicPartitionsRequest,
+    TopicPartitions,
 )
 from odradek.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -57,7 +57,7 @@ class Harness:
         if epoch == 0:
             fields = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"]} | fields
             owned = owned or []
-        topics = None if owned is None else [TopicPartitionsRequest(topic_id=T, partitions=owned)] if owned else []
+        topics = None if owned is None else [TopicPartitions(topic_id=T, partitions=owned)] if owned else []
         request = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=member, member_epoch=epoch, topic_partitions=topics, **fields
         )

@@ -10,7 +10,7 @@ from odradek.coordinator.groups.consumer.assignment import Subscriber, range_, u
 from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
@@ -49,7 +49,7 @@ class Harness:
         if epoch == 0:
             fields = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"], "topic_partitions": []} | fields
         elif owned is not None:
-            fields["topic_partitions"] = [TopicPartitionsRequest(T, owned)]
+            fields["topic_partitions"] = [TopicPartitions(T, owned)]
         fields.setdefault("topic_partitions", None)
         group = fields.pop("group_id", "g")
         return self.ask(ConsumerGroupHeartbeatRequest(group, member, epoch, **fields), version, describable)
@@ -74,7 +74,7 @@ NO_SUBSCRIPTION = "Either SubscribedTopicNames or SubscribedTopicRegex must be n
         ({"rack_id": " "}, "RackId can't be empty."),
         ({"member": " "}, "MemberId can't be empty."),
         ({"topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
-        ({"topic_partitions": [TopicPartitionsRequest(T, [0])]}, "TopicPartitions must be empty when (re-)joining."),
+        ({"topic_partitions": [TopicPartitions(T, [0])]}, "TopicPartitions must be empty when (re-)joining."),
         ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
         ({"subscribed_topic_names": None}, NO_SUBSCRIPTION),
         ({"subscribed_topic_names": None, "subscribed_topic_regex": ""}, None),

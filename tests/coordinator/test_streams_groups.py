@@ -11,11 +11,11 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from odradek.protocol.messages.streams_groups import (
     CopartitionGroup,
-    EndpointRequest,
     StreamsGroupDescribeRequest,
     Subtopology,
     TopicInfo,
     Topology,
+    UserEndpoint,
 )
 
 from tests.coordinator.harness.streams_groups import tasks
@@ -261,7 +261,7 @@ def test_shutdown_request_of_one_member_is_sent_to_all(harness: Harness) -> None
 
 def test_response_has_partitions_by_user_endpoint(harness: Harness) -> None:
     harness.beat("a", 0)
-    response, _ = harness.beat("b", 0, user_endpoint=EndpointRequest(host="h", port=7))
+    response, _ = harness.beat("b", 0, user_endpoint=UserEndpoint(host="h", port=7))
     assert response.endpoint_information_epoch == 1
     assert [one.user_endpoint.port for one in response.partitions_by_user_endpoint] == [7]
     harness.beat("a", 2)
@@ -302,7 +302,7 @@ def test_partitions_of_user_endpoint_are_those_that_each_topic_has(harness: Harn
     """A subtopology has as many tasks as its largest topic has partitions."""
     harness.topics(TOPICS | {"side": 1})
     reader = Subtopology(subtopology_id="0", source_topics=["in", "side"])
-    endpoint = EndpointRequest(host="h", port=7)
+    endpoint = UserEndpoint(host="h", port=7)
     response, _ = harness.beat("a", 0, topology=Topology(epoch=0, subtopologies=[reader]), user_endpoint=endpoint)
     assert tasks(response.active_tasks) == {"0": [0, 1]}
     (reported,) = response.partitions_by_user_endpoint

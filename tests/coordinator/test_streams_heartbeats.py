@@ -9,13 +9,13 @@ from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_groups import (
     CopartitionGroup,
-    EndpointRequest,
     KeyValue,
     Subtopology,
-    TaskIdsRequest,
+    TaskIds,
     TaskOffset,
     TopicInfo,
     Topology,
+    UserEndpoint,
 )
 
 from tests.coordinator.harness.streams_groups import tasks
@@ -40,7 +40,7 @@ def beaten(harness: Harness, member: str, epoch: int, **fields: Any) -> Any:
 # ---- checks
 
 
-ONE_TASK = [TaskIdsRequest("0", [0])]
+ONE_TASK = [TaskIds("0", [0])]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_reported_tasks_are_those_of_the_topology(
 ) -> None:
     harness.beat("a", 0)
     said = {name: [] for name in ("active_tasks", "standby_tasks", "warmup_tasks")}
-    said[role] = [TaskIdsRequest(name, found) for name, found in owned.items()]  # type: ignore[misc]
+    said[role] = [TaskIds(name, found) for name, found in owned.items()]  # type: ignore[misc]
     response, _ = harness.beat("a", 2, **said)
     assert response.error_message == words
     assert response.error_code == (ErrorCode.NONE if words is None else ErrorCode.INVALID_REQUEST)
@@ -156,7 +156,7 @@ def test_shutdown_that_a_leaving_member_requests_is_sent_to_the_others(harness: 
 
 
 def test_omitted_fields_of_a_heartbeat_keep_their_values(harness: Harness) -> None:
-    endpoint, tags = EndpointRequest("h", 7), [KeyValue("zone", "b"), KeyValue("cluster", "x")]
+    endpoint, tags = UserEndpoint("h", 7), [KeyValue("zone", "b"), KeyValue("cluster", "x")]
     harness.beat("a", 0, user_endpoint=endpoint, client_tags=tags, rack_id="r", instance_id="i", topology=topology(4))
     before = harness.group.members["a"].metadata
     assert [(tag.key, tag.value) for tag in before.client_tags] == [("cluster", "x"), ("zone", "b")]
@@ -179,7 +179,7 @@ def test_omitted_fields_of_a_heartbeat_keep_their_values(harness: Harness) -> No
         ({}, False, False),
         ({"rebalance_timeout_ms": 7}, False, True),
         ({"rebalance_timeout_ms": 7}, True, False),
-        ({"user_endpoint": EndpointRequest("h", 7)}, True, False),
+        ({"user_endpoint": UserEndpoint("h", 7)}, True, False),
         ({"rack_id": "r"}, True, True),
         ({"process_id": "q"}, True, True),
         ({"client_tags": [KeyValue("zone", "b")]}, True, True),
@@ -288,9 +288,9 @@ def test_member_with_an_older_topology_gets_a_status(harness: Harness) -> None:
 
 
 def test_endpoints_are_sent_to_members_that_have_older_ones(harness: Harness) -> None:
-    response, _ = harness.beat("a", 0, user_endpoint=EndpointRequest("h", 1))
+    response, _ = harness.beat("a", 0, user_endpoint=UserEndpoint("h", 1))
     assert response.endpoint_information_epoch == 0, "the group did not exist before"
-    response, _ = harness.beat("b", 0, user_endpoint=EndpointRequest("h", 2))
+    response, _ = harness.beat("b", 0, user_endpoint=UserEndpoint("h", 2))
     assert response.endpoint_information_epoch == 1
     assert [one.user_endpoint.port for one in response.partitions_by_user_endpoint] == [1, 2]
     assert harness.beat("b", 3, endpoint_information_epoch=1)[0].partitions_by_user_endpoint is None
@@ -300,7 +300,7 @@ def test_endpoints_are_sent_to_members_that_have_older_ones(harness: Harness) ->
     assert [one.user_endpoint.port for one in response.partitions_by_user_endpoint] == [2, 1]
     harness.beat("c", 0)
     assert harness.beat("c", 4, endpoint_information_epoch=2)[0].endpoint_information_epoch == 2
-    response, _ = harness.beat("b", 3, endpoint_information_epoch=2, user_endpoint=EndpointRequest("h", 3))
+    response, _ = harness.beat("b", 3, endpoint_information_epoch=2, user_endpoint=UserEndpoint("h", 3))
     assert response.endpoint_information_epoch == 3
 
 

@@ -13,7 +13,7 @@ import pytest
 from odradek.coordinator.groups.shard import encode_record
 from odradek.coordinator.groups.streams.group import MemberState, TaskId, Tasks, write_group_metadata, write_targets
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_groups import StreamsGroupDescribeRequest, TaskIdsRequest
+from odradek.protocol.messages.streams_groups import StreamsGroupDescribeRequest, TaskIds
 
 from tests.coordinator.group_logs import load
 from tests.coordinator.harness.streams_groups import tasks
@@ -54,7 +54,7 @@ class WarmHarness(Harness):
         said = {}
         for role in ("active", "standby", "warmup"):
             held = [*getattr(has.assigned, role), *others.get(role, ())]
-            said[f"{role}_tasks"] = [TaskIdsRequest(name, [index]) for name, index in held]
+            said[f"{role}_tasks"] = [TaskIds(name, [index]) for name, index in held]
         return self.beat(member, has.epoch, **said)
 
     def held(self, member: str) -> tuple[set[TaskId], set[TaskId], set[TaskId]]:
@@ -186,6 +186,6 @@ def test_member_with_previous_epoch_cannot_claim_other_warm_up_tasks(harness: Wa
     harness.settle("b")
     said = {"standby_tasks": [], "active_tasks": []}
     responses = [
-        harness.beat("b", epoch, **said, warmup_tasks=[TaskIdsRequest("1", [index])])[0].error_code for index in (0, 1)
+        harness.beat("b", epoch, **said, warmup_tasks=[TaskIds("1", [index])])[0].error_code for index in (0, 1)
     ]
     assert responses == [ErrorCode.NONE, ErrorCode.FENCED_MEMBER_EPOCH]

@@ -15,7 +15,7 @@ from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -302,7 +302,7 @@ class ConsumerWorld(GroupWorld):
             member_epoch=epoch,
             rebalance_timeout_ms=SESSION_MS,
             subscribed_topic_names=["t"],
-            topic_partitions=[TopicPartitionsRequest(topic_id=T, partitions=list(owned))] if owned else [],
+            topic_partitions=[TopicPartitions(topic_id=T, partitions=list(owned))] if owned else [],
         ), 1
 
     def reads(self, name: str, member: Member, response: Any) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -54,7 +54,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def limit(broker: BrokerProcess) -> None:
-    entity = [EntityDataRequest(entity_type="client-id", entity_name="greedy")]
+    entity = [EntityData(entity_type="client-id", entity_name="greedy")]
     entry = EntryDataRequest(entity=entity, ops=[OpData(key="producer_byte_rate", value=float(QUOTA), remove=False)])
     with WireClient(broker.bootstrap) as client:
         response = client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False), 1)

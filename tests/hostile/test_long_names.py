@@ -25,11 +25,11 @@ from odradek.protocol.messages.quorum import (
     EndEpochPartitionRequest,
     EndEpochTopicRequest,
     EndQuorumEpochRequest,
+    FetchSnapshotId,
     FetchSnapshotRequest,
     LeaderEndpoint,
     PartitionSnapshotRequest,
     RemoveRaftVoterRequest,
-    SnapshotIdRequest,
     TopicSnapshotRequest,
     VotePartitionRequest,
     VoteRequest,
@@ -173,7 +173,7 @@ def test_snapshot_is_answered_in_parts_whatever_is_asked(room: AttackTarget) -> 
     for size in (-(1 << 31), -1, 0, (1 << 31) - 1):
         part = PartitionSnapshotRequest(
             current_leader_epoch=look_at(room).epoch,
-            snapshot_id=SnapshotIdRequest(end_offset=-1, epoch=-1),
+            snapshot_id=FetchSnapshotId(end_offset=-1, epoch=-1),
             position=-1,
         )
         topic = TopicSnapshotRequest(name=METADATA_TOPIC, partitions=[part])

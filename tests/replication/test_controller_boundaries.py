@@ -15,7 +15,7 @@ from odradek.metadata.metadata_version import (
     SCRAM,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delegation_tokens import CreatableRenewers, CreateDelegationTokenRequest
+from odradek.protocol.messages.delegation_tokens import CreateDelegationTokenRequest, TokenPrincipal
 from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterControllerRequest
 from odradek.protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -256,7 +256,7 @@ def test_tokens_have_a_limit_each_and_for_their_owner(
     monkeypatch.setattr(security, "MAX_TOKEN_BYTES_PER_OWNER", 2 * size + of_owner)
     transcript = controller(None, delegation_token_secret_key="secret")
     request = CreateDelegationTokenRequest(
-        renewers=[CreatableRenewers("User", f"r{number}") for number in range(renewers)]
+        renewers=[TokenPrincipal("User", f"r{number}") for number in range(renewers)]
     )
     errors = [decided(transcript, request, 3).response.error_code for _ in range(3)]
     assert errors == [ErrorCode.NONE] * made + [ErrorCode.POLICY_VIOLATION] * (3 - made)

@@ -9,10 +9,10 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.delegation_tokens import (
-    CreatableRenewers,
     CreateDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
+    TokenPrincipal,
 )
 from odradek.replication.controller import security
 from odradek.replication.controller.controller import Controller
@@ -183,20 +183,20 @@ def test_lifetime_of_a_token_is_the_shorter_one(
 
 
 def test_token_may_be_for_another_owner(tokens: Deciding) -> None:
-    renewers = [CreatableRenewers("User", "carol")]
+    renewers = [TokenPrincipal("User", "carol")]
     response = create(tokens, owner_principal_type="User", owner_principal_name="bob", renewers=renewers)
     assert (response.principal_type, response.principal_name) == ("User", "bob")
     assert (response.token_requester_principal_type, response.token_requester_principal_name) == ("User", "alice")
     (made,) = tokens.tokens.values()
     assert (made.owner, made.requester, made.renewers) == ("User:bob", "User:alice", ("User:carol",))
-    group = [CreatableRenewers("Group", "admins")]
+    group = [TokenPrincipal("Group", "admins")]
     assert create(tokens, renewers=group).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
     assert len(tokens.tokens) == 1
 
 
 def test_tokens_need_a_secret() -> None:
     deciding = Deciding()
-    assert create(deciding, renewers=[CreatableRenewers("Group", "x")]).error_code == (
+    assert create(deciding, renewers=[TokenPrincipal("Group", "x")]).error_code == (
         ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     )
     for request in (RenewDelegationTokenRequest(b"x", 1), ExpireDelegationTokenRequest(b"x", 1)):
@@ -251,7 +251,7 @@ def test_expiry_is_set_or_the_token_removed(tokens: Deciding, period_ms: int, is
     ],
 )
 def test_token_is_changed_by_its_owner_and_renewers(tokens: Deciding, principal: str, error: ErrorCode) -> None:
-    hmac = create(tokens, renewers=[CreatableRenewers("User", "carol")]).hmac
+    hmac = create(tokens, renewers=[TokenPrincipal("User", "carol")]).hmac
     assert tokens.ask(RenewDelegationTokenRequest(hmac, 9), principal=principal).error_code == error
     assert tokens.ask(ExpireDelegationTokenRequest(hmac, 9), principal=principal).error_code == error
     assert tokens.ask(RenewDelegationTokenRequest(b"other", 9)).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND

@@ -7,7 +7,7 @@
 - `validate_commit`, `validate_fetch`, `validate_delete`: offset rules of groups with server-side assignment (KIP-848,
   KIP-1071).
 - `Kind`: the parts of a kind of groups. The shard, the offsets and the tools use them, and know no kind by name. A new
-  kind is a folder with a `kind.py` that makes one of these, and a row in kinds.py.
+  kind is a folder with a module `kind` that makes one of these, and a row in kinds.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ....protocol.messages.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitionsResponse,
+    TopicPartitions,
 )
 from ...common.patterns import InvalidRegularExpression, compiled
 from ...common.result import GroupRequest
@@ -340,7 +340,7 @@ def _response(
     if request.member_epoch == JOIN_EPOCH or is_full or had != after.assigned:
         response.assignment = Assignment(
             topic_partitions=[
-                TopicPartitionsResponse(topic_id=topic_id, partitions=sorted(epochs))
+                TopicPartitions(topic_id=topic_id, partitions=sorted(epochs))
                 for topic_id, epochs in after.assigned.items()
                 if epochs
             ]

@@ -14,7 +14,7 @@ from ....protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     DescribedAssignment,
     DescribedGroup,
-    TopicPartitions,
+    DescribedTopicPartitions,
 )
 from ....protocol.messages.consumer_groups import Member as DescribedMember
 from ....protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
@@ -132,7 +132,7 @@ def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> 
     topics = [(topic, indexes) for t, indexes in partitions.items() if (topic := image.topic_by_id(t)) is not None]
     return DescribedAssignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
+            DescribedTopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
             for topic, indexes in topics
             if indexes
         ]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....metadata.image import TopicIdPartition
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMemberMetadataValue
-from ....protocol.messages.share_groups import Assignment as AssignmentResponse
-from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicPartitions
+from ....protocol.messages.consumer_groups import Assignment as AssignmentResponse
+from ....protocol.messages.consumer_groups import TopicPartitions
+from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...common.result import Event, GroupRequest
 from ..base.assigned_group import (
     TargetNeed,

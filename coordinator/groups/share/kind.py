@@ -9,12 +9,11 @@ from ....metadata.image import MetadataImage
 from ....protocol.error_responses import error_response_to
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.share_group_records import ShareGroupMetadataKey
+from ....protocol.messages.consumer_groups import DescribedAssignment, DescribedTopicPartitions
 from ....protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
-    DescribedAssignment,
     DescribedGroup,
-    DescribedTopicPartitions,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     ShareGroupHeartbeatRequest,

@@ -19,12 +19,12 @@ from ....protocol.internal.streams_group_records import (
     StreamsGroupTopologyValue,
 )
 from ....protocol.messages.streams_groups import (
-    EndpointResponse,
     EndpointToPartitions,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
-    TaskIdsResponse,
+    TaskIds,
     TopicPartition,
+    UserEndpoint,
 )
 from ....protocol.messages.streams_groups import Status as StatusTold
 from ....protocol.messages.topics import CreatableTopic
@@ -233,7 +233,7 @@ def endpoints(group: StreamsGroup, last: Member, image: MetadataImage) -> list[E
     others = [member for member_id, member in group.members.items() if member_id != last.member_id]
     return [
         EndpointToPartitions(
-            user_endpoint=EndpointResponse(host=endpoint.host, port=endpoint.port),
+            user_endpoint=UserEndpoint(host=endpoint.host, port=endpoint.port),
             active_partitions=_partitions(member.assigned.active, configured, image),
             standby_partitions=_partitions(member.assigned.standby | member.assigned.warmup, configured, image),
         )
@@ -321,9 +321,9 @@ def _says_all(request: StreamsGroupHeartbeatRequest) -> bool:
     return request.rebalance_timeout_ms != -1 and request.active_tasks is not None
 
 
-def _tasks(tasks: Iterable[TaskId]) -> list[TaskIdsResponse]:
+def _tasks(tasks: Iterable[TaskId]) -> list[TaskIds]:
     return [
-        TaskIdsResponse(subtopology_id=subtopology_id, partitions=partitions)
+        TaskIds(subtopology_id=subtopology_id, partitions=partitions)
         for subtopology_id, partitions in by_subtopology(tasks).items()
     ]
 

@@ -14,7 +14,6 @@ from ....protocol.messages.streams_groups import (
     DescribedGroup,
     DescribedSubtopology,
     DescribedTopology,
-    Endpoint,
     KeyValue,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -23,6 +22,7 @@ from ....protocol.messages.streams_groups import (
     TaskIds,
     TaskOffset,
     TopicInfo,
+    UserEndpoint,
 )
 from ....protocol.messages.streams_groups import Member as DescribedMember
 from ...common.result import GroupRequest
@@ -158,7 +158,7 @@ def _member(group: StreamsGroup, member: Member) -> DescribedMember:
         client_host=metadata.client_host,
         topology_epoch=metadata.topology_epoch,
         process_id=metadata.process_id,
-        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        user_endpoint=None if endpoint is None else UserEndpoint(host=endpoint.host, port=endpoint.port),
         client_tags=[KeyValue(key=tag.key, value=tag.value) for tag in metadata.client_tags],
         task_offsets=_offsets(group.task_offsets.get(member.member_id, {})),
         task_end_offsets=_offsets(group.task_end_offsets.get(member.member_id, {})),

@@ -14,7 +14,7 @@ from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
+from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -98,7 +98,7 @@ class Harness:
     def beat(
         self, epoch: int, *owned: int, member_id: str = "new", instance_id: str | None = None, regex: str | None = None
     ) -> Any:
-        topics = [TopicPartitionsRequest(topic_id=T, partitions=list(owned))] if owned else []
+        topics = [TopicPartitions(topic_id=T, partitions=list(owned))] if owned else []
         request = ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id=member_id,

@@ -19,7 +19,7 @@ from odradek.protocol.messages.quorum import (
 from odradek.protocol.messages.topics import (
     CreatableTopic,
     CreateTopicsRequest,
-    CursorRequest,
+    Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
@@ -144,7 +144,7 @@ def test_each_listener_returns_its_own_addresses() -> None:
 
 
 def describe(client: WireClient, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
-    at = CursorRequest(*cursor) if cursor is not None else None
+    at = Cursor(*cursor) if cursor is not None else None
     return client.call(DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], limit, at), 0)
 
 

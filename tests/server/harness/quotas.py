@@ -8,7 +8,7 @@ from typing import Any
 import odradek
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
@@ -42,7 +42,7 @@ class StillClock:
 
 def change(client: WireClient, entity: dict[str, str | None], **quotas: float | None) -> None:
     ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()]
-    parts = [EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+    parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()]
     request = AlterClientQuotasRequest([EntryDataRequest(entity=parts, ops=ops)], False)
     (entry,) = client.call(request, 1).entries
     assert entry.error_code == 0, entry

@@ -22,14 +22,14 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    EntityDataRequest,
+    EntityData,
     EntryDataRequest,
     OpData,
 )
 from odradek.protocol.messages.delegation_tokens import (
-    CreatableRenewers,
     CreateDelegationTokenRequest,
     RenewDelegationTokenRequest,
+    TokenPrincipal,
 )
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.batch import iter_headers
@@ -107,9 +107,7 @@ def test_batches_have_a_limit_of_records_and_a_larger_record_has_its_own() -> No
 
 def quota_request(first: int, count: int, name: str = LONG_NAME) -> AlterClientQuotasRequest:
     entries = [
-        EntryDataRequest(
-            [EntityDataRequest("client-id", f"{number}-{name}")], [OpData("producer_byte_rate", 1.0, False)]
-        )
+        EntryDataRequest([EntityData("client-id", f"{number}-{name}")], [OpData("producer_byte_rate", 1.0, False)])
         for number in range(first, first + count)
     ]
     return AlterClientQuotasRequest(entries, False)
@@ -262,7 +260,7 @@ def test_repeated_failures_are_logged_by_powers_of_two(caplog: pytest.LogCapture
 
 def token_request(renewers: Sequence[str]) -> CreateDelegationTokenRequest:
     return CreateDelegationTokenRequest(
-        renewers=[CreatableRenewers("User", name) for name in renewers], max_lifetime_ms=-1
+        renewers=[TokenPrincipal("User", name) for name in renewers], max_lifetime_ms=-1
     )
 
 
