@@ -63,7 +63,7 @@ def opened_both_ways(path, monkeypatch, config=SMALL):
 
 
 def states(opened, expected):
-    """What both are, with the names of the copy as those of the first."""
+    """States of both, with the paths of the copy as those of the first."""
     return tuple(repr(state(one)).replace("/copy/", "/logs/") for one in (opened, expected))
 
 
@@ -99,7 +99,7 @@ KINDS = [led_anew, growing_after_a_flush, growing_after_a_stop, with_times_out_o
 
 
 def found(log):
-    """What a reader finds."""
+    """Times and values that a reader finds."""
     times = [log.offset_for_timestamp(timestamp) for timestamp in (0, NOW_MS - 2, NOW_MS, NOW_MS + 4, NOW_MS + 99)]
     return log.offset_of_max_timestamp(), times, Logbook(log.path).values(log)
 
@@ -238,31 +238,31 @@ def test_log_start_offset_of_the_checkpoint_holds_for_a_small_log(killed, monkey
     assert states(opened, expected)[0] == states(opened, expected)[1]
 
 
-def flipped(path, chance):
+def flipped(path, rng):
     content = bytearray(path.read_bytes())
     if content:
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         path.write_bytes(content)
 
 
-def cut(path, chance):
-    os.truncate(path, chance.randrange(path.stat().st_size + 1))
+def cut(path, rng):
+    os.truncate(path, rng.randrange(path.stat().st_size + 1))
 
 
-def grown(path, chance):
+def grown(path, rng):
     with path.open("ab") as file:
-        file.write(chance.randbytes(chance.choice((1, 8, 12, 100))))
+        file.write(rng.randbytes(rng.choice((1, 8, 12, 100))))
 
 
-def zeros(path, chance):
-    os.truncate(path, path.stat().st_size + chance.choice((8, 12, 4096)))
+def zeros(path, rng):
+    os.truncate(path, path.stat().st_size + rng.choice((8, 12, 4096)))
 
 
-def gone(path, chance):
+def gone(path, rng):
     path.unlink()
 
 
-def folder(path, chance):
+def folder(path, rng):
     path.unlink()
     path.mkdir()
 
@@ -271,12 +271,12 @@ def folder(path, chance):
 @pytest.mark.parametrize("history", [led_anew, growing_after_a_stop, with_times_out_of_order])
 @pytest.mark.parametrize("seed", range(5))
 def test_harmed_small_log_is_what_the_loader_finds(killed, monkeypatch, harm, history, seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     path = killed(history, INDEXED)
     for number, name in enumerate(sorted(one.name for one in (path / "t-0").iterdir())):
         copy = path.with_name(f"{number}") / "logs"
         shutil.copytree(path, copy)
-        harm(copy / "t-0" / name, chance)
+        harm(copy / "t-0" / name, rng)
         opened, expected = opened_both_ways(copy, monkeypatch, INDEXED)
         before = states(opened, expected)
         assert before[0] == before[1], name
