@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -358,14 +358,14 @@ class EncodedRuns:
     def __init__(self) -> None:
         self._count = 0
         #: Elements, and runs of them.
-        self._parts: list[Any] = []
+        self._parts: list[object] = []
 
     def add(self, content: bytes, count: int) -> None:
         """Adds `count` encoded elements, one after the other."""
         self._parts.append(Encoded(content))
         self._count += count
 
-    def extend(self, elements: list[Any]) -> None:
+    def extend(self, elements: Sequence[object]) -> None:
         """Adds elements that are not encoded yet."""
         self._parts += elements
         self._count += len(elements)
@@ -373,7 +373,7 @@ class EncodedRuns:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._parts)
 
     def __delitem__(self, some: slice) -> None:

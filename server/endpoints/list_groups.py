@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from itertools import islice
-from typing import Any
+from typing import cast
 
 from ...coordinator.groups.base.state import KeptListing
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
@@ -40,12 +40,12 @@ def handle(services: Services, call: Call) -> None:
     def is_hidden(group_id: str) -> bool:
         return _GROUPS.denies(services.access.authorizer, call, group_id, log_denied=False)
 
-    def reply(responses: list[Any]) -> None:
+    def reply(responses: list[ListGroupsResponse]) -> None:
         errors = [a.error_code for a in responses if a.error_code not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)]
         if errors:
             call.reply(ListGroupsResponse(error_code=errors[0]))
             return
-        groups: list[KeptListing] = [group for response in responses for group in response.groups]
+        groups = cast("list[KeptListing]", [group for response in responses for group in response.groups])
         if not sees_all:
             groups = [group for group in groups if not is_hidden(group.group_id)]
         if len(groups) <= PLAIN_RESPONSE_ITEMS:

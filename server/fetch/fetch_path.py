@@ -60,12 +60,13 @@ class FetchAuthorization:
             return NONE_DENIED if session.allows_on_cluster(Operation.CLUSTER_ACTION) else _ALL_DENIED
         denied: set[Any] = set()
         for topic, count in context.topics().items():
-            name = topic
-            if context.uses_topic_ids:
+            if isinstance(topic, bytes):
                 found = self._metadata.image.topic_by_id(topic)
                 if found is None:
                     continue
                 name = found.name
+            else:
+                name = topic
             if not session.allows(Operation.READ, ResourceType.TOPIC, name, count=count):
                 denied.add(topic)
         return denied

@@ -13,12 +13,12 @@ import os
 import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.codec import stepwise_element_encoder
 from ...protocol.errors import ErrorCode
 from ...protocol.lowering import EncodedRuns
-from ...protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ...protocol.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint, PartitionData
 from ...protocol.primitives import remembered
 from ..network.call import PLAIN_RESPONSE_ITEMS, Call, arrays_of, is_large
 from ..network.large_requests import reply_in_slices, work_in_turns
@@ -26,7 +26,7 @@ from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import NotInPageCache
 from ..runtime.sliced_work import Steps, run_to_completion
 from .fetch import Fetch, FollowerFetch, Found, Inspection, check_readable
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, Topic
 
 if TYPE_CHECKING:
     from ..runtime.counters import TopicMetrics
@@ -101,7 +101,7 @@ class LargeFetch(Fetch):
         #: Partitions that were looked at, each with its end then.
         self._seen: list[tuple[HostedPartition, int]] = []
         #: By topic, for each step: the partitions that are encoded already. None of them where there is no packer.
-        self._quiet: list[dict[Any, QuietPartitions]] = []
+        self._quiet: list[dict[Topic, QuietPartitions]] = []
         self._packer = _packer(self._version, isolated=self._isolated) if self._encodes_quiet() else None
         self._begin()
         return None
@@ -206,7 +206,7 @@ class LargeFetch(Fetch):
         partitions = self._path.partitions
         find = partitions.get_by_id if self._context.uses_topic_ids else partitions.get
         rest: list[FetchedPartition] = []
-        quiet: dict[Any, QuietPartitions] = {}
+        quiet: dict[Topic, QuietPartitions] = {}
         seen, isolated, topic = self._seen, self._isolated, None
         for wanted in chunk:
             hosted = find(wanted.key)
@@ -242,7 +242,7 @@ class LargeFetch(Fetch):
         yield from self._check_in_steps(found)
         context = self._context
         whole = FetchResponse(session_id=INVALID_SESSION_ID)
-        nodes: dict[int, Any] = {}
+        nodes: dict[int, NodeEndpoint] = {}
         if self._packer is not None:
             yield from self._respond_with_quiet(found, whole, nodes)
             return whole
@@ -269,16 +269,18 @@ class LargeFetch(Fetch):
                 return whole
             yield
 
-    def _respond_with_quiet(self, found: list[list[Found]], whole: FetchResponse, nodes: dict[int, Any]) -> Steps[None]:
+    def _respond_with_quiet(
+        self, found: list[list[Found]], whole: FetchResponse, nodes: dict[int, NodeEndpoint]
+    ) -> Steps[None]:
         """Adds all partitions to the response, each topic once."""
-        by_topic: dict[Any, EncodedRuns] = {}
+        by_topic: dict[Topic, EncodedRuns] = {}
         uses_ids = self._context.uses_topic_ids
 
-        def runs(topic: Any) -> EncodedRuns:
+        def runs(topic: Topic) -> EncodedRuns:
             known = by_topic.get(topic)
             if known is None:
                 known = by_topic[topic] = EncodedRuns()
-                named = FetchableTopicResponse("", topic) if uses_ids else FetchableTopicResponse(topic)
+                named = FetchableTopicResponse("", topic) if isinstance(topic, bytes) else FetchableTopicResponse(topic)
                 named.partitions = known  # type: ignore[assignment]
                 whole.responses.append(named)
             return known

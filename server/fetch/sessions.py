@@ -23,7 +23,9 @@ FINAL_EPOCH = -1
 #: or that this broker does not know yet.
 ABSENT_PARTITIONS = 10
 
-#: The topic's name or its id, and the partition's index.
+#: The topic's name or its id.
+Topic = str | bytes
+#: The topic, and the partition's index.
 PartitionKey = tuple[Any, int]
 #: Whether this broker hosts a partition; called with its key, and whether the key has the topic's id.
 IsHosted = Callable[[PartitionKey, bool], bool]
@@ -140,9 +142,9 @@ class FetchSession:
         self.activations = 0
         #: In a consumer's session: the other partitions, and the topics that its last request was denied.
         self.idle = IdlePartitions()
-        self.denied: Set[Any] = frozenset()
+        self.denied: Set[Topic] = frozenset()
         #: The number of partitions of each topic; None until it is counted again.
-        self.topics: dict[Any, int] | None = None
+        self.topics: dict[Topic, int] | None = None
         #: The fetch that waits; in a follower's session, the epoch of the broker that asks.
         self.parked: SessionFetch | None = None
         self.replica_epoch = -1
@@ -181,7 +183,7 @@ class FetchSession:
             idle.end()
         self.active_partitions[partition.key] = partition
 
-    def deny(self, denied: Set[Any]) -> None:
+    def deny(self, denied: Set[Topic]) -> None:
         """Takes the topics that the client may not read now; their partitions are inspected, since they have errors."""
         if denied != self.denied:
             self.denied = denied
@@ -284,12 +286,12 @@ class FetchContext:
         #: The epoch that the session must still have when the response is made: else another request overtook this one.
         self.epoch = session.epoch if session is not None else FINAL_EPOCH
 
-    def topics(self) -> dict[Any, int]:
+    def topics(self) -> dict[Topic, int]:
         """Returns the number of partitions of each topic. A session counts them when it has others."""
         session = self.session
         if session is not None and session.topics is not None:
             return session.topics
-        counts: dict[Any, int] = {}
+        counts: dict[Topic, int] = {}
         for topic, _ in self.partitions:
             counts[topic] = counts.get(topic, 0) + 1
         if session is not None:

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DeleteTopicsRequest,
+)
 from odradek.server.endpoints import fetch as endpoint
 from odradek.server.fetch import large_fetch, sessions
 
@@ -22,6 +29,7 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (endpoint, sessions):
         monkeypatch.setattr(module, "LARGE_FETCH", 2)
     monkeypatch.setattr(large_fetch, "PLAIN_RESPONSE_ITEMS", 2)
+    monkeypatch.setattr(sessions, "INSPECTED_PARTITIONS", 2)
 
 
 @pytest.fixture
@@ -94,6 +102,41 @@ def test_session_of_many_partitions_returns_only_those_that_changed(path: DataPa
     response = path.client.receive(request, FETCH_VERSION, number)
     assert [one.partition_index for one in response.responses[0].partitions] == [1]
     assert records(response) == {1: [b"next"]}
+
+
+def test_session_whose_partitions_are_all_idle_sees_what_happens_to_them(path: DataPath, other: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    session_id = path.client.call(asked(path, topic, max_wait_ms=0, session_epoch=0), FETCH_VERSION).session_id
+
+    def waiting(epoch: int, *offsets: tuple[int, int]) -> tuple[FetchRequest, int]:
+        partitions = [FetchPartition(index, -1, offset, -1, -1, 1 << 20) for index, offset in offsets]
+        topics = [FetchTopic(topic, path.topic_id(topic), partitions)] if partitions else []
+        request = asked(path, topic, session_id=session_id, session_epoch=epoch, topics=topics)
+        return request, path.client.send(request, FETCH_VERSION)
+
+    def received(request: FetchRequest, number: int) -> dict[int, tuple[int, int, int]]:
+        response = path.client.receive(request, FETCH_VERSION, number)
+        found = [one for each in response.responses for one in each.partitions]
+        return {one.partition_index: (one.error_code, one.high_watermark, one.log_start_offset) for one in found}
+
+    nothing = asked(path, topic, session_id=session_id, session_epoch=1, topics=[], max_wait_ms=0)
+    assert path.client.call(nothing, FETCH_VERSION).responses == []
+    sent = waiting(2)
+    assert other.produce(topic, batch_of(b"one"), index=4).error_code == 0
+    assert received(*sent) == {4: (0, 1, 0)}
+    sent = waiting(3, (4, 1))
+    assert other.produce(topic, batch_of(b"two"), index=2).error_code == 0
+    assert received(*sent) == {2: (0, 1, 0)}
+    deleted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(4, 1)])
+    assert other.client.call(DeleteRecordsRequest([deleted], LONG_MS), 2).topics[0].partitions[0].error_code == 0
+    request, number = waiting(4, (2, 1))
+    assert other.produce(topic, batch_of(b"three"), index=0).error_code == 0
+    assert received(request, number) == {0: (0, 1, 0), 4: (0, 1, 1)}
+    sent = waiting(5, (0, 1))
+    assert (
+        other.client.call(DeleteTopicsRequest(topic_names=[topic], timeout_ms=LONG_MS), 5).responses[0].error_code == 0
+    )
+    assert {error for error, _, _ in received(*sent).values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 @pytest.mark.parametrize("isolation", [0, 1])

@@ -44,24 +44,6 @@ except Exception as failure:
 """
 
 
-#: Counts the yields of a process that works without a pause, and prints their number.
-YIELDING = """
-import os, time
-count, original = 0, os.sched_yield
-def counted():
-    global count
-    count += 1
-    original()
-os.sched_yield = counted
-from odradek.server.replicas.compaction_process import yields
-until = time.monotonic() + 30
-with yields():
-    while count < 20 and time.monotonic() < until:
-        pass
-print(count)
-"""
-
-
 def is_running(pid: int) -> bool:
     """Returns False for zombies, too: there may be no process here that reaps orphans."""
     found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
@@ -108,11 +90,6 @@ def test_the_main_module_of_an_embedding_program_is_not_run_again(tmp_path: Path
         [sys.executable, str(program), str(runs)], env=environment, capture_output=True, text=True, check=True
     )
     assert (ran.stdout, runs.read_text()) == ("LogDirectoryFailure\n", "run ")
-
-
-def test_process_yields_its_core_while_it_works() -> None:
-    ran = subprocess.run([sys.executable, "-c", YIELDING], capture_output=True, text=True, check=True)
-    assert int(ran.stdout) >= 20
 
 
 def test_switches_are_short_until_the_last_work_ends() -> None:

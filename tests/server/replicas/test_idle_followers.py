@@ -267,7 +267,9 @@ def test_idle_partition_wakes_the_other_sessions_of_its_own_broker_only() -> Non
 
 def _session() -> Any:
     partition = SimpleNamespace(key="p")
-    return SimpleNamespace(partitions={"p": partition}, active_partitions={"p": partition}, parked=None, last_used_ms=0)
+    return SimpleNamespace(
+        partitions={"p": partition}, active_partitions={"p": partition}, parked=None, last_used_ms=0, activations=0
+    )
 
 
 async def test_error_that_a_leader_returns_for_many_partitions_is_logged_once(
