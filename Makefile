@@ -10,7 +10,7 @@ PORT ?=
 # running c after a succeeded.
 OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 
-.PHONY: run check check-broker test pythons tools ecosystem own-suites style docs dist clean
+.PHONY: run check check-broker test pythons tools early-jars jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -30,18 +30,28 @@ $(VENV)/.broker: pyproject.toml $(wildcard kernel/*.[ch])
 $(VENV)/.system: tests/system_packages $(VENV)/.broker
 	@if tests/system_packages; then touch $@; else $(OPTIONAL); fi
 
-# What the tests need besides: clients, Spark, the tools of style.
+# What the tests need besides: clients, Spark, the tools of style. Their modules are compiled
+# when a program imports them: most never are.
 $(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
 	@echo "installing the clients, Spark and the tools of the tests into $(VENV) (900 MB, one to three minutes) ..."
-	@$(PIP) install --quiet --editable '.[test,kerberos,spark-pipelines,benchmarks,docs]' || { $(OPTIONAL) && \
-	  $(PIP) install --quiet --editable '.[test,spark-pipelines,benchmarks,docs]'; }
+	@$(PIP) install --quiet --no-compile --editable '.[test,kerberos,spark-pipelines,benchmarks,docs]' || { $(OPTIONAL) && \
+	  $(PIP) install --quiet --no-compile --editable '.[test,spark-pipelines,benchmarks,docs]'; }
 	@touch $@
 
-tools: $(VENV)/.installed ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
+tools: archives spark-archive kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
+
+# Runs of Maven are one after another where they may share plugins that are not there yet. `make -j` makes the rest at once.
+jars: $(VENV)/.installed
 	$(BIN)/python -m compat_tests.java.fetch || $(OPTIONAL)
-	$(BIN)/python -m compat_tests.java.archives || $(OPTIONAL)
 	$(BIN)/python spark_examples/jars.py || $(OPTIONAL)
+
+archives: jars
+	$(BIN)/python -m compat_tests.java.archives || $(OPTIONAL)
+
+spark-archive: jars
 	$(BIN)/python -m spark_examples.tests.quick_jvm || $(OPTIONAL)
+
+kept-tools: $(VENV)/.installed
 	$(BIN)/python -m compat_tests.ecosystem.install --kept || $(OPTIONAL)
 
 check: $(VENV)/.installed ## a minute: style, layers, types, and the tests that start nothing
@@ -50,8 +60,13 @@ check: $(VENV)/.installed ## a minute: style, layers, types, and the tests that 
 check-broker: $(VENV)/.installed ## some minutes: the same, and the tests with a broker in their own process
 	./tests/check broker
 
-test: $(VENV)/.installed tools ## everything: style, types, layers, unit, compatibility, Spark
+test: ## everything: style, types, layers, unit, compatibility, Spark
+	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-jars
 	./tests/run
+
+# While pip installs, Maven downloads. It needs no package of Python. `make tools` tries again what fails here, and reports it.
+early-jars:
+	@$(PYTHON) -m compat_tests.java.fetch 2>/dev/null || true
 
 pythons: $(VENV)/.installed ## all tests that need no Java on every other CPython of this machine, or on VERSIONS="3.12 3.14t"
 	$(BIN)/python -m tests.pythons --all $(if $(VERSIONS),--versions $(VERSIONS))

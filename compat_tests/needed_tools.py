@@ -9,8 +9,6 @@ import os
 import shutil
 from typing import NoReturn
 
-import pytest
-
 _SBIN = "/usr/sbin:/sbin"
 _HOW = {
     "chromedriver": "apt-get install chromium-driver",
@@ -39,4 +37,6 @@ def needed(command: str) -> str:
 
 def missing(tool: str) -> NoReturn:
     """Skips the test. `tool`: the name of the tool, and how to get it, in one line."""
+    import pytest  # `make test` downloads jars before it is installed
+
     pytest.skip(f"missing tool: {tool}")

@@ -26,7 +26,7 @@ from compat_tests.stopwatch import Stopwatch
 
 TOPIC, RECORDS, PARTITIONS = "timeline", 130, 3
 #: Records of a topic that no slice of a search reads to its end, and the one that a search finds.
-MANY, NEEDLE = 400_000, 1_000
+MANY, NEEDLE = 200_000, 1_000
 ZONE = "Asia/Tokyo"
 _MINUTE_MS, _FLUSH_S = 60_000, 120
 #: A search of all of `many` on a busy machine.

@@ -12,6 +12,7 @@ import pytest
 from compat_tests.broker_process import free_port
 from compat_tests.cli.commands import Done, odradek_command
 from compat_tests.odradek_process import OdradekProcess
+from spark_examples.tests.quick_jvm import QUICK_JVM
 
 from . import tiered
 
@@ -70,9 +71,13 @@ def test_archive_has_the_records_of_the_store(broker: OdradekProcess, folder: Pa
 
 
 @pytest.mark.spark
-def test_tasks_of_spark_read_the_store(broker: OdradekProcess, folder: Path, tmp_path: Path) -> None:
+def test_tasks_of_spark_read_the_store(
+    broker: OdradekProcess, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyspark.sql import SparkSession
 
+    for name, value in QUICK_JVM.items():
+        monkeypatch.setenv(name, value)
     before = remote_fetches(broker)
     done = run(
         broker, folder, "archive", tiered.TOPIC, "--warehouse", str(tmp_path / "warehouse"), "--once",

@@ -2,8 +2,9 @@
 
 A test that needs a missing tool skips by `compat_tests.needed_tools.missing`, and the run ends with the list of tools. In
 CI any skipped test fails. Where ODRADEK_TEST_TIMES names a folder, each process writes the times of its tests there;
-`python tests/plugins/run_report.py FOLDER` prints the 20 slowest tests, compares each folder of tests with its budget, and
-ends with the errors of the failed tests: who sees only the end of a long run sees why it failed.
+`python tests/plugins/run_report.py FOLDER [LASTED]` prints the 20 slowest tests, compares each folder of tests with its
+budget, and ends with the errors of the failed tests: who sees only the end of a long run sees why it failed. With LASTED, a
+folder of files by tests/run, it prints the times of the processes, too.
 """
 
 from __future__ import annotations
@@ -145,5 +146,22 @@ def summarize(folder: Path) -> int:
     return 1 if over else 0
 
 
+def _seconds(minutes: str) -> float:
+    """Returns the seconds of a time as the shell prints it: `2m3.450s`."""
+    whole, _, rest = minutes.removesuffix("s").partition("m")
+    return 60 * int(whole) + float(rest)
+
+
+def lasted_lines(folder: Path) -> list[str]:
+    """Returns a line for each process of tests/run: its seconds, and the CPU seconds of all that it has waited for."""
+    rows = []
+    for file in folder.iterdir():
+        lasted, _, children = file.read_text(encoding="utf-8").splitlines()
+        rows.append((int(lasted), sum(_seconds(one) for one in children.split()), file.name))
+    return [f"{lasted:8} {used:8.0f}  {name}" for lasted, used, name in sorted(rows, reverse=True)]
+
+
 if __name__ == "__main__":
+    for of_processes in sys.argv[2:]:
+        print("processes, seconds, CPU seconds:", *lasted_lines(Path(of_processes)), sep="\n")
     sys.exit(summarize(Path(sys.argv[1])))

@@ -47,8 +47,9 @@ def classified_versions() -> list[str]:
 
 def commands(environment: Environment, is_whole: bool, tests: list[str]) -> list[list[str]]:
     words = [str(environment.python), "-m", "pytest", "-p", "without_java", "--quiet"]
-    words += ["--override-ini", f"cache_dir={environment.folder / 'pytest_cache'}", "--numprocesses", "2"]
-    words += ["--dist", "loadfile", "--no-loadscope-reorder"]
+    words += ["--override-ini", f"cache_dir={environment.folder / 'pytest_cache'}"]
+    # The part runs beside other tests; each further process would import all modules once more.
+    words += ["--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder"] if is_whole else []
     absent = {FOLDERS_OF_EXTRAS[extra] for extra in environment.without}
     if tests:
         return [[*words, *tests]]

@@ -110,7 +110,7 @@ class Environment:
 
     def _pip(self, *arguments: str) -> None:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.python]
-        self._run([*pip, "install", "--quiet", "--prefer-binary", *arguments])
+        self._run([*pip, "install", "--quiet", "--no-compile", "--prefer-binary", *arguments])
 
     def _run(self, command: list[str | Path]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
