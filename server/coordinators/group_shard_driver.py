@@ -2,7 +2,7 @@
 
 In addition to the common shard driver it handles topic deletions, the metadata image for assignments, generated
 member ids, and transaction markers. A shard gets the published image with each request and timer; only groups that are
-assigned partitions of topics are told when topics change.
+assigned partitions of topics follow changes of topics.
 """
 
 from __future__ import annotations

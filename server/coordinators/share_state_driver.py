@@ -69,7 +69,7 @@ class ShareStateDriver(CoordinatorDriver["PersisterShardDriver"]):
         config: BrokerConfig,
         clock: Clock,
         partitions: Partitions,
-        topic_creation: TopicCreation,
+        topic_creation: Lazy[TopicCreation],
         metadata: MetadataCache,
     ) -> None:
         super().__init__(config, clock, partitions, topic_creation)

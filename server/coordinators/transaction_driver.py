@@ -214,7 +214,7 @@ class TransactionDriver(CoordinatorDriver["TransactionShardDriver"]):
         config: BrokerConfig,
         clock: Clock,
         partitions: Partitions,
-        topic_creation: TopicCreation,
+        topic_creation: Lazy[TopicCreation],
         metadata: MetadataCache,
         producer_ids: ProducerIds,
         markers: TransactionMarkers,

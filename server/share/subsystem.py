@@ -176,5 +176,5 @@ class ShareSubsystem(Subsystem):
     def _make_states(self) -> ShareStateDriver:
         from ..coordinators.share_state_driver import ShareStateDriver
 
-        topic_creation = self._coordinators.topic_creation()
+        topic_creation = Lazy(self._coordinators.topic_creation)
         return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata)

@@ -74,7 +74,7 @@ class Driving:
         late_imports: Any = SimpleNamespace(when_loaded=lambda modules, then: self.loading.append(then))
         creation: Any = SimpleNamespace(create=lambda *what: self.created.append(what))
         partitions: Any = self.partitions
-        self.driver = GroupDriver(self.config, loop_clock(), partitions, creation, self.metadata, late_imports)
+        self.driver = GroupDriver(self.config, loop_clock(), partitions, lambda: creation, self.metadata, late_imports)
         self.driver._new_shard = self._new_shard  # type: ignore[method-assign, assignment]
         self.made: list[Shard] = []
 
