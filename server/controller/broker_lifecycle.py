@@ -38,7 +38,7 @@ from ...protocol.messages.nodes import (
 )
 from ...protocol.schema import Message, ResponseCallback
 from ..partitions.partitions import CORDONED_KEY
-from .registration import Registration, new_incarnation_id
+from .startup import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
     from ...protocol.messages.nodes import ControllerRegistrationResponse

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ..runtime.counters import BackgroundTasks
 from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .driver import QuorumDriver
-from .registration import Registration
+from .startup import Registration
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

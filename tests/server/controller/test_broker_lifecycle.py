@@ -32,7 +32,7 @@ from odradek.server.controller.broker_lifecycle import (
     LifecycleState,
     RegistrationFailed,
 )
-from odradek.server.controller.registration import Registration
+from odradek.server.controller.startup import Registration
 from odradek.server.partitions.partitions import CORDONED_KEY
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.runtime.subsystem import Lazy
