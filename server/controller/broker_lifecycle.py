@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..network.listener import ListenerSet
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .driver import QuorumDriver

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition, Marker
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .group_shard_driver import GroupShardDriver
     from .shard_driver import Client, ShardDriver
     from .topic_creation import TopicCreation

@@ -26,7 +26,7 @@ from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, 
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import MetadataCache
 from .shard_driver import Client, DescribingClient, Pending, ShardDriver
 
 if TYPE_CHECKING:

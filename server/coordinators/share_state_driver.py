@@ -30,7 +30,7 @@ from ...protocol.records.compression import Compression
 from ...protocol.schema import Message, ResponseCallback
 from ...protocol.uuids import uuid_to_text
 from ..runtime.clock import Clock
-from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import MetadataCache
 from .coordinator_driver import CoordinatorDriver
 from .shard_driver import Client, Pending, ShardDriver, gather
 

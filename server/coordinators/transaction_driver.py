@@ -48,7 +48,7 @@ from ...protocol.messages.transactions import (
 from ...protocol.schema import Message, ResponseCallback
 from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import HostedPartition, Marker
-from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import MetadataCache
 from .coordinator_driver import CoordinatorDriver, GroupDriver
 from .shard_driver import Client, Pending, ShardDriver
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from .hosted_partition import HostedPartition
     from .remote_port import RemotePort
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import Replica
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
 
 
 ALL_REPLICAS = "*"

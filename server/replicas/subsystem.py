@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .fetcher import FollowedPartition
     from .healing import Healer, ReplicaRequests

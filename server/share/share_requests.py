@@ -20,7 +20,7 @@ from . import share_groups
 if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem
     from ..network.call import Call
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from .subsystem import ShareSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later. A shard takes all kinds of groups that it

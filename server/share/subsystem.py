@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.image import SHARE_GROUP_STATE_TOPIC
-from ..runtime.metadata_cache import MetadataCache
-from ..runtime.subsystem import Lazy, Subsystem
+from ..runtime.subsystem import Lazy, MetadataCache, Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set

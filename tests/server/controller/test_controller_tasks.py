@@ -31,8 +31,7 @@ from odradek.server.controller.startup import Registration
 from odradek.server.coordinators import topic_creation
 from odradek.server.coordinators.topic_creation import AutoCreation
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 

@@ -18,7 +18,7 @@ from odradek.server.coordinators import coordinator_driver
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash
 from odradek.server.partitions.hosted_partition import Marker
 from odradek.server.runtime.counters import BackgroundTasks
-from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import MetadataCache
 
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
