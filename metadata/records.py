@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from immutables import Map
 
@@ -84,10 +84,10 @@ def encode_record(message: Message, metadata_version: int) -> bytes:
 
 
 #: Class and version of a record -> its frame, and what encodes the message.
-_FRAMED: dict[tuple[type[Message], int], tuple[bytes, Callable[[Any], bytes]]] = {}
+_FRAMED: dict[tuple[type[Message], int], tuple[bytes, Callable[[Message], bytes]]] = {}
 
 
-def _framed(cls: type[Message], version: int) -> tuple[bytes, Callable[[Any], bytes]]:
+def _framed(cls: type[Message], version: int) -> tuple[bytes, Callable[[Message], bytes]]:
     key = cls.SCHEMA.key
     assert key is not None, f"{cls.__name__} is not a metadata record"
     frame = bytes((_FRAME_VERSION,)) + encode_varint(key) + encode_varint(version)
@@ -97,6 +97,33 @@ def _framed(cls: type[Message], version: int) -> tuple[bytes, Callable[[Any], by
 
 def decode_record(value: Buffer) -> Message:
     """Decodes a record value. Raises MalformedMessage if it is not a known metadata record."""
+    frame = bytes(value[:_FRAME_BYTES])
+    kind = _KINDS.get(frame)
+    if kind is None:
+        kind = _kind_of(value)
+        if kind.end == _FRAME_BYTES:
+            _KINDS[frame] = kind
+    message, end = decode(kind.cls, kind.version, value, kind.end)
+    if end != len(value):
+        raise MalformedMessage(f"{len(value) - end} bytes after a {kind.cls.__name__}")
+    return message
+
+
+class _Kind(NamedTuple):
+    """A class of records in one version. `end`: of their frame."""
+
+    cls: type[Message]
+    version: int
+    end: int
+
+
+#: The bytes of a frame whose varints have one byte each: of all that there are today.
+_FRAME_BYTES = 3
+#: Such frames that have been met, by their bytes.
+_KINDS: dict[bytes, _Kind] = {}
+
+
+def _kind_of(value: Buffer) -> _Kind:
     try:
         frame_version, position = varint(value, 0)
         key, position = varint(value, position)
@@ -106,10 +133,7 @@ def decode_record(value: Buffer) -> Message:
     cls = RECORD_CLASSES.get(key)
     if frame_version != _FRAME_VERSION or cls is None or version not in cls.SCHEMA.versions:
         raise MalformedMessage(f"unknown metadata record: frame {frame_version}, key {key}, version {version}")
-    message, end = decode(cls, version, value, position)
-    if end != len(value):
-        raise MalformedMessage(f"{len(value) - end} bytes after a {cls.__name__}")
-    return message
+    return _Kind(cls, version, position)
 
 
 # ---- transactions

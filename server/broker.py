@@ -32,9 +32,8 @@ from .runtime.clock import Clock
 from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
 from .runtime.halting import decide
 from .runtime.log_lines import RepeatedLines
-from .runtime.metadata_cache import MetadataCache
 from .runtime.sliced_work import Stopwatch, Turns, TurnWatch
-from .runtime.subsystem import Stop, Subsystem, stop_each
+from .runtime.subsystem import MetadataCache, Stop, Subsystem, stop_each
 from .runtime.thread_pools import LateImports, ThreadPools
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem

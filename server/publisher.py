@@ -17,8 +17,7 @@ from ..metadata.delta import PARTS, MetadataDelta, TopicDelta
 from ..metadata.features import unsupported
 from ..metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
 from .runtime.halting import UnsupportedMetadata, cause_of
-from .runtime.metadata_cache import MetadataCache
-from .runtime.subsystem import Subsystem
+from .runtime.subsystem import MetadataCache, Subsystem
 
 if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig

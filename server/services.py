@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .replicas.subsystem import ReplicasSubsystem
     from .runtime.clock import Clock
     from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
-    from .runtime.metadata_cache import MetadataCache
     from .runtime.sliced_work import TurnWatch
+    from .runtime.subsystem import MetadataCache
     from .runtime.thread_pools import ThreadPools
     from .share.subsystem import ShareSubsystem
     from .telemetry.subsystem import TelemetrySubsystem

@@ -124,7 +124,8 @@ def decode_batch(
     if header.size > len(buf) - pos:
         raise CorruptBatch(f"record batch of {header.size} bytes, {len(buf) - pos} remain")
     packed = memoryview(buf)[pos + batch.HEADER_BYTES : pos + header.size]
-    data = bytes(decompress(header.compression, packed, limit))
+    codec = header.compression
+    data = bytes(decompress(codec, packed, limit) if codec else packed)
     if not 0 <= header.record_count * _LEAST_RECORD_BYTES <= len(data):
         raise InvalidBatch(f"a record batch of {len(data)} bytes has the record count {header.record_count}")
     try:

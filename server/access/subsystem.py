@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from .authorization.authorization import Authorization
     from .quotas.client_quotas import OwnQuotas
 

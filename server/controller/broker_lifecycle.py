@@ -38,15 +38,14 @@ from ...protocol.messages.nodes import (
 )
 from ...protocol.schema import Message, ResponseCallback
 from ..partitions.partitions import CORDONED_KEY
-from .registration import Registration, new_incarnation_id
+from .startup import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
     from ...protocol.messages.nodes import ControllerRegistrationResponse
     from ..config.broker_config import BrokerConfig
     from ..network.listener import ListenerSet
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .driver import QuorumDriver

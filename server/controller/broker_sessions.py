@@ -44,7 +44,7 @@ from .periodic_tasks import PeriodicTasks
 if TYPE_CHECKING:
     from ..network.call import ClientConnection
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from .driver import QuorumDriver
 
 

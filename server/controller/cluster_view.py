@@ -11,7 +11,7 @@ from ..config.listeners import Endpoint as ClientEndpoint
 
 if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
 
 
 class ClusterView:

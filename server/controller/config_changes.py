@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         LegacyAlterableConfig,
     )
     from ..access.subsystem import AccessSubsystem
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .subsystem import ControllerSubsystem
 

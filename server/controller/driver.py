@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPools
     from .raft import PeerCall, QuorumRaft
-    from .registration import Registration
+    from .startup import Registration
 
 log = logging.getLogger("odradek.quorum")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog, SnapshotId
-    from .registration import Registration
+    from .startup import Registration
 
 log = logging.getLogger("odradek.quorum")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..runtime.subsystem import Lazy
     from ..runtime.thread_pools import ThreadPool
     from .raft import QuorumRaft
-    from .registration import Registration
+    from .startup import Registration
 
 log = logging.getLogger("odradek.quorum")
 

@@ -1,4 +1,4 @@
-"""The start of a node's part in the quorum: its metadata log is opened, and a single voter leads at once.
+"""The start of a node's part in the quorum: its metadata log is opened, a single voter leads at once, and it registers.
 
 - `read_quorum_state`, `write_quorum_state`: the file `quorum-state`, the vote and epoch of a voter.
 - `open_log`: opens the metadata log, also a damaged one, and finds out whether this node is its only voter.
@@ -6,6 +6,7 @@
   of it is appended before the first flush. So a start waits for the disk once, and the first published image already
   has this broker registered and as leader.
 - `leaving`: the decisions of a single broker that stops.
+- `Registration`: the requests in which this node registers with the active controller, as a broker and as a controller.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import json
 import logging
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...metadata.configs import InvalidConfig
 from ...metadata.delta import MetadataDelta
-from ...metadata.features import unsupported
+from ...metadata.features import supported_features, unsupported
 from ...metadata.image import METADATA_VERSION, MetadataImage
 from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
@@ -33,7 +34,15 @@ from ...protocol.internal.control_records import (
     LeaderChangeVoter,
     VotersVoter,
 )
-from ...protocol.messages.nodes import BrokerHeartbeatResponse, BrokerRegistrationResponse
+from ...protocol.messages.nodes import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
@@ -42,10 +51,13 @@ from ...replication.controller.brokers import only_broker_stops
 from ...replication.controller.controller import Controller
 from ...replication.controller.policies import Policies
 from ...replication.controller.result import ControllerResult
+from ...replication.controller.state import random_uuid
 from ...storage.directory import LogDirectory
 from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
 from ...storage.files.open_files import make_folder, read_if_exists, set_aside, write_atomically
 from ...storage.log.loading import DamagedLog
+from ..config.listeners import SECURITY_PROTOCOLS, Endpoint
+from ..partitions.partitions import cordoned_ids
 from ..runtime.sliced_work import Steps
 from .formatting import BOOTSTRAP_FILE
 from .metadata_log import (
@@ -57,9 +69,9 @@ from .metadata_log import (
     read_records,
     sound_snapshots,
 )
-from .registration import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
+    from ...storage.directory import LogDirectory
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import Endpoint
     from ..runtime.clock import Clock
@@ -519,3 +531,103 @@ def leaving(registration: Registration, broker_epoch: int, controller: Controlle
         result = controller.handle(request, 1)
         yield result
         leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
+
+
+# ---- the registrations of this node
+
+
+class OwnEndpoints(Protocol):
+    """The endpoints of this node, as others reach them. See ListenerSet."""
+
+    def advertised_endpoints(self) -> list[Endpoint]: ...
+
+    def controller_endpoints(self) -> list[Endpoint]: ...
+
+
+def new_incarnation_id() -> bytes:
+    """Returns the id of one life of a process: a registration with another id replaces it."""
+    return random_uuid(random.SystemRandom())
+
+
+class Registration:
+    """The requests of one node. `directories`: the log directories that could be opened."""
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster_id: str,
+        config: BrokerConfig,
+        endpoints: OwnEndpoints,
+        directories: Sequence[LogDirectory],
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.endpoints = endpoints
+        self._config = config
+        self._directories = directories
+
+    def of_broker(self, incarnation_id: bytes, *, kill_loses_nothing: bool = False) -> BrokerRegistrationRequest:
+        """Returns the registration as a broker. `previous_broker_epoch` shows that the last stop was clean: then every
+        directory has stored the same epoch. With `kill_loses_nothing` the end of a process counts as such a stop, if the
+        machine has run since.
+        """
+        epochs = {directory.previous_broker_epoch for directory in self._directories}
+        if kill_loses_nothing and epochs == {-1}:
+            epochs = {directory.interrupted_broker_epoch or -1 for directory in self._directories}
+        return BrokerRegistrationRequest(
+            broker_id=self.node_id,
+            cluster_id=self.cluster_id,
+            incarnation_id=incarnation_id,
+            listeners=self._listeners(self.endpoints.advertised_endpoints()),
+            features=_features(),
+            rack=self._config.get("broker.rack"),
+            log_dirs=[d.directory_id for d in self._directories if d.directory_id is not None],
+            previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+        )
+
+    def of_controller(self, incarnation_id: bytes) -> ControllerRegistrationRequest:
+        """Returns the registration as a controller (KIP-919)."""
+        return ControllerRegistrationRequest(
+            controller_id=self.node_id,
+            incarnation_id=incarnation_id,
+            listeners=self._listeners(self.endpoints.controller_endpoints()),
+            features=_features(),
+        )
+
+    def heartbeat(
+        self,
+        broker_epoch: int,
+        metadata_offset: int,
+        *,
+        want_fence: bool = False,
+        want_shut_down: bool = False,
+        offline_log_dirs: Sequence[bytes] = (),
+    ) -> BrokerHeartbeatRequest:
+        """Returns a heartbeat of the broker. `metadata_offset`: the last one that it has published."""
+        return BrokerHeartbeatRequest(
+            broker_id=self.node_id,
+            broker_epoch=broker_epoch,
+            current_metadata_offset=metadata_offset,
+            want_fence=want_fence,
+            want_shut_down=want_shut_down,
+            offline_log_dirs=list(offline_log_dirs),
+            cordoned_log_dirs=cordoned_ids(self._config, self._directories),
+        )
+
+    def offline_log_dirs(self) -> list[bytes]:
+        """Returns the ids of the directories that have failed."""
+        return [d.directory_id for d in self._directories if not d.is_online and d.directory_id is not None]
+
+    def _listeners(self, endpoints: Iterable[Endpoint]) -> list[Listener]:
+        protocols = self._config.listeners.protocols
+        return [
+            Listener(name=e.name, host=e.host, port=e.port, security_protocol=SECURITY_PROTOCOLS[protocols[e.name]])
+            for e in endpoints
+        ]
+
+
+def _features() -> list[Feature]:
+    return [
+        Feature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in supported_features().items()
+    ]

@@ -22,8 +22,7 @@ from ...metadata.image import BrokerImage, ClusterImage, MetadataImage
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
 
 #: Most leaders move in much less; a client without a response for longer might take this broker for dead too.
 HELD_MS = 500

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ..runtime.counters import BackgroundTasks
 from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
 from .driver import QuorumDriver
-from .registration import Registration
+from .startup import Registration
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .active_controller import EndpointOf
     from .broker_lifecycle import BrokerLifecycle

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition, Marker
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .group_shard_driver import GroupShardDriver
     from .shard_driver import Client, ShardDriver
     from .topic_creation import TopicCreation
@@ -66,7 +66,7 @@ class CoordinatorDriver(Generic[DriverT]):
     replication_key: str
 
     def __init__(
-        self, config: BrokerConfig, clock: Clock, partitions: Partitions, topic_creation: TopicCreation
+        self, config: BrokerConfig, clock: Clock, partitions: Partitions, topic_creation: Lazy[TopicCreation]
     ) -> None:
         self._config = config
         self._partitions = partitions
@@ -148,7 +148,7 @@ class CoordinatorDriver(Generic[DriverT]):
             replication_factor=config.get(self.replication_key),
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in self._topic_configs().items()],
         )
-        self._topic_creation.create(topic, done)
+        self._topic_creation().create(topic, done)
 
     # Metadata.
 
@@ -226,7 +226,7 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
         config: BrokerConfig,
         clock: Clock,
         partitions: Partitions,
-        topic_creation: TopicCreation,
+        topic_creation: Lazy[TopicCreation],
         metadata: MetadataCache,
         late_imports: LateImports,
     ) -> None:

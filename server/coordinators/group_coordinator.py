@@ -20,7 +20,7 @@ from .shard_driver import gather
 if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from .subsystem import CoordinatorsSubsystem
 
 #: Imported with this file, on a thread: the event loop imports none of it later.

@@ -2,7 +2,7 @@
 
 In addition to the common shard driver it handles topic deletions, the metadata image for assignments, generated
 member ids, and transaction markers. A shard gets the published image with each request and timer; only groups that are
-assigned partitions of topics are told when topics change.
+assigned partitions of topics follow changes of topics.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, 
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import MetadataCache
 from .shard_driver import Client, DescribingClient, Pending, ShardDriver
 
 if TYPE_CHECKING:

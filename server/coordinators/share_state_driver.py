@@ -30,7 +30,7 @@ from ...protocol.records.compression import Compression
 from ...protocol.schema import Message, ResponseCallback
 from ...protocol.uuids import uuid_to_text
 from ..runtime.clock import Clock
-from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import MetadataCache
 from .coordinator_driver import CoordinatorDriver
 from .shard_driver import Client, Pending, ShardDriver, gather
 
@@ -69,7 +69,7 @@ class ShareStateDriver(CoordinatorDriver["PersisterShardDriver"]):
         config: BrokerConfig,
         clock: Clock,
         partitions: Partitions,
-        topic_creation: TopicCreation,
+        topic_creation: Lazy[TopicCreation],
         metadata: MetadataCache,
     ) -> None:
         super().__init__(config, clock, partitions, topic_creation)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...protocol.messages.streams_groups import StreamsGroupHeartbeatResponse
     from ..config.broker_config import BrokerConfig
     from ..network.call import Call
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
 
 #: Imported with this file, on a thread: the event loop imports none of it later. A shard takes all kinds of groups that it
 #: does not know at once (`KINDS.load_all`).

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TRANSACTION_STATE_TOPIC
-from ..runtime.metadata_cache import MetadataCache
-from ..runtime.subsystem import Lazy, Subsystem, stop_each
+from ..runtime.subsystem import Lazy, MetadataCache, Subsystem, stop_each
 from ..runtime.thread_pools import LateImports
 from .coordinator_driver import GroupDriver
-from .topic_creation import CREATE_TOPICS_VERSION, AutoCreation, TopicCreation
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from .streams_topics import StreamsTopics
+    from .topic_creation import AutoCreation, TopicCreation
     from .transaction_driver import TransactionDriver, TransactionMarkers, TransactionVerification
 
 
@@ -56,7 +55,7 @@ class CoordinatorsSubsystem(Subsystem):
         self._leaders = leaders
         self._peers = peers
         self._controller = controller
-        self.groups = GroupDriver(config, clock, partitions, self.topic_creation(), metadata, late_imports)
+        self.groups = GroupDriver(config, clock, partitions, Lazy(self.topic_creation), metadata, late_imports)
         self.interest: Set[Part] = self.groups.interest
         self.transactions = Lazy(self._make_transactions)
         #: Markers of transactions, on this broker and on others.
@@ -92,10 +91,14 @@ class CoordinatorsSubsystem(Subsystem):
 
     def create_topics(self, request: CreateTopicsRequest, created: Callable[[CreateTopicsResponse], None]) -> None:
         """Has the active controller create internal topics; see `CreateTopics`."""
+        from .topic_creation import CREATE_TOPICS_VERSION
+
         self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created)
 
     def topic_creation(self) -> TopicCreation:
         """Returns what creates one internal topic."""
+        from .topic_creation import TopicCreation
+
         return TopicCreation(self._config.metadata_log_dir, self._lines, self.create_topics)
 
     def _take_up(self, image: MetadataImage) -> None:
@@ -118,7 +121,7 @@ class CoordinatorsSubsystem(Subsystem):
             self._config,
             self._clock,
             self._partitions,
-            self.topic_creation(),
+            Lazy(self.topic_creation),
             self._metadata,
             self._controller.producer_ids(),
             self.markers(),
@@ -135,6 +138,7 @@ class CoordinatorsSubsystem(Subsystem):
         return TransactionVerification(self._config, self._clock, self.transactions(), self._leaders, self._peers)
 
     def _make_auto_creation(self) -> AutoCreation:
+        from .topic_creation import AutoCreation
 
         def create_internal(topic: str) -> None:
             self.internal_topics[topic]()
@@ -149,6 +153,8 @@ class CoordinatorsSubsystem(Subsystem):
     ) -> None:
         """The same as `create_topics`, on behalf of a client; see `CreateTopicsFor`."""
         fields: ClientFields = {} if client is None else {"principal": client[0], "client_host": client[1]}
+        from .topic_creation import CREATE_TOPICS_VERSION
+
         self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created, **fields)
 
 

@@ -48,7 +48,7 @@ from ...protocol.messages.transactions import (
 from ...protocol.schema import Message, ResponseCallback
 from ..partitions.batch_validation import AppendResult
 from ..partitions.hosted_partition import HostedPartition, Marker
-from ..runtime.metadata_cache import MetadataCache
+from ..runtime.subsystem import MetadataCache
 from .coordinator_driver import CoordinatorDriver, GroupDriver
 from .shard_driver import Client, Pending, ShardDriver
 
@@ -214,7 +214,7 @@ class TransactionDriver(CoordinatorDriver["TransactionShardDriver"]):
         config: BrokerConfig,
         clock: Clock,
         partitions: Partitions,
-        topic_creation: TopicCreation,
+        topic_creation: Lazy[TopicCreation],
         metadata: MetadataCache,
         producer_ids: ProducerIds,
         markers: TransactionMarkers,

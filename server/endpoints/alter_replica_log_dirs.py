@@ -26,12 +26,15 @@ from ..access.authorization.requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..partitions.partitions import cordoned_directories
+from ..replicas import moves
 
 if TYPE_CHECKING:
     from ..services import Services
 
 log = logging.getLogger("odradek.moves")
 
+#: Imported with this file, on a thread.
+PRELOADED = (moves,)
 _LONGEST_NAME = 255
 
 
@@ -96,7 +99,7 @@ def _move(
     if hosted.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        services.replicas.moves.move(hosted, directory)
+        services.replicas.moves().move(hosted, directory)
     except LogDirectoryFailure as failure:
         services.partitions.hosted.directory_failed(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR

@@ -85,7 +85,8 @@ def _partitions(
             hosted.topic,
             DescribeLogDirsPartition(partition_index=hosted.index, partition_size=hosted.log.size, offset_lag=lag),
         )
-    for move in services.replicas.moves.into(directory):
+    moves = services.replicas.moves.made
+    for move in moves.into(directory) if moves is not None else ():
         if asked is not None and (move.hosted.topic, move.hosted.index) not in asked:
             continue
         yield (

@@ -16,7 +16,7 @@ from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRe
 from ...protocol.uuids import uuid_from_text
 from ...replication.controller import topics
 from ..access.authorization.requirements import WORDS, Each
-from ..coordinators import transaction_coordinator
+from ..coordinators import topic_creation, transaction_coordinator
 from ..coordinators.coordinator_driver import CoordinatorDriver
 from ..network.api_endpoint import ApiEndpoint, Portioning
 from ..network.call import Call
@@ -24,7 +24,7 @@ from ..produce import transactional_produce
 from ..services import Services
 
 #: Imported with this file, on a thread: what a client that looks for a coordinator uses next.
-PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce, topics)
+PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce, topics, topic_creation)
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _TRANSACTIONAL_IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _SHARE_PARTITIONS = Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)

@@ -34,6 +34,7 @@ from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, authorized_operations, cluster_operations
 from ..controller.cluster_view import ClusterView
+from ..coordinators import topic_creation
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import PLAIN_RESPONSE_ITEMS, Call
 from ..network.large_requests import work_in_turns
@@ -42,6 +43,9 @@ from ..runtime.sliced_work import SeenValues, Steps, in_order
 if TYPE_CHECKING:
     from ..controller.stopped_brokers import StoppedBrokers
     from ..services import Services
+
+#: Imported with this file, on a thread: what creates a topic that a client asks for.
+PRELOADED = (topic_creation,)
 
 log = logging.getLogger("odradek.metadata")
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ..replicas.replication import Replication
     from ..replicas.scrubber import Scrubber
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .sessions import FetchContext, FetchSessions
 
 

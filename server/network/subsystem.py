@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
     from ..runtime.sliced_work import Turns
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .dispatch import Endpoints
 

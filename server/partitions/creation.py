@@ -52,8 +52,8 @@ from ...storage.files.open_files import LogDirectoryFailure, check_room, read_if
 from ...storage.log.config import LogConfig
 from ...storage.log.log import Log
 from ..runtime.gc_policy import GC_PAUSES
-from ..runtime.metadata_cache import MetadataCache
 from ..runtime.sliced_work import SlicedWork
+from ..runtime.subsystem import MetadataCache
 from .batch_validation import AppendRules, append_rules
 from .hosted_partition import HostedPartition, Replica
 

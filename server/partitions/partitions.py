@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...metadata.image import MetadataImage, PartitionImage, TopicIdPartition, TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message, ResponseCallback
-from ...storage.directory import LogDirectory, checkpoints_of
+from ...storage.directory import LogDirectory, ReplicaDirectory, checkpoints_of
 from ...storage.files.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.log import Log
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from .hosted_partition import HostedPartition
     from .remote_port import RemotePort
 
@@ -378,6 +378,12 @@ class Partitions:
 
     def in_directory(self, directory: LogDirectory) -> list[HostedPartition]:
         return [partition for partition in self._by_name.values() if partition.directory is directory]
+
+    def replicas_on_disk(self) -> Iterator[ReplicaDirectory]:
+        """Yields the replicas, of any kind, in the directories that are online."""
+        for directory in self.directories:
+            if directory.is_online:
+                yield from directory.replicas()
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         return {(p.topic, p.index): p.role.high_watermark for p in self.in_directory(directory)}

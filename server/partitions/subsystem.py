@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...metadata.image import EMPTY_IMAGE, INTERNAL_TOPICS, NO_LEADER, TOPIC_RESOURCE, TopicPartition
 from ..runtime.counters import BackgroundTasks
-from ..runtime.metadata_cache import MetadataCache
-from ..runtime.subsystem import Stop, Subsystem, stop_each
+from ..runtime.subsystem import MetadataCache, Stop, Subsystem, stop_each
 from .creation import IsrRules, Reconfiguration, ReplicaCreation, ReplicaLoading, ReplicaOpening, SettingsByTopic
 from .partitions import Controller, DirectoryReports, Partitions, PendingPartitions, ReplicaPlacement
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.counters import Metrics
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .hosted_partition import HostedPartition, Replica
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..replicas.subsystem import ReplicasSubsystem
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
     from ..runtime.sliced_work import Turns
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .transactional_produce import TransactionalProduce
 

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.counters import BackgroundTasks
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.remote")

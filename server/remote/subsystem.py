@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
 
 log = logging.getLogger("odradek.remote")

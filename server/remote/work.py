@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
     from ..runtime.clock import Clock
     from ..runtime.counters import BackgroundTasks
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .metadata_log import MetadataLog
 
 

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from ..controller.channel import Forwarding
     from ..partitions.hosted_partition import HostedPartition, Replica
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
 
 
 #: Fetchers for the same partitions, of which mostly the first has all.

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...storage.directory import FUTURE_SUFFIX
 from ..controller.cluster_view import Leaders
 from ..partitions.partitions import DirectoryReports
 from ..runtime.counters import BackgroundTasks
 from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
-from .healing import Healer
 from .maintenance import LogCleaner, LogMaintenance
-from .moves import ReplicaMoves
 from .scrubber import Scrubber
 
 if TYPE_CHECKING:
@@ -28,10 +27,11 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.counters import DamageCounters
     from ..runtime.log_lines import RepeatedLines
-    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .fetcher import FollowedPartition
-    from .healing import ReplicaRequests
+    from .healing import Healer, ReplicaRequests
+    from .moves import ReplicaMoves
     from .replication import Replication
 
 
@@ -68,29 +68,35 @@ class ReplicasSubsystem(Subsystem):
         self.leaders = Leaders(
             metadata, hosted, inter_broker_listener=config.listeners.inter_broker_name, node_id=config.node_id
         )
-        disk = pools.disk
-        reports = DirectoryReports(config.node_id, controller.driver)
+        self._background = background
+        self._disk = disk = pools.disk
+        self._reports = reports = DirectoryReports(config.node_id, controller.driver)
         self.maintenance = LogMaintenance(config, clock, hosted, disk, background)
         self.cleaner = LogCleaner(config, clock, hosted, self.maintenance, damage, disk, self._is_rewritten, background)
         self.scrubber = Scrubber(config, clock, hosted, damage, self.cleaner, pools.scrub, self.heal, background)
-        self.healer = Healer(
-            clock, damage, disk, self._requests, self.cleaner, self.maintenance, self._is_moving, background
-        )
-        self.moves = ReplicaMoves(clock, hosted, self.cleaner, reports, disk, background)
+        #: Repairs damaged replicas.
+        self.healer = Lazy(self._make_healer)
+        #: Moves of replicas from one directory to another.
+        self.moves = Lazy(self._make_moves)
         partitions.connect(controller.driver, reports, self)
 
     async def start(self) -> None:
         """Begins the work that is due at times, on partitions that the first image has made."""
-        self.moves.resume()
+        if any(replica.suffix == FUTURE_SUFFIX for replica in self._hosted.replicas_on_disk()):
+            self.moves().resume()
         self.maintenance.start()
         self.cleaner.start()
         self.scrubber.start()
 
     async def stop(self) -> None:
-        stops: list[Stop] = [self.healer.stop, self.scrubber.stop, self.cleaner.stop, self.maintenance.stop]
+        stops: list[Stop] = [self.scrubber.stop, self.cleaner.stop, self.maintenance.stop]
+        if self.healer.made is not None:
+            stops.insert(0, self.healer.made.stop)
         if self.replication.made is not None:
             stops.append(self.replication.made.close)
-        await stop_each([*stops, self.moves.stop])
+        if self.moves.made is not None:
+            stops.append(self.moves.made.stop)
+        await stop_each(stops)
 
     # ---- the port of the partitions
 
@@ -101,7 +107,7 @@ class ReplicasSubsystem(Subsystem):
         self.replication().isr_changes.propose(replica, proposal)
 
     def heal(self, hosted: HostedPartition) -> None:
-        self.healer.wants(hosted)
+        self.healer().wants(hosted)
 
     def damage_met(self, hosted: HostedPartition, damage: BatchError) -> None:
         self.scrubber.met(hosted, damage)
@@ -109,13 +115,32 @@ class ReplicasSubsystem(Subsystem):
     # ---- parts
 
     def _is_moving(self, hosted: HostedPartition) -> bool:
-        return self.moves.get(hosted) is not None
+        return self.moves.made is not None and self.moves.made.get(hosted) is not None
 
     def _is_rewritten(self, hosted: HostedPartition) -> bool:
-        return self._is_moving(hosted) or self.healer.works_on(hosted)
+        return self._is_moving(hosted) or (self.healer.made is not None and self.healer.made.works_on(hosted))
 
     def _broker_epoch(self) -> int:
         return self._controller.broker_epoch
+
+    def _make_healer(self) -> Healer:
+        from .healing import Healer
+
+        return Healer(
+            self._clock,
+            self._damage,
+            self._disk,
+            self._requests,
+            self.cleaner,
+            self.maintenance,
+            self._is_moving,
+            self._background,
+        )
+
+    def _make_moves(self) -> ReplicaMoves:
+        from .moves import ReplicaMoves
+
+        return ReplicaMoves(self._clock, self._hosted, self.cleaner, self._reports, self._disk, self._background)
 
     def _make_requests(self) -> ReplicaRequests:
         from .healing import ReplicaRequests

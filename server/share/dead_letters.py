@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.remote_port import RemotePort, RemoteRecords
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from ..runtime.thread_pools import ThreadPool
 
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ...protocol.messages.share_records import AcknowledgeTopic, FetchTopic
     from ...protocol.schema import ResponseCallback
     from ..runtime.counters import Metrics, TopicMetrics
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .share_partitions import SharePartitions
 
 RENEW_VERSION = 2

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from ..coordinators.coordinator_driver import GroupDriver
     from ..network.call import Call
     from ..partitions.partitions import Partitions
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .subsystem import ShareSubsystem
 
 

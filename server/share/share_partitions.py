@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..partitions.remote_port import RemotePort
     from ..runtime.clock import Clock
-    from ..runtime.metadata_cache import MetadataCache
-    from ..runtime.subsystem import Lazy
+    from ..runtime.subsystem import Lazy, MetadataCache
     from .dead_letters import DeadLetters
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.image import SHARE_GROUP_STATE_TOPIC
-from ..runtime.metadata_cache import MetadataCache
-from ..runtime.subsystem import Lazy, Subsystem
+from ..runtime.subsystem import Lazy, MetadataCache, Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
@@ -176,5 +175,5 @@ class ShareSubsystem(Subsystem):
     def _make_states(self) -> ShareStateDriver:
         from ..coordinators.share_state_driver import ShareStateDriver
 
-        topic_creation = self._coordinators.topic_creation()
+        topic_creation = Lazy(self._coordinators.topic_creation)
         return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata)

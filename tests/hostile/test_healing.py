@@ -115,7 +115,7 @@ async def test_gap_of_several_segments_is_filled(tmp_path: Path) -> None:
         end = log.segments[2]
         log.add_damage([DamagedRange(Path(end.path).name, end.size, 0, first, following, "the file ends early")])
 
-        replicas.server(2).replicas.healer.wants(hosted)
+        replicas.server(2).replicas.healer().wants(hosted)
         await eventually(lambda: not log.damage, "healed")
 
         assert replicas.bytes_of(2) == whole

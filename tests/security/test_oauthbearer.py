@@ -29,7 +29,7 @@ from odradek.server.access.authentication.oauth import (
 )
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import MetadataCache
 
 from tests.security.issuer import AUDIENCE, ISSUER, Issuer, KeyServer
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ....metadata.credentials import ScramMechanism
     from ....metadata.image import ScramCredential
     from ...config.broker_config import BrokerConfig
-    from ...runtime.metadata_cache import MetadataCache
+    from ...runtime.subsystem import MetadataCache
     from .authentication import Settings
     from .gate import Outcomes, SaslListener
     from .oauth import KeySets

@@ -32,10 +32,9 @@ from odradek.server.controller.broker_lifecycle import (
     LifecycleState,
     RegistrationFailed,
 )
-from odradek.server.controller.registration import Registration
+from odradek.server.controller.startup import Registration
 from odradek.server.partitions.partitions import CORDONED_KEY
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker

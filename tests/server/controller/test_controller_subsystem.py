@@ -13,8 +13,7 @@ from odradek.server.controller.subsystem import ControllerSubsystem
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 
 LISTENERS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,C://127.0.0.1:0",

@@ -27,12 +27,11 @@ from odradek.server.controller import producer_ids
 from odradek.server.controller.broker_lifecycle import ControllerRegistrar
 from odradek.server.controller.periodic_tasks import PeriodicTasks, TokenExpiry
 from odradek.server.controller.producer_ids import ProducerIds
-from odradek.server.controller.registration import Registration
+from odradek.server.controller.startup import Registration
 from odradek.server.coordinators import topic_creation
 from odradek.server.coordinators.topic_creation import AutoCreation
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 

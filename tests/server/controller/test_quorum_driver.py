@@ -22,7 +22,7 @@ from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.driver import QuorumDriver
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
-from odradek.server.controller.registration import Registration
+from odradek.server.controller.startup import Registration
 from odradek.server.partitions.partitions import CORDONED_KEY
 from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.log_lines import RepeatedLines

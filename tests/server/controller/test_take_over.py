@@ -19,8 +19,14 @@ from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import startup
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import RECORDS_PER_BATCH, QuorumLog, QuorumVoters, decode_batches
-from odradek.server.controller.registration import Registration
-from odradek.server.controller.startup import InvalidQuorum, LeadershipStart, new_controller, open_log, take_over
+from odradek.server.controller.startup import (
+    InvalidQuorum,
+    LeadershipStart,
+    Registration,
+    new_controller,
+    open_log,
+    take_over,
+)
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory

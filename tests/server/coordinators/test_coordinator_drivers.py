@@ -18,7 +18,7 @@ from odradek.server.coordinators import coordinator_driver
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash
 from odradek.server.partitions.hosted_partition import Marker
 from odradek.server.runtime.counters import BackgroundTasks
-from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import MetadataCache
 
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -74,7 +74,7 @@ class Driving:
         late_imports: Any = SimpleNamespace(when_loaded=lambda modules, then: self.loading.append(then))
         creation: Any = SimpleNamespace(create=lambda *what: self.created.append(what))
         partitions: Any = self.partitions
-        self.driver = GroupDriver(self.config, loop_clock(), partitions, creation, self.metadata, late_imports)
+        self.driver = GroupDriver(self.config, loop_clock(), partitions, lambda: creation, self.metadata, late_imports)
         self.driver._new_shard = self._new_shard  # type: ignore[method-assign, assignment]
         self.made: list[Shard] = []
 

@@ -254,7 +254,7 @@ def test_topic_of_a_coordinator_is_created_as_it_is_configured() -> None:
     async def story() -> None:
         asked: list[Any] = []
         creation = SimpleNamespace(create=lambda topic, done: asked.append((topic, done)))
-        driver = Coordinator(Partitions(), creation)
+        driver = Coordinator(Partitions(), lambda: creation)
         done: list[int] = []
         driver.ensure_topic(lambda: done.append(1))
         ((topic, then),) = asked

@@ -18,7 +18,7 @@ from odradek.protocol.messages.offsets import (
 )
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver, _known_assignors
 from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import MetadataCache
 
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, now_ms
 

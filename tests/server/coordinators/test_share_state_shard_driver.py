@@ -18,7 +18,7 @@ from odradek.protocol.messages.share_group_state import (
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.schema import Message
 from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
-from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import MetadataCache
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, eventually, now_ms

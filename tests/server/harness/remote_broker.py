@@ -18,9 +18,8 @@ from odradek.server.broker import BrokerServer
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.broker_lifecycle import BrokerLifecycle
 from odradek.server.controller.channel import Forwarding
-from odradek.server.controller.registration import Registration
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.controller.startup import Registration
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 
 DEADLINE_S = 60
 

@@ -13,8 +13,7 @@ from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.counters import BackgroundTasks, DamageCounters, Metrics
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 from odradek.server.runtime.thread_pools import LateImports, ThreadPools
 from odradek.storage.directory import LogDirectory
 

@@ -22,8 +22,7 @@ from odradek.protocol.messages.quorum import VoteRequest
 from odradek.protocol.schema import Message
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller.stopped_brokers import StoppedBrokers
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 
 from compat_tests.broker_process import free_port
 

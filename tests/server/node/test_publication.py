@@ -14,8 +14,7 @@ from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.publisher import Publisher
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Subsystem
+from odradek.server.runtime.subsystem import MetadataCache, Subsystem
 
 TOPIC_ID, INTERNAL_ID = bytes(15) + b"\x07", bytes(15) + b"\x08"
 INTERNAL = "__consumer_offsets"

@@ -24,8 +24,7 @@ from odradek.server.partitions.partitions import (
 )
 from odradek.server.partitions.subsystem import RoleAssignment
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.identity import MetaProperties, write_meta_properties
 from odradek.storage.files.open_files import LogDirectoryFailure

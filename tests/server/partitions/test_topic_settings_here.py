@@ -16,7 +16,7 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.partitions.creation import Reconfiguration, SettingsByTopic
 from odradek.server.partitions.partitions import DirectoryReports, Partitions, PendingPartitions
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import MetadataCache
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.identity import MetaProperties, write_meta_properties
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.server.runtime.subsystem import Lazy
 
 from tests.server.harness.subsystems import Part, Subsystems
 
@@ -18,14 +19,28 @@ async def node(tmp_path: Path) -> Any:
     made.close()
 
 
-REPLICA_PARTS = ("moves", "maintenance", "cleaner", "scrubber", "healer")
+REPLICA_PARTS = ("maintenance", "cleaner", "scrubber")
+#: Made with their first use.
+LATE_PARTS = ("moves", "healer")
 
 
-async def test_work_on_replicas_begins_with_the_interrupted_moves(node: Subsystems) -> None:
-    node.script(node.replicas, *REPLICA_PARTS)
+def script(node: Subsystems, *late: str, fails: tuple[str, ...] = ()) -> None:
+    node.script(node.replicas, *REPLICA_PARTS, fails=fails)
+    for name in late:
+        part: Any = Part(name, node.calls, *(("stop",) if name in fails else ()))
+        setattr(node.replicas, name, Lazy(lambda made=part: made))
+        getattr(node.replicas, name)()
+
+
+@pytest.mark.parametrize("was_interrupted", [False, True])
+async def test_work_on_replicas_begins_with_the_interrupted_moves(was_interrupted: bool, node: Subsystems) -> None:
+    script(node, "moves")
+    if was_interrupted:
+        (Path(node.directories[1].path) / f"t-0.{'0' * 32}-future").mkdir()
     await node.replicas.start()
     assert node.called() == [
-        ("moves", "resume"), ("maintenance", "start"), ("cleaner", "start"), ("scrubber", "start"),
+        *([("moves", "resume")] if was_interrupted else []),
+        ("maintenance", "start"), ("cleaner", "start"), ("scrubber", "start"),
     ]  # fmt: skip
 
 
@@ -34,7 +49,7 @@ async def test_work_on_replicas_begins_with_the_interrupted_moves(node: Subsyste
 async def test_all_work_on_replicas_ends_though_a_part_does_not_stop(
     failing: str | None, replicates: bool, node: Subsystems
 ) -> None:
-    node.script(node.replicas, *REPLICA_PARTS, fails=(failing,) if failing else ())
+    script(node, *LATE_PARTS, fails=(failing,) if failing else ())
     if replicates:
         node.replicas.replication.made = Part("replication", node.calls)  # type: ignore[assignment]
     if failing is None:
@@ -42,14 +57,21 @@ async def test_all_work_on_replicas_ends_though_a_part_does_not_stop(
     else:
         with pytest.raises(ZeroDivisionError, match=failing):
             await node.replicas.stop()
-    stopped = {(name, "stop") for name in REPLICA_PARTS}
+    stopped = {(name, "stop") for name in REPLICA_PARTS + LATE_PARTS}
     assert set(node.called()) == stopped | ({("replication", "close")} if replicates else set())
     assert (node.replicas.replication.made is not None) == replicates, "a stop makes no part"
 
 
+async def test_start_and_stop_make_no_part_that_nothing_has_used(node: Subsystems) -> None:
+    script(node)
+    await node.replicas.start()
+    await node.replicas.stop()
+    assert (node.replicas.moves.made, node.replicas.healer.made) == (None, None)
+
+
 async def test_work_of_the_partitions_is_handed_to_its_part(node: Subsystems) -> None:
     hosted: Any = object()
-    node.script(node.replicas, "healer", "scrubber")
+    script(node, "healer")
     node.replicas.replication.made = SimpleNamespace(  # type: ignore[assignment]
         follow=Part("replication", node.calls).follow, isr_changes=Part("isr_changes", node.calls)
     )
@@ -70,6 +92,7 @@ async def test_cleaner_leaves_out_replicas_that_are_moved_or_healed(
     is_moving: bool, is_healing: bool, node: Subsystems
 ) -> None:
     moves = SimpleNamespace(get=lambda hosted: "a move" if is_moving else None)
-    node.replicas.moves = moves  # type: ignore[assignment]
-    node.replicas.healer = SimpleNamespace(works_on=lambda hosted: is_healing)  # type: ignore[assignment]
+    assert not node.replicas._is_rewritten(object()), "without moves and a healer"  # type: ignore[arg-type]
+    node.replicas.moves.made = moves  # type: ignore[assignment]
+    node.replicas.healer.made = SimpleNamespace(works_on=lambda hosted: is_healing)  # type: ignore[assignment]
     assert node.replicas._is_rewritten(object()) == (is_moving or is_healing)  # type: ignore[arg-type]

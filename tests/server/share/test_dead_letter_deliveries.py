@@ -30,8 +30,7 @@ from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceR
 from odradek.protocol.messages.topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.cluster_view import Leaders
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters
 
 GROUP, QUEUE = "g", "dlq.t"

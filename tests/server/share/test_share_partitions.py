@@ -17,8 +17,7 @@ from odradek.protocol.messages.share_group_state import (
 )
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.metadata_cache import MetadataCache
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.subsystem import Lazy, MetadataCache
 from odradek.server.share.share_partitions import ShareConfigs, SharePartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)
