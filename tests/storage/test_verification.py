@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from odradek.protocol.internal.producer_snapshot import ProducerEntry
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
@@ -492,6 +492,9 @@ def test_damaged_ranges_have_the_offsets_of_the_damaged_batches_alone(
     changed = bytes(stop - start) if zeros else bytes(byte ^ 0xFF for byte in data[start:stop])
     damaged = data[:start] + changed + data[stop:]
     bad = [n for n in range(6) if data[BEGINS[n] : BEGINS[n + 1]] != damaged[BEGINS[n] : BEGINS[n + 1]]]
+    # A batch that ends in zeros is not damaged by zeros: the damage begins in the header of the next one.
+    first = next((place for place in range(start, stop) if data[place] != damaged[place]), start)
+    assume(not bad or first >= BEGINS[bad[0]] + COVERED_FROM)
     next_offset = offsets_of(5).stop
     path = tmp_path_factory.mktemp("segment")
     with pytest.MonkeyPatch.context() as patch:
