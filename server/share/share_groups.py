@@ -40,7 +40,7 @@ from ...protocol.schema import Message
 from ..access.authorization.requirements import Each
 from ..coordinators import share_state_driver
 from ..coordinators.shard_driver import gather
-from ..coordinators.share_state_driver import ASKER, Persister
+from ..coordinators.share_state_driver import ASKER, Persister, ShareStateDriver
 from ..network.api_endpoint import Place
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..partitions.partitions import Partitions
     from ..runtime.subsystem import Lazy, MetadataCache
-    from .subsystem import ShareSubsystem
 
 
 # Checks that requests about share groups share.
@@ -65,6 +64,12 @@ PRELOADED = (kind, streams_kind)
 READ_TOPICS = Each(Operation.READ, ResourceType.TOPIC)
 
 
+class ShareStates(Protocol):
+    """The shards of share partitions' states: the part of the subsystem that these functions use."""
+
+    states: Lazy[ShareStateDriver]
+
+
 class ShareServices(Protocol):
     """The parts of a broker that these functions use."""
 
@@ -73,7 +78,7 @@ class ShareServices(Protocol):
     @property
     def access(self) -> AccessSubsystem: ...
     @property
-    def share(self) -> ShareSubsystem: ...
+    def share(self) -> ShareStates: ...
 
 
 def share_groups_precondition(services: ShareServices, call: Call) -> ErrorCode:

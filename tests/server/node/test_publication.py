@@ -130,7 +130,7 @@ def test_configuration_that_failed_follows_the_next_image_whatever_changes_in_it
 
     monkeypatch.setattr(BrokerConfig, "apply", apply)
     publishing.publish()
-    publishing.publish(CHANGES["a setting"][0])
+    publishing.publish(CHANGES["a configuration"][0])
     assert "a bug: applying the metadata to the broker's configuration failed" in caplog.text
     publishing.publish(TOPIC)
     publishing.publish(CHANGES["a topic"][0])
@@ -213,6 +213,7 @@ def following(server: Any) -> Iterator[Subsystem]:
             yield subsystem
 
 
+@pytest.mark.usefixtures("sockets")
 @pytest.mark.parametrize("parts_are_made", [False, True])
 async def test_subsystems_of_a_broker_read_only_the_parts_that_they_declare(
     parts_are_made: bool, tmp_path: Path

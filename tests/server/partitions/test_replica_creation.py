@@ -116,7 +116,7 @@ def test_file_that_cannot_be_read_fails_with_its_directory(
     def fail(path: str) -> bytes:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(creation_module, "read_topic_id", fail)
+    monkeypatch.setattr(creation_module, "read_if_exists", fail)
     with pytest.raises(LogDirectoryFailure, match=r"partition\.metadata") as failure:
         is_ours(directory, replica_in(directory), image_of(OWN), OWN)
     assert failure.value.directory == directory.path
