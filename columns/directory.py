@@ -28,6 +28,7 @@ from ..storage.files.open_files import (
     PartitionDirectory,
     base_offset_of,
 )
+from ..storage.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
 from ..storage.repair.verification import open_at
 from ..storage.segments.index import CorruptIndex, OffsetIndex, plausible_aborted
 from ..tiers.segment_metadata import METADATA_TOPIC
@@ -145,6 +146,40 @@ def topic_id_of(path: str) -> bytes | None:
     with suppress(OSError, CorruptPartitionMetadata):
         return read_topic_id(path)
     return None
+
+
+def leader_epochs(path: str, segments: Sequence[Segment]) -> list[tuple[int, int]]:
+    """The leader epochs of a log, each with its start offset: those of the file, and of the batches since it was written.
+
+    A broker writes the file when it flushes the log: of a running or killed one, only batches may have the last epochs.
+    """
+    epochs = LeaderEpochs.load(PartitionDirectory(path))
+    following = [_first_epoch(one) for one in segments[1:]]
+    for segment, next_epoch in zip(segments, [*following, None]):
+        with suppress(FileNotFoundError, OldFormatInLog):
+            if (next_epoch if next_epoch is not None else _last_epoch(segment)) > epochs.latest:
+                for rows in walk(segment):
+                    found, places = np.unique(rows[:, kernel.LEADER_EPOCH], return_index=True)
+                    for epoch, place in zip(found, places, strict=True):
+                        if epoch > epochs.latest:
+                            epochs.assign(int(epoch), int(rows[place][kernel.BASE_OFFSET]))
+    return epochs.entries()
+
+
+def _first_epoch(segment: Segment) -> int | None:
+    """The leader epoch of the first batch; None without one."""
+    with suppress(FileNotFoundError, OldFormatInLog):
+        for rows in walk(segment):
+            return int(rows[0][kernel.LEADER_EPOCH])
+    return None
+
+
+def _last_epoch(segment: Segment) -> int:
+    position, least = indexed_position(segment, segment.size)
+    last = UNDEFINED_EPOCH
+    for rows in walk(segment, position, least if position else None):
+        last = int(rows[-1][kernel.LEADER_EPOCH])
+    return last
 
 
 def walk(segment: Segment, position: int = 0, least_offset: int | None = None) -> Iterator[Numbers]:

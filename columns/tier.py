@@ -25,8 +25,6 @@ import pyarrow as pa
 
 from ..cli.client.properties import StoreSettings
 from ..protocol.records.batch import HEADER_BYTES
-from ..storage.files.open_files import PartitionDirectory
-from ..storage.log.epochs import LeaderEpochs
 from ..tiers.cache import RemoteLogMetadataCache
 from ..tiers.events import DamagedMetadata, decode_event
 from ..tiers.indexes import IndexCache, fetch_auxiliary_state, parse_leader_epochs
@@ -48,7 +46,7 @@ from ..tiers.store import (
 )
 from . import kernel
 from .batches import Aborted, Bounds, Numbers, data_rows
-from .directory import TIER_SNAPSHOT, Segment, topic_id_of
+from .directory import TIER_SNAPSHOT, Segment, leader_epochs, topic_id_of
 from .errors import InvalidScan, RemoteStoreUnavailable
 from .plan import PartitionPlan, RemoteHead, Request, overlapping, plan_directory
 from .reading import Batches, FileReader, ReadOptions, RemotePart, Split, SplitReader
@@ -164,27 +162,30 @@ class Tier:
         outcomes: Outcomes,
     ) -> tuple[tuple[Aborted, ...], int]:
         """The aborted transactions with records in the ranges, and the offset up to which they are all. `last`: the last
-        segment of the log's history. Raises RemoteStorageError.
+        segment of the log's history; copies behind a gap do not count. Raises RemoteStorageError.
         """
         store = open_store(*self._settings)
         if self._indexes is None:
             self._indexes = IndexCache(store, _INDEX_BYTES)
         first, end = ranges[0], ranges[-1].next_offset
-        found, are_all = aborted_transactions(
-            self._indexes, first.segment, first.first_offset, end,
-            lambda offset: next_segment_with_aborted(cache, epochs, offset), epochs,
-        )  # fmt: skip
+        reached = [*ranges, *segment_ranges(cache, epochs, end, last.end_offset + 1)][-1]
+
+        def following(offset: int) -> RemoteLogSegmentMetadata | None:
+            segment = next_segment_with_aborted(cache, epochs, offset)
+            return segment if segment is not None and segment.start_offset < reached.next_offset else None
+
+        found, are_all = aborted_transactions(self._indexes, first.segment, first.first_offset, end, following, epochs)
         known = tuple(Aborted(one.producer_id, one.first_offset, one.last_offset) for one in found)
         if are_all:
             return known, end
         opened = {
             one.producer_id: one.current_txn_first_offset
-            for one in fetch_auxiliary_state(store, last).producers
+            for one in fetch_auxiliary_state(store, reached.segment).producers
             if 0 <= one.current_txn_first_offset < end
         }
         if not opened:
             return known, end
-        ended = outcomes(last.end_offset + 1)
+        ended = outcomes(reached.next_offset)
         if ended is None:
             return known, min(end, *opened.values())
         late = tuple(Aborted(*one, _FAR) for one in ended if opened.get(one[0]) == one[1])
@@ -215,7 +216,7 @@ class DirectoryTier:
         cache = self._caches[directory].get(TopicIdPartition(topic_id, topic, partition))
         if cache is None:
             return None
-        own = LeaderEpochs.load(PartitionDirectory(path)).entries()
+        own = leader_epochs(path, segments)
         epochs = extended_epochs(cache.segments(), own, segments[0].base_offset)
         start = remote_start_offset(cache, epochs)
         if start is None:
