@@ -228,7 +228,7 @@ def test_outcomes_of_another_history_do_not_count(tmp_path: Path, seed: int) -> 
 #: A seed with a later epoch that no flush has written and a copy of a history that the log does not have; one with such an
 #: epoch and a copy behind a gap, where the transaction ended that is open before the gap.
 @pytest.mark.parametrize("seed", [137, 123])
-def test_epochs_that_only_batches_have_tell_the_history_of_the_log(tmp_path: Path, seed: int) -> None:
+def test_epochs_that_only_batches_have_are_of_the_history(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     made = TieredLayout(tmp_path, seed)
     made.fill(rng.choice((20, 60)))
