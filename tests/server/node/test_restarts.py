@@ -148,18 +148,18 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
     with odradek.Broker(data_dir=tmp_path) as broker:
         topic = topic_of(broker)
     (tmp_path / f"{topic}-7" / "note").touch()
-    listed, named, inventory, topic_id = [], [], loading.take_inventory, creation.read_topic_id
+    listed, named, inventory, read_if_exists = [], [], loading.take_inventory, creation.read_if_exists
 
     def take_inventory(path: str) -> loading.Inventory:
         listed.append(Path(path).name)
         return inventory(path)
 
-    def read_topic_id(path: str) -> bytes | None:
-        named.append(Path(path).name)
-        return topic_id(path)
+    def read(path: str) -> bytes | None:
+        named.append(Path(path).parent.name)
+        return read_if_exists(path)
 
     monkeypatch.setattr(loading, "take_inventory", take_inventory)
-    monkeypatch.setattr(creation, "read_topic_id", read_topic_id)
+    monkeypatch.setattr(creation, "read_if_exists", read)
     with odradek.Broker(data_dir=tmp_path) as broker:
         assert [name for name in listed if topic in name] == [f"{topic}-7"]
         assert [name for name in named if topic in name] == [f"{topic}-7"]
