@@ -94,6 +94,7 @@ def test_columns_follow_new_schemas_and_values_that_break_are_dead_letter_record
     assert "schema id is missing" in reasons[0] and "404" in reasons[1] and "many" in reasons[2]
 
 
+@pytest.mark.usefixtures("processes")
 def test_columns_follow_new_schemas_of_protobuf(orders: Orders, tmp_path: Path) -> None:
     orders.send_protobuf("int32 id = 1; uint64 cents = 2;", {"id": 1, "cents": 2**64 - 1})
     table = open_table("iceberg", tmp_path / "tables", "orders")

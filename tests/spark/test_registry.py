@@ -138,7 +138,7 @@ class Registered:
 
 
 @pytest.fixture(scope="module")
-def registered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registered]:
+def registered(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registered]:
     with odradek.Broker(data_dir=tmp_path_factory.mktemp("broker"), schema_registry=True) as broker:
         yield Registered(broker.schema_registry_url)
 
