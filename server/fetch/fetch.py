@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Set
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -39,7 +40,7 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer
+from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer, IdleWatcher
 
 if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
@@ -261,6 +262,9 @@ class Fetch(ParkedFetch):
         "_version",
     )
 
+    #: A consumer waits for what is committed.
+    _watchers_of = attrgetter("watchers")
+
     def __init__(self, path: FetchPath, call: Call, context: FetchContext) -> None:
         super().__init__(path.waits)
         request: FetchRequest = call.request
@@ -317,14 +321,14 @@ class Fetch(ParkedFetch):
 
     def _watch(self) -> None:
         for hosted in self._hosts:
-            hosted.watchers[self] = None
+            self._watchers_of(hosted)[self] = None
         session = self._context.session
         if session is not None:
             session.parked = self
 
     def _unwatch(self) -> None:
         for hosted in self._hosts:
-            hosted.watchers.pop(self, None)
+            self._watchers_of(hosted).pop(self, None)
         session = self._context.session
         if session is not None and session.parked is self:
             session.parked = None
@@ -332,7 +336,7 @@ class Fetch(ParkedFetch):
     def watch_too(self, hosted: HostedPartition) -> None:
         """Waits for a partition that has become active since the wait began."""
         self._hosts.append(hosted)
-        hosted.watchers[self] = None
+        self._watchers_of(hosted)[self] = None
 
     def _continue(self) -> None:
         """Something has changed for a fetch that waits: looks again."""
@@ -675,6 +679,8 @@ class FollowerFetch(Fetch):
     """A Fetch of a follower: it reads uncommitted records, too, and its offsets are the follower's log ends."""
 
     __slots__ = ()
+    #: A follower waits for what is written.
+    _watchers_of = attrgetter("end_watchers")
 
     def __init__(self, path: FetchPath, call: Call, context: FetchContext) -> None:
         super().__init__(path, call, context)
@@ -682,26 +688,6 @@ class FollowerFetch(Fetch):
         if session is not None and session.replica_epoch != self._replica_epoch:
             session.replica_epoch = self._replica_epoch
             session.active_partitions = dict(session.partitions)
-
-    def _watch(self) -> None:
-        """Waits for what is written."""
-        for hosted in self._hosts:
-            hosted.end_watchers[self] = None
-        session = self._context.session
-        if session is not None:
-            session.parked = self
-
-    def _unwatch(self) -> None:
-        for hosted in self._hosts:
-            hosted.end_watchers.pop(self, None)
-        session = self._context.session
-        if session is not None and session.parked is self:
-            session.parked = None
-
-    def watch_too(self, hosted: HostedPartition) -> None:
-        """Waits for a partition that has become active since the wait began."""
-        self._hosts.append(hosted)
-        hosted.end_watchers[self] = None
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         session = self._context.session
@@ -741,17 +727,15 @@ class FollowerFetch(Fetch):
         return super()._respond(found)
 
 
-class IdleFollower:
+class IdleFollower(IdleWatcher):
     """Waits in `hosted.end_watchers` on behalf of a session, which does not look at `partition` meanwhile."""
 
-    __slots__ = ("_hosted", "_partition", "_replica_id", "_session")
+    __slots__ = ("_replica_id",)
 
     def __init__(
         self, session: FetchSession, partition: FetchedPartition, hosted: HostedPartition, replica_id: int
     ) -> None:
-        self._session = session
-        self._partition = partition
-        self._hosted = hosted
+        super().__init__(session, partition, hosted)
         self._replica_id = replica_id
 
     def deactivate(self) -> None:
@@ -762,16 +746,6 @@ class IdleFollower:
                 watcher._activate()
         watchers[self] = None
         del self._session.active_partitions[self._partition.key]
-
-    def on_bytes_available(self, size: int) -> None:
-        self._activate()
-        if self._session.parked is not None:
-            self._session.parked.on_bytes_available(size)
-
-    def on_state_changed(self) -> None:
-        self._activate()
-        if self._session.parked is not None:
-            self._session.parked.on_state_changed()
 
     def _activate(self) -> None:
         session, partition, hosted = self._session, self._partition, self._hosted

@@ -218,13 +218,8 @@ class FetchSession:
         return self.is_follower, len(self.partitions), self.id
 
 
-class IdleConsumer:
-    """Waits in `hosted.watchers` on behalf of a consumer's session, which does not look at `partition` meanwhile.
-
-    The consumer has all records below the high watermark, and the session's last response has the current offsets. What
-    changes this wakes the watchers: a commitment, another leader or epoch, a new log start offset, a failed directory, and
-    the end of the replica.
-    """
+class IdleWatcher:
+    """Waits for a change of a partition on behalf of a session, and hands it to the session's fetch that waits."""
 
     __slots__ = ("_hosted", "_partition", "_session")
 
@@ -232,15 +227,6 @@ class IdleConsumer:
         self._session = session
         self._partition = partition
         self._hosted = hosted
-
-    def deactivate(self) -> None:
-        session, key = self._session, self._partition.key
-        self._hosted.watchers[self] = None
-        session.idle[key] = self
-        del session.active_partitions[key]
-
-    def end(self) -> None:
-        self._hosted.watchers.pop(self, None)
 
     def on_bytes_available(self, size: int) -> None:
         self._activate()
@@ -251,6 +237,29 @@ class IdleConsumer:
         self._activate()
         if self._session.parked is not None:
             self._session.parked.on_state_changed()
+
+    def _activate(self) -> None:
+        raise NotImplementedError
+
+
+class IdleConsumer(IdleWatcher):
+    """Waits in `hosted.watchers` on behalf of a consumer's session, which does not look at `partition` meanwhile.
+
+    The consumer has all records below the high watermark, and the session's last response has the current offsets. What
+    changes this wakes the watchers: a commitment, another leader or epoch, a new log start offset, a failed directory, and
+    the end of the replica.
+    """
+
+    __slots__ = ()
+
+    def deactivate(self) -> None:
+        session, key = self._session, self._partition.key
+        self._hosted.watchers[self] = None
+        session.idle[key] = self
+        del session.active_partitions[key]
+
+    def end(self) -> None:
+        self._hosted.watchers.pop(self, None)
 
     def _activate(self) -> None:
         session = self._session
