@@ -14,8 +14,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from ...protocol.records.batch import check_crc, iter_headers
 from ...protocol.records.compression_type import Compression
@@ -34,8 +34,11 @@ _FOLDER = "manifests"
 _CHUNK = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
-@dataclass(slots=True)
-class Chunk:
+class _JsonObject(msgspec.Struct, forbid_unknown_fields=True):
+    """A JSON object of the manifest. A value of another type, or a field too many, makes the manifest malformed."""
+
+
+class Chunk(_JsonObject):
     """A file of record batches as in a Kafka segment. `first` and `last` are offsets of records in it."""
 
     file: str
@@ -46,14 +49,13 @@ class Chunk:
     sha256: str
 
 
-@dataclass(slots=True)
-class Part:
+class Part(_JsonObject):
     """A partition: its log start, the offset after the last record of the backup, and its chunks in order."""
 
     partition: int
     start: int
     end: int
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[Chunk] = []
 
     @property
     def records(self) -> int:
@@ -70,19 +72,17 @@ class Part:
         return self.end - self.base - self.records
 
 
-@dataclass(slots=True)
-class Topic:
+class Topic(_JsonObject):
     """`configs`: those that the topic itself has."""
 
     name: str
     id: str
     replication_factor: int
     configs: dict[str, str]
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Part] = []
 
 
-@dataclass(slots=True)
-class GroupOffsets:
+class GroupOffsets(_JsonObject):
     """Offsets of a group: topic, partition, offset, and the text that a client committed with it. Those of a share group are
     its start offsets.
     """
@@ -91,8 +91,7 @@ class GroupOffsets:
     offsets: list[tuple[str, int, int, str]]
 
 
-@dataclass(slots=True)
-class Rule:
+class Rule(_JsonObject):
     """An access rule, in the words of `odradek acl list`."""
 
     principal: str
@@ -104,16 +103,14 @@ class Rule:
     pattern: str
 
 
-@dataclass(slots=True)
-class Quota:
+class Quota(_JsonObject):
     """`entity`: names by kind (user, client-id, ip); None is the default of a kind."""
 
     entity: dict[str, str | None]
     values: dict[str, float]
 
 
-@dataclass(slots=True)
-class User:
+class User(_JsonObject):
     """A user with SCRAM credentials, without the credentials."""
 
     name: str
@@ -121,8 +118,7 @@ class User:
     iterations: int
 
 
-@dataclass(slots=True)
-class Configs:
+class Configs(_JsonObject):
     """Dynamic configs of a broker, a group or client metrics. The name "" stands for all brokers."""
 
     kind: str
@@ -130,14 +126,13 @@ class Configs:
     values: dict[str, str]
 
 
-@dataclass(slots=True)
-class Settings:
+class Settings(_JsonObject):
     """Settings of the cluster as a whole."""
 
-    rules: list[Rule] = field(default_factory=list)
-    quotas: list[Quota] = field(default_factory=list)
-    users: list[User] = field(default_factory=list)
-    configs: list[Configs] = field(default_factory=list)
+    rules: list[Rule] = []
+    quotas: list[Quota] = []
+    users: list[User] = []
+    configs: list[Configs] = []
 
     def counts(self) -> dict[str, int]:
         return {
@@ -148,17 +143,16 @@ class Settings:
         }
 
 
-@dataclass(slots=True)
-class Manifest:
+class Manifest(_JsonObject):
     """One backup. `time_ms`: when it began."""
 
     number: int
     time_ms: int
     cluster_id: str
-    topics: list[Topic] = field(default_factory=list)
-    groups: list[GroupOffsets] = field(default_factory=list)
-    share_groups: list[GroupOffsets] = field(default_factory=list)
-    settings: Settings = field(default_factory=Settings)
+    topics: list[Topic] = []
+    groups: list[GroupOffsets] = []
+    share_groups: list[GroupOffsets] = []
+    settings: Settings = msgspec.field(default_factory=Settings)
     format: int = FORMAT
 
     @property
@@ -170,7 +164,7 @@ class Manifest:
 
 
 def write_manifest(store: Store, manifest: Manifest) -> None:
-    body = json.dumps(asdict(manifest), separators=(",", ":"))
+    body = json.dumps(msgspec.to_builtins(manifest), separators=(",", ":"))  # not msgspec.json: a quota may be infinite
     head = json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest()})
     store.write(_name(manifest.number), f"{head}\n{body}\n".encode())
 
@@ -196,23 +190,52 @@ def read_manifest(store: Store, number: int | None = None) -> Manifest:
     body = body.strip()
     try:
         expected = json.loads(head)["sha256"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         expected = ""
     if hashlib.sha256(body).hexdigest() != expected:
         raise CommandError(f"{name} is damaged: its checksum is wrong; restore an earlier backup with --number")
     try:
-        return _checked(_manifest(json.loads(body)))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CommandError(f"{name} is malformed: {_reason(error)}; restore an earlier backup with --number") from None
+        return _checked(_decode(body))
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        reason = str(error)[:200]
+        raise CommandError(f"{name} is malformed: {reason}; restore an earlier backup with --number") from None
 
 
-def _reason(error: Exception) -> str:
-    return f"{error.args[0]} is missing" if isinstance(error, KeyError) and error.args else str(error)[:200]
+class _Format(msgspec.Struct):
+    format: int
+
+
+def _decode(body: bytes) -> Manifest:
+    """Raises ValueError and msgspec.ValidationError for what is no manifest, CommandError for an unknown format."""
+    data = json.loads(body)
+    written = msgspec.convert(data, _Format).format
+    if written not in _READ:
+        raise CommandError(f"the backup has format {written}, and this version reads up to {FORMAT}")
+    if written == FORMAT:
+        return msgspec.convert(data, Manifest)
+    old = msgspec.convert(data, _ManifestOf1)
+    groups = [GroupOffsets(one.group, [(*offset, "") for offset in one.offsets]) for one in old.groups]
+    return Manifest(old.number, old.time_ms, old.cluster_id, old.topics, groups)
+
+
+class _GroupOffsetsOf1(_JsonObject):
+    group: str
+    offsets: list[tuple[str, int, int]]
+
+
+class _ManifestOf1(_JsonObject):
+    """Format 1 has neither settings nor share groups, and no metadata of offsets."""
+
+    number: int
+    time_ms: int
+    cluster_id: str
+    topics: list[Topic]
+    groups: list[_GroupOffsetsOf1]
+    format: int
 
 
 def _checked(manifest: Manifest) -> Manifest:
-    """Checks the types of all values, and the names of chunks. Raises ValueError."""
-    _check(manifest, Manifest, "the manifest")
+    """Checks offsets, and the names of chunks. Raises ValueError."""
     for topic in manifest.topics:
         for part in topic.parts:
             if not 0 <= part.start <= part.end:
@@ -221,80 +244,6 @@ def _checked(manifest: Manifest) -> Manifest:
                 if not _CHUNK.fullmatch(chunk.file) or ".." in chunk.file.split("/"):
                     raise ValueError(f"{chunk.file[:200]!r} is not a valid name of a chunk")
     return manifest
-
-
-def _check(value: Any, kind: Any, name: str) -> None:
-    """Compares a value with its declared type."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    is_right = True
-    if origin is list:
-        is_right = isinstance(value, list)
-        for one in value if is_right else ():
-            _check(one, arguments[0], name)
-    elif origin is dict:
-        is_right = isinstance(value, dict)
-        for key, one in value.items() if is_right else ():
-            _check(key, arguments[0], name)
-            _check(one, arguments[1], name)
-    elif origin is tuple:
-        is_right = isinstance(value, tuple) and len(value) == len(arguments)
-        for one, of in zip(value if is_right else (), arguments):
-            _check(one, of, name)
-    elif is_dataclass(kind):
-        is_right = type(value) is kind
-        hints = get_type_hints(type(value))
-        for found in fields(kind) if is_right else ():
-            _check(getattr(value, found.name), hints[found.name], f"{type(value).__name__}.{found.name}")
-    elif origin is not None:  # a union
-        is_right = isinstance(value, kind)
-    elif kind is float:
-        is_right = isinstance(value, int | float) and not isinstance(value, bool)
-    else:
-        is_right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-    if not is_right:
-        raise ValueError(f"{name} has a value of type {type(value).__name__}")
-
-
-def _manifest(data: dict[str, Any]) -> Manifest:
-    if data["format"] not in _READ:
-        raise CommandError(f"the backup has format {data['format']}, and this version reads up to {FORMAT}")
-    topics = [
-        Topic(
-            topic["name"],
-            topic["id"],
-            topic["replication_factor"],
-            topic["configs"],
-            [
-                Part(part["partition"], part["start"], part["end"], [Chunk(**chunk) for chunk in part["chunks"]])
-                for part in topic["parts"]
-            ],
-        )
-        for topic in data["topics"]
-    ]
-    return Manifest(
-        data["number"],
-        data["time_ms"],
-        data["cluster_id"],
-        topics,
-        [_group(one) for one in data["groups"]],
-        [_group(one) for one in data.get("share_groups", ())],
-        _settings(data.get("settings", {})),
-    )
-
-
-def _group(data: dict[str, Any]) -> GroupOffsets:
-    """Format 1 has no metadata."""
-    offsets = [(topic, index, offset, "".join(metadata)) for topic, index, offset, *metadata in data["offsets"]]
-    return GroupOffsets(data["group"], offsets)
-
-
-def _settings(data: dict[str, Any]) -> Settings:
-    return Settings(
-        [Rule(**one) for one in data.get("rules", ())],
-        [Quota(**one) for one in data.get("quotas", ())],
-        [User(**one) for one in data.get("users", ())],
-        [Configs(**one) for one in data.get("configs", ())],
-    )
 
 
 def _name(number: int) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from odradek.cli.backup.manifests import (
     Chunk,
     GroupOffsets,
     Manifest,
     Part,
+    Quota,
     Topic,
     checked,
     read_manifest,
@@ -38,7 +39,7 @@ def manifest(*chunks: Chunk) -> Manifest:
 
 def tampered(store: FolderStore, change: Any) -> None:
     """Writes a manifest with a valid checksum, after `change` of its content."""
-    data: Any = asdict(manifest(chunk("data/0000000001/t-0/0.log")))
+    data: Any = msgspec.to_builtins(manifest(chunk("data/0000000001/t-0/0.log")))
     changed = change(data)
     data = data if changed is None else changed
     body = json.dumps(data).encode()
@@ -120,6 +121,28 @@ def test_malformed_manifest_with_a_valid_checksum_is_an_error_in_one_line(store:
     with pytest.raises(CommandError) as failed:
         read_manifest(store)
     assert "\n" not in str(failed.value)
+
+
+def test_manifest_of_the_first_format_is_read(store: FolderStore) -> None:
+    def as_first(data: Any) -> None:
+        del data["settings"], data["share_groups"]
+        data.update(format=1, groups=[{"group": "g", "offsets": [["t", 0, 1]]}])
+
+    tampered(store, as_first)
+    assert read_manifest(store).groups == [GroupOffsets("g", [("t", 0, 1, "")])]
+
+
+def test_infinite_quota_is_written_and_read(store: FolderStore) -> None:
+    whole = manifest(chunk("data/0000000001/t-0/0.log"))
+    whole.settings.quotas = [Quota({"user": None}, {"controller_mutation_rate": float("inf")})]
+    write_manifest(store, whole)
+    assert read_manifest(store) == whole
+
+
+def test_format_of_a_later_version_is_an_error(store: FolderStore) -> None:
+    tampered(store, lambda data: data.update(format=3))
+    with pytest.raises(CommandError, match="has format 3, and this version reads up to 2"):
+        read_manifest(store)
 
 
 def test_deeply_nested_manifest_is_an_error(store: FolderStore) -> None:
