@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # modules for large requests, and the thread that loads all this.
 
 _MODULES = (
-    "server.fetch.large_fetch",
+    "server.data_path.large_fetch",
     "server.endpoints.api_versions",
     "server.network.large_requests",
     "storage.repair.verification",

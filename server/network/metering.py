@@ -5,7 +5,7 @@ ignores the time is throttled, too.
 
 - Produce: the bytes of the request count, and the time unless acks is 0.
 - Fetch and ShareFetch: the bytes of the response. A Fetch that would exceed the quota is answered without records
-  (`server/fetch/fetch.py`).
+  (`server/data_path/fetch.py`).
 - Every other request: the time that it held the event loop. Data sent after the throttle time was set counts for the
 next request. Requests between brokers are exempt, as in Kafka.
 """

@@ -22,8 +22,8 @@ from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batches import Pread
 from ...storage.segments.segment import LogSlice
-from ..fetch.fetch import is_remote
-from ..fetch.remote_fetch import RemoteSlice
+from ..data_path.fetch import is_remote
+from ..data_path.remote_fetch import RemoteSlice
 from ..partitions.parked_requests import NotInPageCache, ParkedFetch, sendable, warm
 from .share_partitions import LedSharePartition
 

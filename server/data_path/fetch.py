@@ -40,7 +40,7 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer, IdleWatcher
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer, IdleWatcher
 
 if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders

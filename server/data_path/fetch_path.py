@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..replicas.scrubber import Scrubber
     from ..runtime.clock import Clock
     from ..runtime.subsystem import Lazy, MetadataCache
-    from .sessions import FetchContext, FetchSessions
+    from .fetch_sessions import FetchContext, FetchSessions
 
 
 # The topics of a Fetch that its client may not read.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.remote_port import RemotePort, RemoteRecords
-    from .sessions import FetchedPartition
+    from .fetch_sessions import FetchedPartition
 
 Key = tuple[Any, int]
 

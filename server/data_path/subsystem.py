@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..fetch.fetch_path import FetchAuthorization, FetchPath, ReplicaSelector
-from ..fetch.sessions import FetchSessions
 from ..partitions.parked_requests import FetchWaits
 from ..runtime.subsystem import Lazy, Subsystem
+from .fetch_path import FetchAuthorization, FetchPath, ReplicaSelector
+from .fetch_sessions import FetchSessions
 from .produce import ProducePath
 
 if TYPE_CHECKING:
     from ..access.subsystem import AccessSubsystem
     from ..config.broker_config import BrokerConfig
     from ..coordinators.subsystem import CoordinatorsSubsystem
-    from ..fetch.sessions import PartitionKey
     from ..network.listener import ListenerSet
     from ..partitions.parked_requests import Deadlines, Wakeups
     from ..partitions.partitions import Partitions
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ..runtime.sliced_work import Turns
     from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
+    from .fetch_sessions import PartitionKey
     from .transactional_produce import TransactionalProduce
 
 
