@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
     from ..network.call import Call, CostMeter
     from ..replicas.scrubber import Scrubber
-    from .fetch_path import FetchPath
     from .remote_fetch import RemoteReads, RemoteSlice
+    from .subsystem import FetchPath
 
 
 # Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE.

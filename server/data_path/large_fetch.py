@@ -30,7 +30,7 @@ from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, 
 
 if TYPE_CHECKING:
     from ..runtime.counters import TopicMetrics
-    from .fetch_path import FetchPath
+    from .subsystem import FetchPath
 
 #: Partitions that are looked at in one step.
 LOOKED_AT_ONCE = 64

@@ -2,8 +2,8 @@
 
 Version 7 brought sessions (KIP-227, `server/data_path/fetch_sessions.py`), 13 topic ids (KIP-516).
 `server/data_path/fetch.py` decides which records are read, how many, and when a response is due. An unknown session, a
-wrong epoch of it, or one begun with names and continued with ids is an error for the whole request; every other error is a partition's, from
-version 16 with its current leader (KIP-951).
+wrong epoch of it, or one begun with names and continued with ids is an error for the whole request; every other error
+is a partition's, from version 16 with its current leader (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 
@@ -19,14 +19,14 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..access.authorization.requirements import OF_NODES, Each, NeedsOn
 from ..data_path.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch, FollowerFetch, ThrottledFetch
-from ..data_path.fetch_path import FetchAuthorization
 from ..data_path.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
+from ..data_path.subsystem import FetchAuthorization
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import CONTROLLER
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
-    from ..data_path.fetch_path import FetchPath
+    from ..data_path.subsystem import FetchPath
     from ..network.call import Call, CostMeter
     from ..services import Services
 
