@@ -42,6 +42,7 @@ _MODULES = (
     "server.data_path.large_fetch",
     "server.endpoints.api_versions",
     "server.network.large_requests",
+    "server.partitions.replica_queues",
     "storage.repair.verification",
 )
 #: Versions of ApiVersions that clients have sent since 2019.

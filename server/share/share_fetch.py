@@ -23,8 +23,8 @@ from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batches import Pread
 from ...storage.segments.segment import LogSlice
 from ..data_path.fetch import is_remote
-from ..data_path.remote_fetch import RemoteSlice
 from ..partitions.parked_requests import NotInPageCache, ParkedFetch, sendable, warm
+from ..partitions.remote_port import RemoteSlice
 from .share_partitions import LedSharePartition
 
 if TYPE_CHECKING:

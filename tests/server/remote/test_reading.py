@@ -13,8 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition
 from odradek.server.data_path.fetch import Found, check_readable, piece_of, rejected
 from odradek.server.data_path.fetch_sessions import FetchedPartition
-from odradek.server.data_path.remote_fetch import RemoteSlice
-from odradek.server.partitions.remote_port import RemoteRecords
+from odradek.server.partitions.remote_port import RemoteRecords, RemoteSlice
 from odradek.server.remote import reading
 from odradek.server.remote.reading import RemoteReader
 from odradek.server.remote.work import UNLIMITED, RemoteCounters, RemoteQuota
