@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 # modules for large requests, and the thread that loads all this.
 
 _MODULES = (
-    "server.fetch.large_fetch",
+    "server.data_path.large_fetch",
     "server.endpoints.api_versions",
     "server.network.large_requests",
+    "server.partitions.replica_queues",
     "storage.repair.verification",
 )
 #: Versions of ApiVersions that clients have sent since 2019.

@@ -19,13 +19,13 @@ from .access.subsystem import AccessSubsystem
 from .controller.formatting import ensure_formatted
 from .controller.subsystem import ControllerSubsystem
 from .coordinators.subsystem import CoordinatorsSubsystem
+from .data_path.subsystem import DataPathSubsystem
 from .endpoints import NodeEndpoints
 from .network.subsystem import NetworkSubsystem
 from .observability.subsystem import ObservabilitySubsystem
 from .partitions.parked_requests import Deadlines, Wakeups
 from .partitions.partitions import open_directories
 from .partitions.subsystem import PartitionsSubsystem
-from .produce.subsystem import DataPathSubsystem
 from .publisher import Publisher
 from .replicas.subsystem import ReplicasSubsystem
 from .runtime.clock import Clock

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig
     from .controller.subsystem import ControllerSubsystem
     from .coordinators.subsystem import CoordinatorsSubsystem
+    from .data_path.subsystem import DataPathSubsystem
     from .network.subsystem import NetworkSubsystem
     from .partitions.subsystem import PartitionsSubsystem
-    from .produce.subsystem import DataPathSubsystem
     from .replicas.subsystem import ReplicasSubsystem
     from .runtime.clock import Clock
     from .runtime.counters import BackgroundTasks, DamageCounters, Metrics

@@ -5,6 +5,7 @@
 - `look` finds what there is to clean, cheaply. The server takes the dirtiest log that `needs_cleaning`.
 - `CleaningJob`: a thread or, because the job is all CPU, another process runs the `job`: it is plain data, and reads
   and writes files only.
+- `main` is what that process runs.
 - `finish`, in the thread of the log, swaps the result in, unless the log was cut meanwhile.
 
 Nothing at or above the last stable offset, and nothing of the active segment, is touched.
@@ -13,6 +14,9 @@ Nothing at or above the last stable offset, and nothing of the active segment, i
 from __future__ import annotations
 
 import os
+import pickle
+import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -611,3 +615,33 @@ def _swap(log: Log, base_offset: int, count: int, now_ms: int) -> bool:
     if at is None or at + count >= len(log.segments):
         return False
     return log.replace(base_offset, log.segments[at : at + count], now_ms)
+
+
+# ---- the process of one compaction
+
+#: Added to the broker's own niceness: the process gives way to others.
+NICENESS = 5
+
+
+def main() -> None:
+    """Runs a pickled job of standard input; its pickled result or exception goes to standard output. It ends early when the
+    broker, and so its standard input, is gone.
+    """
+    os.nice(NICENESS)
+    job: CleaningJob = pickle.load(sys.stdin.buffer)
+    is_orphan = threading.Event()
+    threading.Thread(target=_await_end_of_input, args=(is_orphan,), daemon=True).start()
+    outcome: CleaningResult | Exception
+    try:
+        outcome = job.run(is_orphan.is_set)
+    except CleaningAborted:
+        sys.exit(1)
+    except (BatchError, LogDirectoryFailure) as failure:
+        outcome = failure
+    sys.stdout.buffer.write(pickle.dumps(outcome))
+
+
+def _await_end_of_input(is_orphan: threading.Event) -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    is_orphan.set()

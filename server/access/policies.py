@@ -17,7 +17,7 @@ from ...replication.controller.policies import (
     PolicyViolation,
     TopicCreation,
 )
-from .plugins import load_class
+from ..config.broker_config import load_class
 
 __all__ = [
     "AlterConfigPolicy",

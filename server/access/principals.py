@@ -7,13 +7,10 @@ Without it they are made as Kafka's DefaultKafkaPrincipalBuilder makes them: the
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...metadata.configs import InvalidConfig
-from .plugins import is_own_class, load_class
-
-if TYPE_CHECKING:
-    from ..config.broker_config import BrokerConfig
+from ..config.broker_config import BrokerConfig, is_own_class, load_class
 
 log = logging.getLogger("odradek.security")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import EMPTY_IMAGE
 from ...replication.controller.policies import Policies
+from ..config.broker_config import BrokerConfig, load_class
 from ..runtime.subsystem import Subsystem, stop_each
 from .audit import AuditLog
 from .authentication.sasl_listeners import SaslListeners
@@ -15,7 +16,6 @@ from .quotas.client_quotas import ClientQuotas
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
-    from ..config.broker_config import BrokerConfig
     from ..runtime.clock import Clock
     from ..runtime.subsystem import MetadataCache
     from .authorization.authorization import Authorization
@@ -67,7 +67,6 @@ def _quota_callback(config: BrokerConfig) -> OwnQuotas | None:
     name = config.get("client.quota.callback.class")
     if name is None:
         return None
-    from .plugins import load_class
     from .quotas.client_quotas import ClientQuotaCallback, OwnQuotas
 
     return OwnQuotas(load_class("client.quota.callback.class", name, ClientQuotaCallback, config.values.static))

@@ -7,13 +7,16 @@ that must react to a change subscribes. The values themselves, their types, chec
 No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on
 127.0.0.1:9092. A node whose quorum names no other node is a single node. It keeps one replica of the internal
 topics, as in the server.properties that ships with Kafka; such values count as static ones.
+
+Where Kafka loads a Java class, `load_class` loads a user's own one, `python:package.module:Name`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...metadata.configs import (
     BrokerValues,
@@ -349,3 +352,43 @@ def _warn_of_inert(names: Iterable[str]) -> None:
 
 def _log_rejected(name: str, why: str) -> None:
     log.error("the stored value of %s is ignored: %s", name, why)
+
+
+# ---- values that name a user's own class
+
+_OWN_CLASS = "python:"
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A class of a user's own that reads the node's properties."""
+
+    def configure(self, properties: Mapping[str, str]) -> None:
+        """Takes the node's own properties. An exception ends the start."""
+
+
+def is_own_class(text: str) -> bool:
+    """Returns whether the value of a class's key names a Python class."""
+    return text.startswith(_OWN_CLASS)
+
+
+def load_class(key: str, text: str, interface: type[Any], properties: Mapping[str, str] | None = None) -> Any:
+    """Returns an instance of the class. `interface`: a runtime-checkable protocol. Raises InvalidConfig.
+
+    With `properties`, a class that is Configurable is configured by them.
+    """
+    module, colon, name = text.removeprefix(_OWN_CLASS).rpartition(":")
+    if not is_own_class(text) or not colon:
+        raise InvalidConfig(f"{key}={text}: name your own class as python:package.module:Name")
+    try:
+        made = getattr(import_module(module), name)()
+    except Exception as failure:
+        raise InvalidConfig(f"{key}={text}: cannot be created: {type(failure).__name__}: {failure}") from failure
+    if not isinstance(made, interface):
+        raise InvalidConfig(f"{key}={text}: does not implement {interface.__name__}")
+    if properties is not None and isinstance(made, Configurable):
+        try:
+            made.configure(properties)
+        except Exception as failure:
+            raise InvalidConfig(f"{key}={text}: configure failed: {failure}") from failure
+    return made

@@ -1,6 +1,7 @@
-"""Sessions of brokers as the active controller keeps them.
+"""Work of the active controller that nobody requests: the sessions of brokers, and tasks at intervals.
 
-`BrokerSessionWatch` ends sessions by missing heartbeats, and by connections that are reset or refused. It also
+`PeriodicTasks` submits the requests of leader balance and unclean elections, and a record that shows an idle log to be
+alive. `BrokerSessionWatch` ends sessions by missing heartbeats, and by connections that are reset or refused. It also
 starts and stops the periodic tasks, since both last as long as this node is the active controller.
 
 When a heartbeat is missing, the controller waits until the session expires: the broker may be slow, paused or cut
@@ -34,14 +35,19 @@ from ...protocol.messages.nodes import (
 from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import error_response
 from ...replication.controller.maintenance import (
+    MAX_ELECTIONS_PER_IMBALANCE,
+    BalanceLeadersRequest,
+    ElectUncleanLeadersRequest,
     FenceBrokerRequest,
+    MaintenanceResponse,
     MoveLeadersRequest,
+    WriteNoOpRequest,
 )
 from ...replication.controller.result import RequestError
 from ...replication.controller.state import BrokerSessions
-from .periodic_tasks import PeriodicTasks
 
 if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
     from ..network.call import ClientConnection
     from ..runtime.clock import Clock
     from ..runtime.subsystem import MetadataCache
@@ -56,6 +62,53 @@ LATE_MS = 1000
 #: an embedded cluster, which have the same loop. So the controller fences brokers at a second look, after these.
 HELD_MS = 50
 SECOND_LOOK_MS = 200
+
+
+class PeriodicTasks:
+    """Submits the requests of the tasks to the controller of this node, each at its interval, from `start` to `stop`."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, controller: QuorumDriver) -> None:
+        self._config = config
+        self._clock = clock
+        self._controller = controller
+        self._timers: dict[type[Message], asyncio.TimerHandle] = {}
+        self._is_started = False
+
+    def start(self) -> None:
+        self._is_started = True
+        config = self._config
+        balance_ms = config.get("leader.imbalance.check.interval.seconds") * 1000
+        if config.get("auto.leader.rebalance.enable"):
+            self._arm(BalanceLeadersRequest, balance_ms)
+        self._arm(ElectUncleanLeadersRequest, config.get("unclean.leader.election.interval.ms"))
+        idle_ms: int = config.get("metadata.max.idle.interval.ms")
+        if idle_ms > 0:
+            self._arm(WriteNoOpRequest, idle_ms)
+
+    def stop(self) -> None:
+        self._is_started = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _arm(self, kind: type[Message], interval_ms: int) -> None:
+        def again(response: MaintenanceResponse) -> None:
+            if kind is BalanceLeadersRequest and response.elections >= MAX_ELECTIONS_PER_IMBALANCE:
+                submit()
+
+        def submit() -> None:
+            # A log without followers needs no sign of life.
+            if self._is_started and not (kind is WriteNoOpRequest and self._controller.is_alone):
+                self._controller.decide(kind(), 0, again)
+
+        def due() -> None:
+            self._arm(kind, interval_ms)
+            submit()
+
+        self._timers[kind] = self._clock.call_at(self._clock.now_ms() + interval_ms, due)
+
+
+# ---- sessions of brokers
 
 
 class BrokerSessionWatch:

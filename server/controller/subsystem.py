@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .commits import ClientFields, ImagePublisher
-    from .periodic_tasks import TokenExpiry
+    from .delegation_tokens import TokenExpiry
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
 
@@ -150,7 +150,7 @@ class ControllerSubsystem(Subsystem):
             self.sessions = self._make_sessions()
             self.sessions.start()
         if config.is_controller and config.get("delegation.token.secret.key") is not None:
-            from .periodic_tasks import TokenExpiry
+            from .delegation_tokens import TokenExpiry
 
             self._token_expiry = TokenExpiry(config, self._clock, self.driver)
             self._token_expiry.start()
@@ -188,8 +188,7 @@ class ControllerSubsystem(Subsystem):
         return self._partitions is not None and any(one.role.is_leader for one in self._partitions.values())
 
     def _make_sessions(self) -> BrokerSessionWatch:
-        from .broker_sessions import BrokerSessionWatch
-        from .periodic_tasks import PeriodicTasks
+        from .broker_sessions import BrokerSessionWatch, PeriodicTasks
 
         tasks = PeriodicTasks(self._config, self._clock, self.driver)
         made = BrokerSessionWatch(self._config.node_id, self._clock, self._metadata, self.driver, tasks, self._suspect)

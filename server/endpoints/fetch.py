@@ -1,9 +1,9 @@
 """Fetch (key 1), versions 4-18.
 
-Version 7 brought sessions (KIP-227, `server/fetch/sessions.py`), 13 topic ids (KIP-516). `server/fetch/fetch.py`
-decides which records are read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one
-begun with names and continued with ids is an error for the whole request; every other error is a partition's, from
-version 16 with its current leader (KIP-951).
+Version 7 brought sessions (KIP-227, `server/data_path/fetch_sessions.py`), 13 topic ids (KIP-516).
+`server/data_path/fetch.py` decides which records are read, how many, and when a response is due. An unknown session, a
+wrong epoch of it, or one begun with names and continued with ids is an error for the whole request; every other error
+is a partition's, from version 16 with its current leader (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 
@@ -18,15 +18,15 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..access.authorization.requirements import OF_NODES, Each, NeedsOn
-from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch, FollowerFetch, ThrottledFetch
-from ..fetch.fetch_path import FetchAuthorization
-from ..fetch.sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
+from ..data_path.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch, FollowerFetch, ThrottledFetch
+from ..data_path.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
+from ..data_path.subsystem import FetchAuthorization
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import CONTROLLER
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
-    from ..fetch.fetch_path import FetchPath
+    from ..data_path.subsystem import FetchPath
     from ..network.call import Call, CostMeter
     from ..services import Services
 
@@ -41,7 +41,7 @@ def handle(services: Services, call: Call) -> Message | None:
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
         context = path.sessions.go_on(request, call.version, path.clock.now_ms(), call.connection)
     elif is_large_fetch(request):
-        from ..fetch.large_fetch import open_and_fetch
+        from ..data_path.large_fetch import open_and_fetch
 
         open_and_fetch(path, call, is_follower=is_follower)
         return None
@@ -50,7 +50,7 @@ def handle(services: Services, call: Call) -> Message | None:
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
     if len(context.partitions) > LARGE_FETCH and _looks_at_many(context):
-        from ..fetch.large_fetch import fetch
+        from ..data_path.large_fetch import fetch
 
         fetch(path, call, context, is_follower=is_follower)
         return None

@@ -18,9 +18,9 @@ from ...replication.controller import topics
 from ..access.authorization.requirements import WORDS, Each
 from ..coordinators import topic_creation, transaction_coordinator
 from ..coordinators.coordinator_driver import CoordinatorDriver
+from ..data_path import transactional_produce
 from ..network.api_endpoint import ApiEndpoint, Portioning
 from ..network.call import Call
-from ..produce import transactional_produce
 from ..services import Services
 
 #: Imported with this file, on a thread: what a client that looks for a coordinator uses next.

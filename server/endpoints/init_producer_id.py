@@ -13,8 +13,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from ..access.authorization.requirements import NeedsBy
 from ..coordinators import transaction_coordinator
+from ..data_path import transactional_produce
 from ..network.api_endpoint import ApiEndpoint
-from ..produce import transactional_produce
 
 if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession

@@ -11,12 +11,12 @@ rejected records (KIP-467). Versions from 10 add the current leader to NOT_LEADE
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
 Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent
-(`RejectedBatches` in `server/produce/produce.py`).
+(`RejectedBatches` in `server/data_path/produce.py`).
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
 Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. For
 those with one, the leader first asks the transaction coordinator, unless the partition has the transaction open already
-(`server/produce/transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
+(`server/data_path/transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..access.authorization.requirements import Each
-from ..network.api_endpoint import ApiEndpoint, Cost, Portioning
-from ..partitions.batch_validation import AppendResult
-from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
-from ..produce.produce import (
+from ..data_path.produce import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     NO_LEADER,
     NO_NODES,
@@ -55,13 +52,16 @@ from ..produce.produce import (
     is_write_cached_as_allowed,
     sequence_of,
 )
-from ..produce.produce import NONE_DENIED as _NONE_DENIED
+from ..data_path.produce import NONE_DENIED as _NONE_DENIED
+from ..network.api_endpoint import ApiEndpoint, Cost, Portioning
+from ..partitions.batch_validation import AppendResult
+from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
 
 if TYPE_CHECKING:
     from ...protocol.schema import Records
     from ..access.authorization.sessions import AuthorizationSession
+    from ..data_path.produce import TopicKey
     from ..network.call import Call
-    from ..produce.produce import TopicKey
     from ..services import Services
 
 

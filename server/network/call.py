@@ -229,7 +229,7 @@ class Observer:
 
 
 class CostMeter(Observer):
-    """Records the cost of a call while clients have quotas (metering.py)."""
+    """Records the cost of a call while clients have quotas (observers.py)."""
 
     __slots__ = ()
 

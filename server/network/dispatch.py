@@ -97,7 +97,7 @@ class Dispatcher:
         self._observes_all = on or self._is_watched
 
     def watch(self) -> None:
-        """Begins to time every call for the log of slow requests (slow_calls.py)."""
+        """Begins to time every call for the log of slow requests (observers.py)."""
         self._is_watched = self._observes_all = True
 
     def _observer(self, call: Call, *, is_timed: bool) -> Observer:
@@ -106,11 +106,11 @@ class Dispatcher:
             return Timing()
         observers: list[Observer] = [Timing()] if is_timed or self._is_watched else []
         if self._is_metered:
-            from .metering import Metering
+            from .observers import Metering
 
             observers.append(Metering(call))
         if self._is_watched:
-            from .slow_calls import SlowLog
+            from .observers import SlowLog
 
             observers.append(SlowLog(call))
         return observers[0] if len(observers) == 1 else Observers(*observers)
@@ -165,7 +165,7 @@ class Dispatcher:
 
     def _handle_granted(self, call: Call, route: Route, meters: Meters, began_ns: int) -> None:
         """Handles a Produce that leads to no throttle."""
-        from .metering import GRANTED_PRODUCE
+        from .observers import GRANTED_PRODUCE
 
         call.observer = GRANTED_PRODUCE
         is_answered = bool(call.request.acks)

@@ -25,7 +25,6 @@ from ...storage.log.epochs import UNDEFINED_EPOCH
 from ...storage.log.log import Log
 from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
 from ..runtime.counters import TopicMetrics
-from .append_queue import AppendQueue
 from .batch_validation import (
     LARGE_BATCH_BYTES,
     AppendResult,
@@ -42,7 +41,7 @@ from .batch_validation import (
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
     from ..runtime.thread_pools import ThreadPools
-    from .replica_flush import ReplicaFlush
+    from .replica_queues import AppendQueue, ReplicaFlush
 
 
 # The marker that ends a transaction in a partition (KIP-98).
@@ -346,7 +345,7 @@ class Replica:
     def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
         """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that is impossible."""
         if self.flush is None:
-            from .replica_flush import ReplicaFlush
+            from .replica_queues import ReplicaFlush
 
             self.flush = ReplicaFlush(self)
         self.flush.want(offset, now_ms, then)
@@ -472,6 +471,8 @@ class HostedPartition(Replica):
         self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
     ) -> AppendResult:
         if self.queue is None:
+            from .replica_queues import AppendQueue
+
             self.queue = AppendQueue(self)
             self.refresh_append_state()
         queued = QueuedAppend(len(records or b""), now_ms, required_acks, is_in_transaction=is_in_transaction)

@@ -296,7 +296,7 @@ class ShortSwitches:
 
 SHORT_SWITCHES = ShortSwitches()
 
-_PROCESS_MODULE = f"{__package__}.compaction_process"
+_PROCESS = f"from {__package__.removesuffix('.server.replicas')}.storage.compaction import main; main()"
 
 
 async def run_job(job: CleaningJob, total_bytes: int, disk: ThreadPool) -> CleaningResult:
@@ -316,7 +316,7 @@ async def run_in_process(job: CleaningJob) -> CleaningResult:
     # "" is the working directory of this process. `-P` keeps it from the front, where its files could hide modules.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", _PROCESS_MODULE),
+        *(sys.executable, "-P", "-c", _PROCESS),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=environment,

@@ -175,7 +175,7 @@ log = logging.getLogger("odradek.late_imports")
 GROUP_MODULES = ("server.coordinators.group_shard_driver",)
 TRANSACTION_MODULES = (
     "server.coordinators.transaction_driver",
-    "server.produce.transactional_produce",
+    "server.data_path.transactional_produce",
 )
 _PACKAGE = __package__.removesuffix(".server.runtime")
 #: Modules that this process has loaded.

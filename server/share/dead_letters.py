@@ -30,7 +30,7 @@ from ...protocol.records.batch import iter_headers
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...storage.log.log import Log, OffsetOutOfRange
-from ..fetch.fetch import is_remote
+from ..data_path.fetch import is_remote
 from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batches import Pread
 from ...storage.segments.segment import LogSlice
-from ..fetch.fetch import is_remote
-from ..fetch.remote_fetch import RemoteSlice
+from ..data_path.fetch import is_remote
 from ..partitions.parked_requests import NotInPageCache, ParkedFetch, sendable, warm
+from ..partitions.remote_port import RemoteSlice
 from .share_partitions import LedSharePartition
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from ...protocol.messages.share_group_state import (
 )
 from ...protocol.records.errors import BatchError
 from ...storage.segments.segment import LargeBatch
-from ..fetch.fetch import is_remote
+from ..data_path.fetch import is_remote
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage

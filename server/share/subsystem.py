@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
     from ..coordinators.share_state_driver import Persister, ShareStateDriver
     from ..coordinators.subsystem import CoordinatorsSubsystem
-    from ..fetch.fetch_path import FetchPath
+    from ..data_path.subsystem import FetchPath
     from ..network.listener import ListenerSet
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock

@@ -23,8 +23,7 @@ PACKAGES = (
     "server/access/authorization",
     "server/controller",
     "server/coordinators",
-    "server/fetch",
-    "server/produce",
+    "server/data_path",
 )
 _TABLES = "metadata/configs/*"
 #: Functions that run while their package is imported, before a mutant could take their place.

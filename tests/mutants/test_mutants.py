@@ -141,7 +141,7 @@ def test_probe_reports_the_blocks_that_run(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 PLACES = NEAR, BY_PACKAGE, FAR = tuple(
-    f"tests/{folder}test_a.py::{{}}" for folder in ("server/fetch/", "server/", "protocol/")
+    f"tests/{folder}test_a.py::{{}}" for folder in ("server/data_path/", "server/", "protocol/")
 )
 
 
@@ -157,7 +157,7 @@ PLACES = NEAR, BY_PACKAGE, FAR = tuple(
 def test_mutant_gets_the_nearest_and_cheapest_tests_up_to_the_limit_of_their_cpu_time(
     cpu_seconds: dict[str, float], expected: list[str]
 ) -> None:
-    mutant = Mutant("server/fetch/fetch.py", "not", "f", 1, 0, 1, 0, 1, "pass")
+    mutant = Mutant("server/data_path/fetch.py", "not", "f", 1, 0, 1, 0, 1, "pass")
     assert ordered_tests(mutant, set(cpu_seconds), cpu_seconds) == expected
 
 

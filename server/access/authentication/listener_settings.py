@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ....client.sasl import PASSWORD_MECHANISMS, Login, PasswordLogin
 from ....metadata.configs import InvalidConfig, Password
 from ....metadata.credentials import BY_NAME
-from ..plugins import is_own_class, load_class
+from ...config.broker_config import BrokerConfig, is_own_class, load_class
 from .authentication import HANDLER, Mechanism, Settings
 from .jaas import KERBEROS_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
 from .plain import PasswordCheck, password_check, plain_mechanism
 from .scram import ScramUsers, scram_mechanism
 
 if TYPE_CHECKING:
-    from ...config.broker_config import BrokerConfig
     from ...runtime.subsystem import Lazy
     from .oauth import KeySets
 

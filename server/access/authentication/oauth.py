@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import BrokerValues, InvalidConfig
 from ....storage.files.open_files import read_regular_file
-from ..plugins import is_own_class, load_class
+from ...config.broker_config import BrokerConfig, is_own_class, load_class
 from ..tls.contexts import client_context, read_settings, read_stores
 from .authentication import HANDLER, Identity
 
 if TYPE_CHECKING:
     from ....protocol.json_value import JsonObject, JsonValue
-    from ...config.broker_config import BrokerConfig
     from .jaas import JaasEntry
 
 # TLS to an OAuth issuer: the `ssl.*` options of the login module, as Kafka's JaasOptionsUtils takes them (KIP-768).

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from ....client.sasl import AuthenticationFailed, OAuthClient
 from ....metadata.configs import InvalidConfig, Password
 from ....storage.files.open_files import read_regular_file
-from ..plugins import is_own_class, load_class
+from ...config.broker_config import is_own_class, load_class
 from .jaas import OAUTHBEARER_MODULE, JaasEntry
 from .oauth import TIMEOUT_S, TokenRejected, is_readable, issuer_context, parts_of, read, shown_url
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ....metadata.acls import WILDCARD, WILDCARD_PRINCIPAL, Operation, PatternType, Permission, ResourceType
 from ....metadata.configs import InvalidConfig
 from ....metadata.image import AclImage
+from ...config.broker_config import is_own_class, load_class
 from ..audit import AuditLog
-from ..plugins import is_own_class, load_class
 from .requirements import AuthorizerNotReady
 from .sessions import Action, AuthorizationSession, Authorizer, FollowsAcls, RecentDecisions, RequestContext
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 from ....metadata.image import AclImage
-from ..plugins import Configurable
+from ...config.broker_config import Configurable
 
 # The interface of an authorizer, which a class of a user's own implements.
 #

@@ -24,8 +24,8 @@ from odradek.server.access.authorization.sessions import (
     AuthorizationSession,
     RecentDecisions,
 )
-from odradek.server.fetch.fetch_path import FetchAuthorization
-from odradek.server.fetch.sessions import FetchContext
+from odradek.server.data_path.fetch_sessions import FetchContext
+from odradek.server.data_path.subsystem import FetchAuthorization
 
 ALICE, BOB, ROOT, HOST = "User:alice", "User:bob", "User:root", "/10.0.0.1"
 TOPIC = ResourceType.TOPIC

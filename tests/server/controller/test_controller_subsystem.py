@@ -154,10 +154,10 @@ async def test_failure_while_the_broker_catches_up_ends_its_start() -> None:
 async def test_controllers_with_a_secret_remove_expired_tokens(
     properties: dict[str, str], may_expire: bool, has_key: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odradek.server.controller import periodic_tasks
+    from odradek.server.controller import delegation_tokens
 
     node = Node(properties | (KEY if has_key else {}), is_alone=properties is ALONE)
-    monkeypatch.setattr(periodic_tasks, "TokenExpiry", lambda *_: Plain("expiry", node.calls))
+    monkeypatch.setattr(delegation_tokens, "TokenExpiry", lambda *_: Plain("expiry", node.calls))
     await started(node)
     assert ("expiry.start" in node.calls) == (may_expire and has_key)
     await node.subsystem.stop()

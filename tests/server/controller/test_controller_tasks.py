@@ -25,7 +25,8 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import producer_ids
 from odradek.server.controller.broker_lifecycle import ControllerRegistrar
-from odradek.server.controller.periodic_tasks import PeriodicTasks, TokenExpiry
+from odradek.server.controller.broker_sessions import PeriodicTasks
+from odradek.server.controller.delegation_tokens import TokenExpiry
 from odradek.server.controller.producer_ids import ProducerIds
 from odradek.server.controller.startup import Registration
 from odradek.server.coordinators import topic_creation

@@ -19,10 +19,10 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.controller.cluster_view import Leader, Node
-from odradek.server.fetch import large_fetch
-from odradek.server.fetch.fetch import Fetch, FollowerFetch
-from odradek.server.fetch.fetch_path import FetchPath
-from odradek.server.fetch.sessions import FetchContext, FetchSessions
+from odradek.server.data_path import large_fetch
+from odradek.server.data_path.fetch import Fetch, FollowerFetch
+from odradek.server.data_path.fetch_sessions import FetchContext, FetchSessions
+from odradek.server.data_path.subsystem import FetchPath
 from odradek.server.partitions.parked_requests import Deadlines, FetchWaits, Wakeups
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted

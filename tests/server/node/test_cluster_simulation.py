@@ -24,8 +24,8 @@ from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
 from odradek.server.controller import commits as quorum_commits
 from odradek.server.controller.raft import ReplicatedQuorumLog
-from odradek.server.fetch import fetch as fetching
-from odradek.server.fetch.fetch import NO_EPOCH
+from odradek.server.data_path import fetch as fetching
+from odradek.server.data_path.fetch import NO_EPOCH
 from odradek.server.partitions.hosted_partition import Replica
 from odradek.server.partitions.subsystem import RoleAssignment
 from odradek.server.replicas.fetcher import FollowedPartition, ReplicaFetcher

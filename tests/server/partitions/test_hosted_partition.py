@@ -14,7 +14,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.partitions.batch_validation import AppendResult, AppendRules, Rejected, RejectedUnseen
 from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, TAKEOVER_MS, Marker
-from odradek.server.partitions.replica_flush import ReplicaFlush
+from odradek.server.partitions.replica_queues import ReplicaFlush
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.log import Log
 

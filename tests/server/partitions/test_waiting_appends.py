@@ -15,8 +15,8 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.records.compression import Compression
 from odradek.server.network.shared_parts import READ_BUFFER_BYTES
-from odradek.server.partitions import append_queue
 from odradek.server.partitions import batch_validation as batch_checks
+from odradek.server.partitions import replica_queues
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.thread_pools import ThreadPools
@@ -64,7 +64,7 @@ def opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         gate()
         return check(*arguments)
 
-    monkeypatch.setattr(append_queue, "check_batch", gated)
+    monkeypatch.setattr(replica_queues, "check_batch", gated)
     yield gate
     gate.open()
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition
-from odradek.server.fetch.fetch import Found, check_readable, piece_of, rejected
-from odradek.server.fetch.remote_fetch import RemoteSlice
-from odradek.server.fetch.sessions import FetchedPartition
-from odradek.server.partitions.remote_port import RemoteRecords
+from odradek.server.data_path.fetch import Found, check_readable, piece_of, rejected
+from odradek.server.data_path.fetch_sessions import FetchedPartition
+from odradek.server.partitions.remote_port import RemoteRecords, RemoteSlice
 from odradek.server.remote import reading
 from odradek.server.remote.reading import RemoteReader
 from odradek.server.remote.work import UNLIMITED, RemoteCounters, RemoteQuota

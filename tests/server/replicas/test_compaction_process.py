@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.server.replicas.compaction_process import NICENESS
 from odradek.server.replicas.maintenance import SWITCH_INTERVAL_S, ShortSwitches, run_in_process
+from odradek.storage.compaction import NICENESS
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.compaction import EndlessJob, JobOnFullDisk

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from odradek.replication.partition import IsrProposal
-from odradek.server.fetch.fetch import FollowerFetch, IdleFollower
-from odradek.server.fetch.sessions import FetchSession
+from odradek.server.data_path.fetch import FollowerFetch, IdleFollower
+from odradek.server.data_path.fetch_sessions import FetchSession
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.replicas.fetcher import FollowedPartition
 

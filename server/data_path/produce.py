@@ -211,8 +211,8 @@ class RejectedBatches:
 
 # The response to a Produce: the result of each partition, and the conditions that it waits for.
 #
-# A partition's part waits, in this order, for a thread that opens its batch (`partitions/append_queue.py`), for the
-# disk where `flush.messages` wants that (`partitions/replica_flush.py`), and with acks=all for the replicas in sync.
+# A partition's part waits, in this order, for a thread that opens its batch (`partitions/replica_queues.py`), for the
+# disk where `flush.messages` wants that (the same file), and with acks=all for the replicas in sync.
 # The request's timeout is for the last two: a batch that is not written yet must not time out, or it would be sent
 # twice. When the wait for replicas times out, the response has the batch's base offset beside the error, as in Kafka.
 

@@ -20,11 +20,11 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.controller.cluster_view import Leader, Node
+from odradek.server.data_path.produce import ParkedProduce, ProducePath, add_leaders, end_unanswered, fill
+from odradek.server.data_path.transactional_produce import TransactionalProduce
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, Marker
 from odradek.server.partitions.parked_requests import BUCKET_MS, Deadlines
-from odradek.server.produce.produce import ParkedProduce, ProducePath, add_leaders, end_unanswered, fill
-from odradek.server.produce.transactional_produce import TransactionalProduce
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, ForgottenTopic
-from odradek.server.fetch import sessions as fetch_sessions
-from odradek.server.fetch.fetch import Fetch, IdleConsumer
-from odradek.server.fetch.sessions import FetchSession
+from odradek.server.data_path import fetch_sessions
+from odradek.server.data_path.fetch import Fetch, IdleConsumer
+from odradek.server.data_path.fetch_sessions import FetchSession
 from odradek.server.partitions.hosted_partition import Marker
 from odradek.server.runtime.sliced_work import FREED_AT_ONCE
 

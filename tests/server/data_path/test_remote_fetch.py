@@ -12,7 +12,7 @@ import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.fetch.fetch import is_remote
+from odradek.server.data_path.fetch import is_remote
 from odradek.server.partitions.creation import SettingsByTopic
 from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.storage.segments.index import AbortedTransaction

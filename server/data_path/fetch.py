@@ -40,14 +40,14 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ...storage.segments.segment import LogSlice
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import MOST_CROWDED_BYTES, NotInPageCache, ParkedFetch, in_page_cache, sendable, warm
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer, IdleWatcher
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, FetchSession, IdleConsumer, IdleWatcher
 
 if TYPE_CHECKING:
     from ..controller.cluster_view import Leaders
     from ..network.call import Call, CostMeter
+    from ..partitions.remote_port import RemoteReads, RemoteSlice
     from ..replicas.scrubber import Scrubber
-    from .fetch_path import FetchPath
-    from .remote_fetch import RemoteReads, RemoteSlice
+    from .subsystem import FetchPath
 
 
 # Reads that meet damage: wait for the inspection of a segment, or for healing, or answer CORRUPT_MESSAGE.
@@ -510,7 +510,7 @@ class Fetch(ParkedFetch):
 
     def _look_at_remote(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
         """Begins a read of the remote store, or returns its result. Followers get records of the local log only."""
-        from . import remote_fetch
+        from ..partitions.remote_port import RemoteReads, RemoteSlice
 
         port = self._path.partitions.remote
         one = nothing_yet(hosted, wanted)
@@ -523,8 +523,10 @@ class Fetch(ParkedFetch):
         if not self._isolated:
             one.data.aborted_transactions = None
         if self._remote is None:
-            self._remote = remote_fetch.RemoteReads(port, partial(self._warmed, None))
-        found = self._remote.result(hosted, wanted, min(left, wanted.max_bytes), isolated=self._isolated)
+            self._remote = RemoteReads(port, partial(self._warmed, None))
+        found = self._remote.result(
+            wanted.key, hosted, wanted.fetch_offset, min(left, wanted.max_bytes), isolated=self._isolated
+        )
         if found is None or (len(found.data) > left and not whole_first):
             return one
         if found.error:
@@ -535,7 +537,7 @@ class Fetch(ParkedFetch):
                 one.data.aborted_transactions = [
                     AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found.aborted or ()
                 ]
-            return one._replace(records=remote_fetch.RemoteSlice(found.data))
+            return one._replace(records=RemoteSlice(found.data))
         if found.next_offset > wanted.fetch_offset and not is_remote(hosted, found.next_offset):
             # Compaction has left nothing between the two.
             return self._read(hosted, wanted, found.next_offset, left, whole_first)

@@ -9,9 +9,9 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.batch import NO_SEQUENCE
+from odradek.server.data_path.produce import MAX_REMEMBERED, REMEMBERED_S, RejectedBatches, Sequence, sequence_of
 from odradek.server.partitions.batch_validation import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.produce.produce import MAX_REMEMBERED, REMEMBERED_S, RejectedBatches, Sequence, sequence_of
 
 from tests.server.harness.data_path import DataPath, batch_of
 

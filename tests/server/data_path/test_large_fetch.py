@@ -15,8 +15,8 @@ from odradek.protocol.messages.topics import (
     DeleteRecordsTopic,
     DeleteTopicsRequest,
 )
+from odradek.server.data_path import fetch_sessions, large_fetch
 from odradek.server.endpoints import fetch as endpoint
-from odradek.server.fetch import large_fetch, sessions
 
 from tests.server.harness.data_path import FETCH_VERSION, DataPath, batch_of, values_of
 
@@ -26,10 +26,10 @@ LONG_MS = 60_000
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (endpoint, sessions):
+    for module in (endpoint, fetch_sessions):
         monkeypatch.setattr(module, "LARGE_FETCH", 2)
     monkeypatch.setattr(large_fetch, "PLAIN_RESPONSE_ITEMS", 2)
-    monkeypatch.setattr(sessions, "INSPECTED_PARTITIONS", 2)
+    monkeypatch.setattr(fetch_sessions, "INSPECTED_PARTITIONS", 2)
 
 
 @pytest.fixture

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.server.fetch.sessions import ABSENT_PARTITIONS, EVICTION_MS, FetchContext, FetchSessions, PartitionKey
+from odradek.server.data_path.fetch_sessions import (
+    ABSENT_PARTITIONS,
+    EVICTION_MS,
+    FetchContext,
+    FetchSessions,
+    PartitionKey,
+)
 from odradek.server.runtime.sliced_work import run_to_completion
 
 VERSION = 12

@@ -11,8 +11,8 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.data_path.transactional_produce import TransactionalProduce, Unverified, _for_producers
 from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.produce.transactional_produce import TransactionalProduce, Unverified, _for_producers
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch
 from tests.server.harness.virtual_time import loop_clock, simulated

@@ -12,8 +12,8 @@ from odradek.protocol.messages.fetch import (
     FetchRequest,
     FetchTopic,
 )
-from odradek.server.fetch.fetch import MOST_INSPECTIONS, FollowerFetch, IdleFollower
-from odradek.server.fetch.sessions import (
+from odradek.server.data_path.fetch import MOST_INSPECTIONS, FollowerFetch, IdleFollower
+from odradek.server.data_path.fetch_sessions import (
     ABSENT_PARTITIONS,
     EVICTION_MS,
     LARGE_FETCH,

@@ -1,14 +1,4 @@
-"""Records the cost of calls while clients have quotas; the response of a call throttles its client.
-
-Throttle times are in the response, and the connection takes no further request for as long (KIP-219). So a client that
-ignores the time is throttled, too.
-
-- Produce: the bytes of the request count, and the time unless acks is 0.
-- Fetch and ShareFetch: the bytes of the response. A Fetch that would exceed the quota is answered without records
-  (`server/fetch/fetch.py`).
-- Every other request: the time that it held the event loop. Data sent after the throttle time was set counts for the
-next request. Requests between brokers are exempt, as in Kafka.
-"""
+"""The observers of calls: what calls cost while clients have quotas, and which of them are slow."""
 
 from __future__ import annotations
 
@@ -16,16 +6,30 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.schema import Message
 from ..access.quotas.sensors import OWED_NS, PERCENT_PER_NS
+from ..runtime.slow_requests import NS_IN_MS
 from .api_endpoint import Cost
-from .call import Call, CostMeter, Observer
+from .call import Call, CostMeter, Observer, Route
 
 if TYPE_CHECKING:
     from ...protocol.codec import Encoder
     from ...protocol.schema import Message
     from ..access.quotas.sensors import Meters, RateSensor
     from .file_sender import Piece
+
+
+# ---- quotas
+#
+# Records the cost of calls while clients have quotas; the response of a call throttles its client.
+#
+# Throttle times are in the response, and the connection takes no further request for as long (KIP-219). So a client that
+# ignores the time is throttled, too.
+#
+# - Produce: the bytes of the request count, and the time unless acks is 0.
+# - Fetch and ShareFetch: the bytes of the response. A Fetch that would exceed the quota is answered without records
+#   (`server/data_path/fetch.py`).
+# - Every other request: the time that it held the event loop. Data sent after the throttle time was set counts for the
+#   next request. Requests between brokers are exempt, as in Kafka.
 
 
 class Metering(CostMeter):
@@ -197,3 +201,57 @@ def records_size(response: Any) -> int:
     return sum(
         len(part.records) for topic in response.responses for part in topic.partitions if part.records is not None
     )
+
+
+# ---- slow calls
+#
+# With `odradek.slow.request.ms` every call is timed, otherwise none of this runs.
+#
+# The time of a call has three parts: handled (from its creation until the handler has returned or answered), waited (until
+# the response is there: for replicas, for records, for a coordinator or a controller) and answered (encoding the response
+# and handing it to the socket). A wait that the client asked for does not count: `max_wait_ms` of a Fetch, the rebalance of
+# a group.
+
+
+def _wanted_wait_ns(route: Route, request: Message | None) -> int:
+    """Returns how long the client of a request lets it wait."""
+    wanted_wait_ms = route.endpoint.wanted_wait_ms
+    return 0 if wanted_wait_ms is None or request is None else wanted_wait_ms(request) * NS_IN_MS
+
+
+class SlowLog(Observer):
+    """Notes when a call was created, parked and answered, and logs it if it is slow."""
+
+    __slots__ = ("_created_ns", "_early_request", "_parked_ns", "_replied_ns", "request_bytes", "wanted_wait_ns")
+
+    def __init__(self, call: Call) -> None:
+        self._created_ns = perf_counter_ns()
+        #: 0 until then.
+        self._parked_ns = self._replied_ns = 0
+        self.request_bytes = call.connection.dispatcher.frame_bytes
+        self.wanted_wait_ns = _wanted_wait_ns(call.route, call.request)
+        #: The first request of an API, whose endpoint is not imported yet: handlers of parked calls let go of requests.
+        self._early_request = None if call.route.is_served else call.request
+
+    def parked(self, call: Call) -> None:
+        if not self._parked_ns:
+            self._parked_ns = perf_counter_ns()
+            if call.request is not None:  # one of many items is decoded after the call was made
+                self.wanted_wait_ns = _wanted_wait_ns(call.route, call.request)
+
+    def replying(self, call: Call, response: Message | None) -> bool:
+        self._replied_ns = self._replied_ns or perf_counter_ns()
+        return True
+
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
+        self._replied_ns = self._replied_ns or perf_counter_ns()
+        return True
+
+    def replied(self, call: Call) -> None:
+        slow = call.connection.listener.shared.slow_requests
+        if slow is not None:
+            if self._early_request is not None:
+                self.wanted_wait_ns = _wanted_wait_ns(call.route, self._early_request)
+            parked_ns = min(self._parked_ns or self._replied_ns, self._replied_ns)
+            answered_ns = perf_counter_ns() - self._replied_ns
+            slow.ended(call, self, parked_ns - self._created_ns, self._replied_ns - parked_ns, answered_ns)

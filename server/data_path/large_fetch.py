@@ -26,11 +26,11 @@ from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import NotInPageCache
 from ..runtime.sliced_work import Steps, run_to_completion
 from .fetch import Fetch, FollowerFetch, Found, Inspection, check_readable
-from .sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, Topic
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, Topic
 
 if TYPE_CHECKING:
     from ..runtime.counters import TopicMetrics
-    from .fetch_path import FetchPath
+    from .subsystem import FetchPath
 
 #: Partitions that are looked at in one step.
 LOOKED_AT_ONCE = 64

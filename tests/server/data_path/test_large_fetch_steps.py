@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.server.fetch import fetch as fetch_module
-from odradek.server.fetch import large_fetch
-from odradek.server.fetch.fetch import MOST_INSPECTIONS
+from odradek.server.data_path import fetch as fetch_module
+from odradek.server.data_path import large_fetch
+from odradek.server.data_path.fetch import MOST_INSPECTIONS
 from odradek.server.partitions import parked_requests
 from odradek.server.partitions.parked_requests import BUCKET_MS
 from odradek.storage.log.log import Log

@@ -1,0 +1,1 @@
+"""Requests of Produce and Fetch between their endpoints and the partitions: sessions, waits, transactions."""

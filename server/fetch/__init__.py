@@ -1,1 +1,0 @@
-"""Fetch requests of consumers and followers, and their sessions."""

@@ -1,1 +1,0 @@
-"""Produce requests that wait, are refused, or belong to transactions."""
