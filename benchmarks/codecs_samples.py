@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.protocol.internal.headers import RequestHeader
+from odradek.protocol.apis import RequestHeader
 from odradek.protocol.messages import fetch, metadata, produce
 from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.offsets import (

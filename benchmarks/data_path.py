@@ -18,9 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import APIS, RequestHeader
 from odradek.protocol.codec import decode, encode
-from odradek.protocol.internal.headers import RequestHeader
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.produce import (

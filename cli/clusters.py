@@ -18,7 +18,7 @@ from .client.properties import pairs
 from .output import Table
 
 if TYPE_CHECKING:
-    from ..protocol.messages.reassignments import ElectLeadersResponse
+    from ..protocol.messages.partitions import ElectLeadersResponse
     from .client.admin import LogDirectory, Partition, QuorumPartition, QuorumReplica
 
 
@@ -215,7 +215,7 @@ def elect_leaders(
     dry_run: DryRun = False,
 ) -> None:
     """Make the first replica of each partition its leader again, where it is in the ISR and does not lead."""
-    from ..protocol.messages.reassignments import ElectLeadersRequest, TopicPartitions
+    from ..protocol.messages.partitions import ElectLeadersRequest, TopicPartitions
 
     with connection.admin() as admin:
         wanted = [
@@ -262,7 +262,7 @@ def set_feature(
     dry_run: DryRun = False,
 ) -> None:
     """Upgrade or downgrade features to the levels. With --dry-run the controller only validates them."""
-    from ..protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+    from ..protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
 
     wanted = {name: _level(name, text) for name, text in pairs(levels, "set-feature").items()}
     with connection.admin() as admin:

@@ -63,8 +63,8 @@ async def preload(broker: BrokerServer) -> None:
 
 def _load() -> None:
     """Runs on a thread: some 15 ms of work, of which clients notice little."""
+    from ..protocol.apis import RequestHeader
     from ..protocol.codec import decode, encode, lowered_decoder, lowered_encoder
-    from ..protocol.internal.headers import RequestHeader
     from ..protocol.messages.api_versions import (
         ApiVersion,
         ApiVersionsRequest,

@@ -23,7 +23,7 @@ from .client.options import DryRun, Output, client_command, complete_topic, new_
 from .output import Progress, Table
 
 if TYPE_CHECKING:
-    from ..protocol.messages.reassignments import OngoingPartitionReassignment
+    from ..protocol.messages.partitions import OngoingPartitionReassignment
     from .client.admin import AdminClient, Topic
 
 
@@ -370,7 +370,7 @@ def _lines(placement: Mapping[Place, list[int]]) -> list[str]:
 
 def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
     """Begins moves; None cancels one. Raises CommandError for the first that is refused."""
-    from ..protocol.messages.reassignments import (
+    from ..protocol.messages.partitions import (
         AlterPartitionReassignmentsRequest,
         ReassignablePartition,
         ReassignableTopic,
@@ -389,7 +389,7 @@ def _send(admin: AdminClient, wanted: Mapping[Place, list[int] | None]) -> None:
 
 
 def _ongoing(admin: AdminClient) -> dict[Place, OngoingPartitionReassignment]:
-    from ..protocol.messages.reassignments import ListPartitionReassignmentsRequest
+    from ..protocol.messages.partitions import ListPartitionReassignmentsRequest
 
     response = admin.repeated(lambda: ask(admin, ListPartitionReassignmentsRequest(topics=None)))
     check("reassignments", response.error_code, response.error_message)

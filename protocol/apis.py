@@ -1,15 +1,37 @@
-"""The one list of APIs: key, name, versions, listeners. ApiVersions and dispatch are computed from it."""
+"""The one list of APIs: key, name, versions, listeners. ApiVersions and dispatch are computed from it.
+
+The headers of their requests and responses are here, too.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-from .schema import Versions
+from .schema import INT16, INT32, STRING, Message, Versions, message, wire
 
-if TYPE_CHECKING:
-    from .schema import Message
+# ---- headers
+#
+# `RequestHeader`: version 1 is for versions of a request that are not flexible, 2 for those that are. The client id is never
+# a compact string: a broker can read it before it has parsed the version (KIP-482). `ResponseHeader`: version 1 goes with
+# flexible versions, but the ApiVersions response always has header 0 (KIP-511). `Api.request_header_version` and
+# `Api.response_header_version` return the versions.
+
+
+@message("1-2", flexible="2+")
+class RequestHeader(Message):
+    request_api_key: int = wire(INT16)
+    request_api_version: int = wire(INT16)
+    correlation_id: int = wire(INT32)
+    client_id: str | None = wire(STRING, "1+", nullable="1+", may_be_compact=False)
+
+
+@message("0-1", flexible="1+")
+class ResponseHeader(Message):
+    correlation_id: int = wire(INT32)
+
+
+# ---- APIs
 
 
 class Api:
@@ -110,29 +132,29 @@ APIS: dict[int, Api] = {
         Api(35, "DescribeLogDirs", "log_dirs", "1-5", "2+", "broker"),
         Api(36, "SaslAuthenticate", "sasl", "0-2", "2+", "broker,controller"),
         Api(37, "CreatePartitions", "topics", "0-3", "2+", "broker,controller"),
-        Api(38, "CreateDelegationToken", "delegation_tokens", "1-3", "2+", "broker,controller"),
-        Api(39, "RenewDelegationToken", "delegation_tokens", "1-2", "2+", "broker,controller"),
-        Api(40, "ExpireDelegationToken", "delegation_tokens", "1-2", "2+", "broker,controller"),
-        Api(41, "DescribeDelegationToken", "delegation_tokens", "1-3", "2+", "broker,controller"),
+        Api(38, "CreateDelegationToken", "credentials", "1-3", "2+", "broker,controller"),
+        Api(39, "RenewDelegationToken", "credentials", "1-2", "2+", "broker,controller"),
+        Api(40, "ExpireDelegationToken", "credentials", "1-2", "2+", "broker,controller"),
+        Api(41, "DescribeDelegationToken", "credentials", "1-3", "2+", "broker,controller"),
         Api(42, "DeleteGroups", "groups", "0-3", "2+", "broker"),
-        Api(43, "ElectLeaders", "reassignments", "0-2", "2+", "broker,controller"),
+        Api(43, "ElectLeaders", "partitions", "0-2", "2+", "broker,controller"),
         Api(44, "IncrementalAlterConfigs", "configs", "0-1", "1+", "broker,controller"),
-        Api(45, "AlterPartitionReassignments", "reassignments", "0-1", "0+", "broker,controller"),
-        Api(46, "ListPartitionReassignments", "reassignments", "0", "0+", "broker,controller"),
+        Api(45, "AlterPartitionReassignments", "partitions", "0-1", "0+", "broker,controller"),
+        Api(46, "ListPartitionReassignments", "partitions", "0", "0+", "broker,controller"),
         Api(47, "OffsetDelete", "offsets", "0", "none", "broker"),
         Api(48, "DescribeClientQuotas", "client_quotas", "0-1", "1+", "broker"),
         Api(49, "AlterClientQuotas", "client_quotas", "0-1", "1+", "broker,controller"),
-        Api(50, "DescribeUserScramCredentials", "scram_credentials", "0", "0+", "broker,controller"),
-        Api(51, "AlterUserScramCredentials", "scram_credentials", "0", "0+", "broker,controller"),
+        Api(50, "DescribeUserScramCredentials", "credentials", "0", "0+", "broker,controller"),
+        Api(51, "AlterUserScramCredentials", "credentials", "0", "0+", "broker,controller"),
         Api(52, "Vote", "quorum", "0-2", "0+", "controller"),
         Api(53, "BeginQuorumEpoch", "quorum", "0-1", "1+", "controller"),
         Api(54, "EndQuorumEpoch", "quorum", "0-1", "1+", "controller"),
         Api(55, "DescribeQuorum", "quorum", "0-2", "0+", "broker,controller"),
-        Api(56, "AlterPartition", "alter_partition", "2-3", "0+", "controller"),
-        Api(57, "UpdateFeatures", "update_features", "0-2", "0+", "broker,controller"),
+        Api(56, "AlterPartition", "partitions", "2-3", "0+", "controller"),
+        Api(57, "UpdateFeatures", "api_versions", "0-2", "0+", "broker,controller"),
         Api(58, "Envelope", "envelope", "0", "0+", "controller"),
         Api(59, "FetchSnapshot", "quorum", "0-1", "0+", "controller"),
-        Api(60, "DescribeCluster", "describe_cluster", "0-2", "0+", "broker,controller"),
+        Api(60, "DescribeCluster", "metadata", "0-2", "0+", "broker,controller"),
         Api(61, "DescribeProducers", "producers", "0", "0+", "broker"),
         Api(62, "BrokerRegistration", "nodes", "0-4", "0+", "controller"),
         Api(63, "BrokerHeartbeat", "nodes", "0-2", "0+", "controller"),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.reassignments import (
+from ..protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,

@@ -20,7 +20,7 @@ from ..metadata.credentials import (
 )
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.acls import DeleteAclsFilter, DeleteAclsRequest
-from ..protocol.messages.scram_credentials import (
+from ..protocol.messages.credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from odradek.protocol.internal.headers import RequestHeader
+from odradek.protocol.apis import RequestHeader
 from odradek.protocol.messages import fetch, produce
 from odradek.protocol.varint import Fault, varint_tail
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from odradek.protocol.internal.headers import RequestHeader
+from odradek.protocol.apis import RequestHeader
 from odradek.protocol.messages import fetch, metadata, produce
 from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
 from odradek.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchResponse

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.metadata.credentials import SCRAM_SHA_256, salted_password
-from odradek.protocol.messages.scram_credentials import (
+from odradek.protocol.messages.credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     ScramCredentialUpsertion,

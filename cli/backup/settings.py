@@ -27,8 +27,8 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from ...protocol.messages.describe_cluster import DescribeClusterRequest
-from ...protocol.messages.scram_credentials import DescribeUserScramCredentialsRequest
+from ...protocol.messages.credentials import DescribeUserScramCredentialsRequest
+from ...protocol.messages.metadata import DescribeClusterRequest
 from ..client.admin import ask, check
 from ..client.errors import DENIED, CommandError
 from .manifests import Configs, Quota, Rule, Settings, User

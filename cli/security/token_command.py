@@ -16,7 +16,7 @@ from ..client.options import Output, client_command, new_app
 from ..output import Table
 
 if TYPE_CHECKING:
-    from ...protocol.messages.delegation_tokens import DescribedDelegationToken, DescribeDelegationTokenResponse
+    from ...protocol.messages.credentials import DescribedDelegationToken, DescribeDelegationTokenResponse
     from ..client.admin import AdminClient
 
 
@@ -41,7 +41,7 @@ def create(
     hours: Annotated[float | None, typer.Option("--hours", help="maximum lifetime (default: the brokers')")] = None,
 ) -> None:
     """Create a token for the user that is logged in, or for --owner. Its HMAC is a password: it is shown once."""
-    from ...protocol.messages.delegation_tokens import CreateDelegationTokenRequest, TokenPrincipal
+    from ...protocol.messages.credentials import CreateDelegationTokenRequest, TokenPrincipal
 
     kind, name = _principal(owner) if owner is not None else (None, None)
     request = CreateDelegationTokenRequest(
@@ -94,7 +94,7 @@ def list_tokens(connection: Connection, output: Output, owner: Owner = None) -> 
 @client_command
 def renew(token: Token, connection: Connection, output: Output, hours: Hours = 24.0) -> None:
     """Put off the expiry of a token, up to its maximum lifetime."""
-    from ...protocol.messages.delegation_tokens import RenewDelegationTokenRequest
+    from ...protocol.messages.credentials import RenewDelegationTokenRequest
 
     with connection.admin() as admin:
         done = ask(admin, RenewDelegationTokenRequest(hmac=_hmac(admin, token), renew_period_ms=_ms(hours)))
@@ -106,7 +106,7 @@ def renew(token: Token, connection: Connection, output: Output, hours: Hours = 2
 @client_command
 def expire(token: Token, connection: Connection, output: Output, hours: Hours = 0.0) -> None:
     """End a token now, or bring its expiry forward."""
-    from ...protocol.messages.delegation_tokens import ExpireDelegationTokenRequest
+    from ...protocol.messages.credentials import ExpireDelegationTokenRequest
 
     period_ms = _ms(hours) if hours > 0 else -1
     with connection.admin() as admin:
@@ -116,7 +116,7 @@ def expire(token: Token, connection: Connection, output: Output, hours: Hours = 
 
 
 def _described(admin: AdminClient, owner: str | None) -> list[DescribedDelegationToken]:
-    from ...protocol.messages.delegation_tokens import DescribeDelegationTokenRequest, TokenPrincipal
+    from ...protocol.messages.credentials import DescribeDelegationTokenRequest, TokenPrincipal
 
     owners = None if owner is None else [TokenPrincipal(*_principal(owner))]
     response: DescribeDelegationTokenResponse = ask(admin, DescribeDelegationTokenRequest(owners=owners))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.reassignments import ElectLeadersRequest
+from odradek.protocol.messages.partitions import ElectLeadersRequest
 from odradek.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

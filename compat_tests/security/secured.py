@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.metadata.credentials import BY_CODE, salted_password
-from odradek.protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from odradek.protocol.messages.credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 
 from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.odradek_process import OdradekProcess

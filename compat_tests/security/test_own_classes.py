@@ -19,9 +19,8 @@ from odradek.protocol.messages.configs import (
 )
 from odradek.protocol.messages.configs import LegacyAlterableConfig as LegacyConfig
 from odradek.protocol.messages.configs import LegacyAlterConfigsResource as LegacyResource
-from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.groups import ListGroupsRequest
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.topics import (
     CreatableReplicaAssignment,

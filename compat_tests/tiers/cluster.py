@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.reassignments import (
+from odradek.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.cli.client.connection import Connection
 from odradek.cli.tier import RemoteMetadata
-from odradek.protocol.messages.reassignments import (
+from odradek.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,

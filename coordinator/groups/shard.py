@@ -22,7 +22,7 @@ from typing import Any
 from ...protocol.codec import MalformedMessage
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.classic_group_records import (
+from ...protocol.internal.classic_groups import (
     GroupMetadataKey,
     LegacyOffsetCommitKey,
     OffsetCommitKey,

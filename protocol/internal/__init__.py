@@ -1,1 +1,1 @@
-"""Schemas other than requests and responses: headers, records of internal topics, files, embedded data."""
+"""Schemas other than requests and responses: records of internal topics and of the metadata log, files, embedded data."""

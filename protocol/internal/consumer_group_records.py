@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets` for KIP-848 consumer groups.
 
-The framing is that of classic_group_records.py. A group is many small records: its epoch (3), members (5), target
+The framing is that of classic_groups.py. A group is many small records: its epoch (3), members (5), target
 assignment (6 for its epoch, 7 for each member), current assignment and revocations of each member (8), resolved
 regular expressions (16). Type 4, the metadata of subscribed topics, is read for compatibility with 4.0 and no longer
 written. A member that uses the classic protocol has its protocols in a tagged field.

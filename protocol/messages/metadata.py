@@ -1,26 +1,27 @@
-"""Metadata (key 3): brokers, and topics with their partitions, leaders and replicas.
-
-A null list of topics asks for all (an empty one too in version 0), an empty list for none. A topic that does not
-exist is created when both the broker's `auto.create.topics.enable` and the request allow it, and answers
-LEADER_NOT_AVAILABLE until it has leaders. By topic id nothing is ever created. A partition whose listener is missing
-on its leader answers LISTENER_NOT_FOUND.
-
-Versions 0-13, flexible from 9. Additions by version:
-- 1: racks, controller, internal topics; null asks for all
-- 2: cluster id (KIP-78)
-- 4: auto-creation can be declined (KIP-204)
-- 5: offline replicas (KIP-112)
-- 7: leader epochs (KIP-320)
-- 8: authorized operations, when asked for (KIP-430)
-- 10: topic ids in the response (KIP-516)
-- 11: cluster operations moved to DescribeCluster (KIP-700)
-- 12: topics may be asked for by id alone
-- 13: an error for the whole response (KIP-1102)
-"""
+"""The cluster as clients see it: its brokers and topics, and its controller."""
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+# Metadata (key 3): brokers, and topics with their partitions, leaders and replicas.
+#
+# A null list of topics asks for all (an empty one too in version 0), an empty list for none. A topic that does not
+# exist is created when both the broker's `auto.create.topics.enable` and the request allow it, and answers
+# LEADER_NOT_AVAILABLE until it has leaders. By topic id nothing is ever created. A partition whose listener is missing
+# on its leader answers LISTENER_NOT_FOUND.
+#
+# Versions 0-13, flexible from 9. Additions by version:
+# - 1: racks, controller, internal topics; null asks for all
+# - 2: cluster id (KIP-78)
+# - 4: auto-creation can be declined (KIP-204)
+# - 5: offline replicas (KIP-112)
+# - 7: leader epochs (KIP-320)
+# - 8: authorized operations, when asked for (KIP-430)
+# - 10: topic ids in the response (KIP-516)
+# - 11: cluster operations moved to DescribeCluster (KIP-700)
+# - 12: topics may be asked for by id alone
+# - 13: an error for the whole response (KIP-1102)
 
 
 @struct
@@ -75,3 +76,41 @@ class MetadataResponse(Message):
     topics: list[MetadataResponseTopic] = wire(array(MetadataResponseTopic))
     cluster_authorized_operations: int = wire(INT32, "8-10", default=-2147483648)
     error_code: int = wire(INT16, "13+")
+
+
+# DescribeCluster (key 60): the cluster's id, controller and nodes.
+#
+# A broker tells of brokers (the controller shown is one of them, as clients expect), a controller of controllers
+# (MISMATCHED_ENDPOINT_TYPE when asked for the other).
+#
+# Versions 0-2, all flexible. Additions by version:
+# - 1: endpoint type (KIP-919)
+# - 2: fenced brokers, when asked for (KIP-1073)
+
+
+@message("0-2", flexible="0+", key=60)
+class DescribeClusterRequest(Message):
+    include_cluster_authorized_operations: bool = wire(BOOL)
+    endpoint_type: int = wire(INT8, "1+", default=1)
+    include_fenced_brokers: bool = wire(BOOL, "2+")
+
+
+@struct
+class DescribeClusterBroker(Message):
+    broker_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    rack: str | None = wire(STRING, nullable="0+", default=None)
+    is_fenced: bool = wire(BOOL, "2+")
+
+
+@message("0-2", flexible="0+", key=60)
+class DescribeClusterResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
+    endpoint_type: int = wire(INT8, "1+", default=1)
+    cluster_id: str = wire(STRING)
+    controller_id: int = wire(INT32, default=-1)
+    brokers: list[DescribeClusterBroker] = wire(array(DescribeClusterBroker))
+    cluster_authorized_operations: int = wire(INT32, default=-2147483648)

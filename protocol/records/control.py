@@ -1,28 +1,105 @@
 """Control records: markers that the brokers write into a log.
 
-A control batch holds records whose key is a version and a type, and whose value is a message of
-internal/control_records.py. One record marks the end of a transaction (KIP-98). KRaft's log and snapshots have records
-for a new leader, the header and footer of a snapshot, kraft.version and the voters (KIP-595, KIP-630, KIP-853).
+A control batch holds records whose key is a version and a type, and whose value is a message of the tables below. One
+record marks the end of a transaction (KIP-98). KRaft's log and snapshots have records for a new leader, the header and
+footer of a snapshot, kraft.version and the voters (KIP-595, KIP-630, KIP-853).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
+from struct import Struct
 from typing import NamedTuple
 
 from ..codec import MalformedMessage, decode, encode
-from ..internal import control_records as tables
-from ..schema import Message
+from ..schema import INT16, INT32, INT64, STRING, UINT16, UUID, Message, array, message, struct, wire
 from ..varint import Buffer
 from . import batch
 from .errors import InvalidBatch
 from .record import Record, encode_batch
 
-_KEY = struct.Struct(">hh")
-_VERSION = struct.Struct(">h")
+_KEY = Struct(">hh")
+_VERSION = Struct(">h")
+
+
+# ---- the tables
+#
+# A new leader writes LeaderChange as the first record of its epoch (KIP-595). Version 1 has directory ids, but no release
+# of Kafka writes or reads it. A snapshot begins with a header and ends with a footer (KIP-630). KRaftVersion and Voters
+# hold the kraft.version and the voters of the quorum (KIP-853).
+
+
+@message("0")
+class ControlRecordTypeSchema(Message):
+    type: int = wire(INT16)
+
+
+@message("0")
+class EndTxnMarker(Message):
+    coordinator_epoch: int = wire(INT32)
+
+
+@struct
+class LeaderChangeVoter(Message):
+    voter_id: int = wire(INT32)
+    voter_directory_id: bytes = wire(UUID, "1+")
+
+
+@message("0-1", flexible="0+")
+class LeaderChangeMessage(Message):
+    version: int = wire(INT16)
+    leader_id: int = wire(INT32)
+    voters: list[LeaderChangeVoter] = wire(array(LeaderChangeVoter))
+    granting_voters: list[LeaderChangeVoter] = wire(array(LeaderChangeVoter))
+
+
+@message("0", flexible="0+")
+class SnapshotHeaderRecord(Message):
+    version: int = wire(INT16)
+    last_contained_log_timestamp: int = wire(INT64)
+
+
+@message("0", flexible="0+")
+class SnapshotFooterRecord(Message):
+    version: int = wire(INT16)
+
+
+@message("0", flexible="0+")
+class KRaftVersionRecord(Message):
+    version: int = wire(INT16)
+    kraft_version: int = wire(INT16)
+
+
+@struct
+class Endpoint(Message):
+    name: str = wire(STRING)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@struct
+class KRaftVersionFeature(Message):
+    min_supported_version: int = wire(INT16)
+    max_supported_version: int = wire(INT16)
+
+
+@struct
+class VotersVoter(Message):
+    voter_id: int = wire(INT32)
+    voter_directory_id: bytes = wire(UUID)
+    endpoints: list[Endpoint] = wire(array(Endpoint))
+    kraft_version_feature: KRaftVersionFeature = wire(KRaftVersionFeature)
+
+
+@message("0", flexible="0+")
+class VotersRecord(Message):
+    version: int = wire(INT16)
+    voters: list[VotersVoter] = wire(array(VotersVoter))
+
+
+# ---- batches of them
 
 
 class ControlType(IntEnum):
@@ -38,13 +115,13 @@ class ControlType(IntEnum):
 #: The message of each type. An end-of-transaction marker is preceded by its version; the others have it in their first
 #: field.
 _TABLES: dict[ControlType, type[Message]] = {
-    ControlType.ABORT: tables.EndTxnMarker,
-    ControlType.COMMIT: tables.EndTxnMarker,
-    ControlType.LEADER_CHANGE: tables.LeaderChangeMessage,
-    ControlType.SNAPSHOT_HEADER: tables.SnapshotHeaderRecord,
-    ControlType.SNAPSHOT_FOOTER: tables.SnapshotFooterRecord,
-    ControlType.KRAFT_VERSION: tables.KRaftVersionRecord,
-    ControlType.KRAFT_VOTERS: tables.VotersRecord,
+    ControlType.ABORT: EndTxnMarker,
+    ControlType.COMMIT: EndTxnMarker,
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: VotersRecord,
 }
 _MARKERS = (ControlType.ABORT, ControlType.COMMIT)
 
@@ -98,8 +175,8 @@ def encode_control_batch(
 ) -> bytes:
     """Returns a batch of KRaft control records, as the leader writes them into the log or a snapshot."""
     made = []
-    for delta, (kind, message) in enumerate(records):
-        key, value = encode_control(kind, message)
+    for delta, (kind, content) in enumerate(records):
+        key, value = encode_control(kind, content)
         made.append(Record(base_offset + delta, timestamp, key, value))
     return encode_batch(made, leader_epoch=leader_epoch, control=True)
 
@@ -132,7 +209,7 @@ _KEPT_PAYLOADS = 256
 def _marker_payload(committed: bool, coordinator_epoch: int) -> bytes:
     """Returns the record of a marker: it has neither the producer nor, by itself, a time or an offset."""
     kind = ControlType.COMMIT if committed else ControlType.ABORT
-    key, value = encode_control(kind, tables.EndTxnMarker(coordinator_epoch=coordinator_epoch))
+    key, value = encode_control(kind, EndTxnMarker(coordinator_epoch=coordinator_epoch))
     return encode_batch([Record(0, 0, key, value)])[batch.HEADER_BYTES :]
 
 
@@ -143,7 +220,7 @@ class PlainMarker(NamedTuple):
     coordinator_epoch: int
 
 
-_PLAIN = struct.Struct(">5shhbhib")
+_PLAIN = Struct(">5shhbhib")
 #: The body's length, no attributes, no difference of time and offset, a key of 4 bytes; a value of 6 bytes.
 _PLAIN_START, _PLAIN_VALUE = b"\x20\x00\x00\x00\x08", 0x0C
 

@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from ...metadata.image import BrokerImage, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
-from ...protocol.messages.alter_partition import (
+from ...protocol.messages.log_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryDataResponse,
+)
+from ...protocol.messages.log_dirs import PartitionDataResponse as AssignedPartitionResponse
+from ...protocol.messages.log_dirs import TopicDataResponse as AssignedTopicResponse
+from ...protocol.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     BrokerState,
@@ -16,13 +23,6 @@ from ...protocol.messages.alter_partition import (
     TopicDataRequest,
     TopicDataResponse,
 )
-from ...protocol.messages.log_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    DirectoryDataResponse,
-)
-from ...protocol.messages.log_dirs import PartitionDataResponse as AssignedPartitionResponse
-from ...protocol.messages.log_dirs import TopicDataResponse as AssignedTopicResponse
 from ...protocol.schema import Message
 from .brokers import check_epoch
 from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, Move, PartitionChange, leadership_record

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.error_responses import error_response_to
-from ...protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-)
-from ...protocol.messages.scram_credentials import (
+from ...protocol.messages.credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+)
+from ...protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
 )
 from ...protocol.messages.topics import DeleteTopicsRequest
 from ...protocol.schema import Message

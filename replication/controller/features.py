@@ -9,7 +9,7 @@ from ...metadata.image import METADATA_VERSION
 from ...metadata.metadata_version import changes_records
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import FeatureLevelRecord
-from ...protocol.messages.update_features import (
+from ...protocol.messages.api_versions import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

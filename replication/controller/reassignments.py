@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from ...metadata.image import NO_LEADER, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
-from ...protocol.messages.reassignments import (
+from ...protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ElectLeadersRequest,

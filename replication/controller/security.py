@@ -61,18 +61,16 @@ from ...protocol.messages.client_quotas import (
     EntryDataResponse,
     OpData,
 )
-from ...protocol.messages.delegation_tokens import (
+from ...protocol.messages.credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
-)
-from ...protocol.messages.scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.control_records import KRaftVersionRecord, VotersRecord
 from ...protocol.messages.quorum import VotePartitionRequest, VoteRequest, VoteResponse
+from ...protocol.records.control import KRaftVersionRecord, VotersRecord
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from . import wire

@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeVoter
 from ...protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest
 from ...protocol.messages.fetch import SnapshotId as WireSnapshotId
 from ...protocol.messages.quorum import FetchSnapshotRequest, PartitionSnapshotRequest
-from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.records.control import (
+    ControlRecord,
+    ControlType,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+)
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from . import wire

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.control_records import KRaftVersionRecord
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
@@ -23,7 +22,7 @@ from ...protocol.messages.quorum import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.records.control import ControlRecord, ControlType, KRaftVersionRecord
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from .core import Core

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersVoter
+from ...protocol.records.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersVoter
 from ...protocol.uuids import ZERO_UUID
 
 #: No node.

@@ -13,10 +13,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
-from ...protocol.apis import APIS
+from ...protocol.apis import APIS, RequestHeader, ResponseHeader
 from ...protocol.codec import MalformedMessage, decode, encode
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import error_response

@@ -25,7 +25,7 @@ from ...metadata.features import FEATURES, KRAFT_VERSION, formatted_levels
 from ...metadata.image import METADATA_VERSION
 from ...metadata.metadata_version import DEFAULT, SCRAM
 from ...protocol.internal.cluster_metadata import FeatureLevelRecord, UserScramCredentialRecord
-from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersVoter
+from ...protocol.records.control import Endpoint, KRaftVersionFeature, VotersVoter
 from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
 from ...replication.controller.state import random_uuid

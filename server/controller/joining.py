@@ -128,7 +128,7 @@ def voter_history(config: BrokerConfig, replicated: ReplicatedQuorumLog) -> Vote
 
 
 def _learn(history: VoterHistory, offset: int, message: object) -> None:
-    from ...protocol.internal.control_records import KRaftVersionRecord, VotersRecord
+    from ...protocol.records.control import KRaftVersionRecord, VotersRecord
 
     if isinstance(message, VotersRecord):
         history.add(offset, VoterSet.from_record(message))

@@ -23,15 +23,18 @@ from ...metadata.image import MetadataImage
 from ...metadata.records import MetadataTransactions, decode_record, encode_record, image_records
 from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
-from ...protocol.internal.control_records import (
+from ...protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_headers, read_header
+from ...protocol.records.control import (
+    ControlRecord,
+    ControlType,
     KRaftVersionRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
     VotersVoter,
+    decode_control,
+    encode_control_batch,
 )
-from ...protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_headers, read_header
-from ...protocol.records.control import ControlRecord, ControlType, decode_control, encode_control_batch
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message

@@ -26,14 +26,6 @@ from ...metadata.features import supported_features, unsupported
 from ...metadata.image import METADATA_VERSION, MetadataImage
 from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
-from ...protocol.internal.control_records import (
-    Endpoint as VoterEndpoint,
-)
-from ...protocol.internal.control_records import (
-    LeaderChangeMessage,
-    LeaderChangeVoter,
-    VotersVoter,
-)
 from ...protocol.messages.nodes import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -43,7 +35,8 @@ from ...protocol.messages.nodes import (
     Feature,
     Listener,
 )
-from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.records.control import ControlRecord, ControlType, LeaderChangeMessage, LeaderChangeVoter, VotersVoter
+from ...protocol.records.control import Endpoint as VoterEndpoint
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ...protocol.codec import MalformedMessage
 from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
-from ...protocol.internal.control_records import LeaderChangeMessage
 from ...protocol.records.batch import BatchHeader
-from ...protocol.records.control import decode_control
+from ...protocol.records.control import LeaderChangeMessage, decode_control
 from ...protocol.records.errors import BatchError
 from ...protocol.records.record import decode_batch
 from ...storage.files.open_files import LOG_SUFFIX, base_offset_of

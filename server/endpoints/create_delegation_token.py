@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.credentials import MAX_TOKEN_BYTES, token_bytes
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delegation_tokens import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ...protocol.messages.credentials import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ..access.authorization.requirements import NeedsBy
 from ..controller.delegation_tokens import tokens_precondition
 from ..controller.driver import ACTIVE_CONTROLLER, to_controller

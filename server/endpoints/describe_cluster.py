@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from ...protocol.messages.metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ..access.authorization.requirements import Each, NeedsOn, cluster_operations, on_cluster
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint

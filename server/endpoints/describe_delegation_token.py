@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.credentials import may_renew, token_hmac
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delegation_tokens import (
-    DescribedDelegationToken,
-    DescribeDelegationTokenResponse,
-    TokenPrincipal,
-)
+from ...protocol.messages.credentials import DescribedDelegationToken, DescribeDelegationTokenResponse, TokenPrincipal
 from ..access.authorization.requirements import Each
 from ..controller.delegation_tokens import token_secret, tokens_precondition
 from ..network.api_endpoint import ApiEndpoint

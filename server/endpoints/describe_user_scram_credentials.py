@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation
 from ...metadata.credentials import BY_CODE
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.scram_credentials import (
+from ...protocol.messages.credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,

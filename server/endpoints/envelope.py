@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from ...protocol.apis import APIS, Api
+from ...protocol.apis import APIS, Api, RequestHeader, ResponseHeader
 from ...protocol.codec import DECODE_FAULTS, decode, encode, stepwise_encoder
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import OF_NODES

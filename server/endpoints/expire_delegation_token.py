@@ -7,7 +7,7 @@ The client is authenticated, and not by a token; it is the owner or a renewer. T
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delegation_tokens import ExpireDelegationTokenResponse
+from ...protocol.messages.credentials import ExpireDelegationTokenResponse
 from ..access.authorization.requirements import Nothing
 from ..controller.delegation_tokens import tokens_precondition
 from ..controller.driver import ACTIVE_CONTROLLER

@@ -18,9 +18,8 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...protocol.apis import APIS, Api
+from ...protocol.apis import APIS, Api, RequestHeader
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
-from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message, has_records
 from ..access.authorization.requirements import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint, BoundHandle

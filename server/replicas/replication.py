@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metadata.configs.key import FOREVER
 from ...metadata.image import TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_partition import (
+from ...protocol.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     BrokerState,

@@ -9,10 +9,9 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from ...protocol.apis import APIS
+from ...protocol.apis import APIS, RequestHeader, ResponseHeader
 from ...protocol.codec import decode, encode
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

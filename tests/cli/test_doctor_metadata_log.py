@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from odradek.protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter
-from odradek.protocol.records.control import ControlRecord, ControlType
+from odradek.protocol.records.control import ControlRecord, ControlType, LeaderChangeMessage, LeaderChangeVoter
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 from odradek.server.controller.survey import newer_leader_changes

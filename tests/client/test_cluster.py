@@ -19,8 +19,7 @@ from odradek.cli.client.connection import Connection
 from odradek.client.cluster import TRANSACTION_COORDINATOR, Address, Cluster
 from odradek.client.errors import LoginRejected, NoResponse, NotSupported, UnknownNode
 from odradek.client.sasl import PasswordLogin
-from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
 from odradek.protocol.messages.quorum import VoteRequest
 
 pytestmark = pytest.mark.usefixtures("sockets")

@@ -10,7 +10,7 @@ from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.consumer_protocol import (
+from odradek.protocol.internal.classic_groups import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

@@ -12,7 +12,7 @@ from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.shard import GroupShard, ShardLoader, encode_record
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.classic_group_records import (
+from odradek.protocol.internal.classic_groups import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,

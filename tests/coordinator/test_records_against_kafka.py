@@ -15,8 +15,12 @@ from odradek.coordinator.common.result import GroupsConfig, UnknownRecord
 from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.shard import GroupShard, ShardLoader, decode_record, encode_record
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
-from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
+from odradek.protocol.internal.classic_groups import (
+    ConsumerProtocolSubscription,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitValue,
+)
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.metadata.image import MetadataImage, PartitionImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.alter_partition import (
+from odradek.protocol.messages.partitions import (
     AlterPartitionRequest,
     BrokerState,
     PartitionDataRequest,

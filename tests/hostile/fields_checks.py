@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -18,7 +19,6 @@ from odradek.protocol.messages.quorum import (
     DescribeQuorumTopicRequest,
 )
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 

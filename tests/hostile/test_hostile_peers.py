@@ -14,10 +14,15 @@ import odradek
 import pytest
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from odradek.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FeatureUpdateKey,
+    SupportedFeatureKey,
+    UpdateFeaturesRequest,
+)
 from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from compat_tests.wire import WireClient
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -16,6 +17,13 @@ from odradek.protocol.messages.configs import (
 from odradek.protocol.messages.configs import LegacyAlterableConfig as FullConfig
 from odradek.protocol.messages.configs import LegacyAlterConfigsResource as FullResource
 from odradek.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
 from odradek.protocol.messages.producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.quorum import (
     AddRaftVoterRequest,
@@ -35,13 +43,6 @@ from odradek.protocol.messages.quorum import (
     VoteRequest,
     VoteTopicRequest,
 )
-from odradek.protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-    TopicPartitions,
-)
 from odradek.protocol.messages.share_groups import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
@@ -53,7 +54,6 @@ from odradek.protocol.messages.streams_groups import (
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.primitives import CUT_SIGN, MAX_ERROR_TEXT_BYTES
 from odradek.protocol.schema import ArrayOf, Message, Scalar
 

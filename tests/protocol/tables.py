@@ -32,18 +32,29 @@ JAVA_PACKAGES = {
 OWN = frozenset({"SilentMembersKey", "SilentMembersValue"})
 #: Files that are JSON with the names of a specification's fields, which need no table: server/controller/startup.py.
 AS_JSON = frozenset({"QuorumStateData"})
+#: The modules with tables: the headers are in the list of APIs, control records beside the code that reads and writes them.
+MODULES = (
+    "apis",
+    "records.control",
+    *(f"messages.{module.name}" for module in pkgutil.iter_modules(odradek.protocol.messages.__path__)),
+    *(f"internal.{module.name}" for module in pkgutil.iter_modules(odradek.protocol.internal.__path__)),
+)
 
 
 @cache
 def messages() -> dict[str, type[Message]]:
     """Returns name -> class of everything that has its own versions: requests, responses, headers, records, files."""
     found: dict[str, type[Message]] = {}
-    for package in (odradek.protocol.messages, odradek.protocol.internal):
-        for module in pkgutil.iter_modules(package.__path__):
-            for name, made in vars(import_module(f"{package.__name__}.{module.name}")).items():
-                if isinstance(made, type) and issubclass(made, Message) and is_top(made):
-                    assert name not in found, f"{name} is declared twice"
-                    found[name] = made
+    for module in MODULES:
+        for name, made in vars(import_module(f"odradek.protocol.{module}")).items():
+            if (
+                isinstance(made, type)
+                and issubclass(made, Message)
+                and made.__module__.endswith(module)
+                and is_top(made)
+            ):
+                assert name not in found, f"{name} is declared twice"
+                found[name] = made
     return found
 
 

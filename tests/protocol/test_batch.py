@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.control_records import EndTxnMarker
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import (
     HEADER_BYTES,
@@ -29,6 +28,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import (
     ControlRecord,
     ControlType,
+    EndTxnMarker,
     control_type,
     decode_control,
     encode_control,

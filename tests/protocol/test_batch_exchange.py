@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from odradek.protocol.internal import control_records as tables
+from odradek.protocol.records import control as tables
 from odradek.protocol.records.batch import BatchHeader, TimestampType, check_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import (

@@ -15,9 +15,13 @@ from odradek.metadata.metadata_version import (
     SCRAM,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delegation_tokens import CreateDelegationTokenRequest, TokenPrincipal
+from odradek.protocol.messages.credentials import (
+    AlterUserScramCredentialsRequest,
+    CreateDelegationTokenRequest,
+    ScramCredentialUpsertion,
+    TokenPrincipal,
+)
 from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterControllerRequest
-from odradek.protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.replication.controller import maintenance, producer_ids, security, topics
 from odradek.replication.controller.maintenance import BalanceLeadersRequest, FenceBrokerRequest, MoveLeadersRequest

@@ -18,16 +18,16 @@ from odradek.metadata.image import (
 from odradek.metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord
-from odradek.protocol.messages.alter_partition import (
+from odradek.protocol.messages.log_dirs import AssignReplicasToDirsRequest, DirectoryDataRequest
+from odradek.protocol.messages.log_dirs import PartitionDataRequest as AssignedPartition
+from odradek.protocol.messages.log_dirs import TopicDataRequest as AssignedTopic
+from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterBrokerRequest
+from odradek.protocol.messages.partitions import (
     AlterPartitionRequest,
     BrokerState,
     PartitionDataRequest,
     TopicDataRequest,
 )
-from odradek.protocol.messages.log_dirs import AssignReplicasToDirsRequest, DirectoryDataRequest
-from odradek.protocol.messages.log_dirs import PartitionDataRequest as AssignedPartition
-from odradek.protocol.messages.log_dirs import TopicDataRequest as AssignedTopic
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterBrokerRequest
 from odradek.replication.controller.partition_change import Election, PartitionChange
 
 from tests.replication.controller_transcript import Transcript, directory_id

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
-from odradek.protocol.messages.delegation_tokens import (
+from odradek.protocol.messages.credentials import (
     CreateDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,

@@ -20,9 +20,8 @@ from odradek.protocol.messages.configs import (
     DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.protocol.messages.delegation_tokens import CreateDelegationTokenRequest
+from odradek.protocol.messages.credentials import CreateDelegationTokenRequest, DescribeUserScramCredentialsRequest
 from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from odradek.protocol.messages.scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 

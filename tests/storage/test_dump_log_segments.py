@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 from odradek.metadata.metadata_version import DEFAULT
 from odradek.metadata.records import encode_record
 from odradek.protocol.codec import encode
-from odradek.protocol.internal import classic_group_records as groups
+from odradek.protocol.internal import classic_groups as groups
 from odradek.protocol.internal import cluster_metadata as metadata
 from odradek.protocol.internal import transaction_state as transactions
 from odradek.protocol.records.compression import Compression

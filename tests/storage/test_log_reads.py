@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.protocol.internal.control_records import EndTxnMarker, LeaderChangeMessage
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import ControlType, encode_control, encode_end_transaction
+from odradek.protocol.records.control import (
+    ControlType,
+    EndTxnMarker,
+    LeaderChangeMessage,
+    encode_control,
+    encode_end_transaction,
+)
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.loading import UNPROVEN, Claim, DamagedLog, follow_batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
+from ....protocol.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
     pass

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from ....metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_group_records import (
+from ....protocol.internal.classic_groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,

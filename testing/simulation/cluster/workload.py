@@ -10,10 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....metadata.image import TOPIC_RESOURCE
-from ....protocol.apis import APIS
+from ....protocol.apis import APIS, RequestHeader, ResponseHeader
 from ....protocol.codec import decode, encode
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.headers import RequestHeader, ResponseHeader
 from ....protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from ....protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ....protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -25,14 +24,14 @@ from ....protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from ....protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ....protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
-from ....protocol.messages.reassignments import (
+from ....protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from ....protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ....protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,

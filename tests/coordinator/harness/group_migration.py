@@ -8,7 +8,7 @@ from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.consumer_protocol import (
+from odradek.protocol.internal.classic_groups import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

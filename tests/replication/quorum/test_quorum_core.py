@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.control_records import KRaftVersionRecord
 from odradek.protocol.messages.quorum import VoteResponse
-from odradek.protocol.records.control import ControlRecord, ControlType
+from odradek.protocol.records.control import ControlRecord, ControlType, KRaftVersionRecord
 from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import MAX_EPOCH_LEAP, Core, Elections, QuorumConfig

@@ -20,7 +20,7 @@ from odradek.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     LegacyAlterConfigsResource,
 )
-from odradek.protocol.messages.delegation_tokens import CreateDelegationTokenRequest
+from odradek.protocol.messages.credentials import CreateDelegationTokenRequest
 from odradek.protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
 from odradek.protocol.messages.acls import DescribeAclsRequest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.delegation_tokens import CreateDelegationTokenRequest
+from odradek.protocol.messages.credentials import CreateDelegationTokenRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest

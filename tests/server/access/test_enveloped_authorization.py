@@ -15,9 +15,8 @@ from typing import Any
 import odradek
 import pytest
 from odradek.metadata.acls import Operation, Permission, ResourceType
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import APIS, ResponseHeader
 from odradek.protocol.codec import decode
-from odradek.protocol.internal.headers import ResponseHeader
 from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.envelope import EnvelopeRequest

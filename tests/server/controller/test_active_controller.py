@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from odradek.metadata.metadata_version import CONTROLLER_UNREGISTRATION
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.messages.nodes import UnregisterControllerRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.server.controller.active_controller import ActiveController
 from odradek.testing.simulation import Node, Simulation
 

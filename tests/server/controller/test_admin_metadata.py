@@ -9,8 +9,7 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,

@@ -21,7 +21,7 @@ from odradek.protocol.internal.cluster_metadata import (
     FeatureLevelRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.reassignments import ListPartitionReassignmentsRequest
+from odradek.protocol.messages.partitions import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
+from odradek.protocol.messages.api_versions import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.protocol.messages.envelope import EnvelopeResponse
 from odradek.protocol.messages.topics import (
     CreatableTopic,
@@ -16,7 +16,6 @@ from odradek.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError
 from odradek.server.controller.channel import _Forwarded, decoded_principal, enveloped, is_not_controller, unwrapped

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import UpdateFeaturesRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.update_features import UpdateFeaturesRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError

@@ -17,14 +17,15 @@ from odradek.protocol.internal.cluster_metadata import (
     TopicRecord,
     UserScramCredentialRecord,
 )
-from odradek.protocol.internal.control_records import (
+from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.control import (
+    ControlRecord,
+    ControlType,
     KRaftVersionRecord,
     LeaderChangeMessage,
     VotersRecord,
     VotersVoter,
 )
-from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.uuids import uuid_from_text
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig

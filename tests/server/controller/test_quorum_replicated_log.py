@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
-from odradek.protocol.internal.control_records import (
+from odradek.protocol.records.control import (
+    ControlRecord,
+    ControlType,
     KRaftVersionRecord,
     LeaderChangeMessage,
     VotersRecord,
     VotersVoter,
 )
-from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.records.errors import BatchError
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.replication.quorum.log import EpochEnd, SnapshotId

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, NoOpRecord, TopicRecord
-from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
+from odradek.protocol.records.control import VotersVoter
 from odradek.protocol.records.errors import BatchError, CorruptBatch
 from odradek.server.controller.metadata_log import (
     QuorumVoters,

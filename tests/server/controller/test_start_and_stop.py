@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from odradek.metadata.features import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
-from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
-from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
+from odradek.protocol.records.control import Endpoint as VoterEndpoint
+from odradek.protocol.records.control import VotersVoter
 from odradek.server.config.listeners import Endpoint
 from odradek.server.controller import survey
 from odradek.server.controller.metadata_log import MetadataLost, QuorumVoters, encode_snapshot, write_snapshot_file

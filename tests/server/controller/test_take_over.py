@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from odradek.metadata.image import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
-from odradek.protocol.internal.control_records import LeaderChangeMessage
 from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import decode_control
+from odradek.protocol.records.control import LeaderChangeMessage, decode_control
 from odradek.protocol.records.record import decode_batch
 from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig

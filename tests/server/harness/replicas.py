@@ -24,14 +24,14 @@ from odradek.protocol.internal.cluster_metadata import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from odradek.protocol.messages.alter_partition import (
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from odradek.protocol.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     PartitionDataRequest,
     PartitionDataResponse,
     TopicDataResponse,
 )
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer

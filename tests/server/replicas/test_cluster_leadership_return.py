@@ -6,14 +6,14 @@ import asyncio
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.reassignments import (
+from odradek.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
 )
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.testing.simulation import Node, Simulation
 from odradek.testing.simulation.cluster.workload import Client
 

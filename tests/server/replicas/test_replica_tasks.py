@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from immutables import Map
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.alter_partition import (
+from odradek.protocol.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     PartitionDataResponse,

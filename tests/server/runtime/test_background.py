@@ -26,7 +26,7 @@ from odradek.protocol.messages.client_quotas import (
     EntryDataRequest,
     OpData,
 )
-from odradek.protocol.messages.delegation_tokens import (
+from odradek.protocol.messages.credentials import (
     CreateDelegationTokenRequest,
     RenewDelegationTokenRequest,
     TokenPrincipal,
