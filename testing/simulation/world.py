@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
@@ -41,20 +41,20 @@ class Replacements:
         self._thread = threading.get_ident()
         self._undo: list[tuple[object, str, object]] = []
 
-    def replace(self, place: object, name: str, function: Callable[..., Any]) -> None:
+    def replace(self, place: object, name: str, function: Callable[..., object]) -> None:
         real, mine = getattr(place, name), self._thread
 
-        def chosen(*arguments: Any, **named: Any) -> Any:
+        def chosen(*arguments: object, **named: object) -> object:
             return (function if threading.get_ident() == mine else real)(*arguments, **named)
 
         self._set(place, name, chosen)
 
-    def replace_class(self, place: object, name: str, make: Callable[..., Any]) -> None:
+    def replace_class(self, place: object, name: str, make: Callable[..., object]) -> None:
         """The same for a class, which other threads also compare and derive from."""
         real, mine = getattr(place, name), self._thread
 
         class Chosen(type(real)):  # type: ignore[misc]
-            def __call__(cls, *arguments: Any, **named: Any) -> Any:
+            def __call__(cls, *arguments: object, **named: object) -> object:
                 return (make if threading.get_ident() == mine else real)(*arguments, **named)
 
             def __instancecheck__(cls, instance: object) -> bool:
