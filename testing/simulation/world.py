@@ -16,6 +16,7 @@ import random
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
@@ -28,32 +29,67 @@ from ..embedded import EMBEDDED_DEFAULTS
 from .loop import OWNER, Incarnation, VirtualLoop, name_of
 from .network import LATENCY_S, Network, SimulatedSocket
 
+# ---- functions replaced on one thread
+
+
+class Replacements:
+    """Replaces functions for the code of the thread that makes this object: other threads, which may have brokers of their
+    own, keep the real ones.
+    """
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._undo: list[tuple[object, str, object]] = []
+
+    def replace(self, place: object, name: str, function: Callable[..., object]) -> None:
+        real, mine = getattr(place, name), self._thread
+
+        def chosen(*arguments: object, **named: object) -> object:
+            return (function if threading.get_ident() == mine else real)(*arguments, **named)
+
+        self._set(place, name, chosen)
+
+    def replace_class(self, place: object, name: str, make: Callable[..., object]) -> None:
+        """The same for a class, which other threads also compare and derive from."""
+        real, mine = getattr(place, name), self._thread
+
+        class Chosen(type(real)):  # type: ignore[misc]
+            def __call__(cls, *arguments: object, **named: object) -> object:
+                return (make if threading.get_ident() == mine else real)(*arguments, **named)
+
+            def __instancecheck__(cls, instance: object) -> bool:
+                return isinstance(instance, real)
+
+        self._set(place, name, Chosen(name, (real,), {}))
+
+    def _set(self, place: object, name: str, value: object) -> None:
+        self._undo.append((place, name, getattr(place, name)))
+        setattr(place, name, value)
+
+    def undo(self) -> None:
+        while self._undo:
+            setattr(*self._undo.pop())
+
+
 # ---- disk
 
 
 class Disk:
-    """Notes every fsync of this process while `installed`. `root`: contains a directory for each node, with its name."""
+    """Notes every fsync of the simulation once installed. `root`: contains a directory for each node, with its name."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._synced: dict[tuple[int, int], int] = {}
-        self._real: dict[str, Callable[..., None]] = {}
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         for name, noting in (
             ("fsync", self._noting_sync),
             ("fdatasync", self._noting_sync),
             ("truncate", self._noting_cut),
             ("ftruncate", self._noting_cut),
         ):
-            self._real[name] = getattr(os, name)
-            setattr(os, name, noting(self._real[name]))
-        self._real["sync"] = os.sync
-        os.sync = self._sync_all
-
-    def uninstall(self) -> None:
-        for name, function in self._real.items():
-            setattr(os, name, function)
+            replacements.replace(os, name, noting(getattr(os, name)))
+        replacements.replace(os, "sync", self._sync_all)
 
     def _noting_sync(self, real: Callable[..., None]) -> Callable[..., None]:
         """Replaces a sync function. The simulated disk is as fast as memory: the sync is only noted."""
@@ -200,8 +236,8 @@ class Process:
 
 
 class Simulation:
-    """A simulation: enter it, create nodes, and `run` a coroutine. While entered, it replaces time, randomness and
-    sockets of this process.
+    """A simulation: enter it, create nodes, and `run` a coroutine. While entered, it replaces time, randomness, sockets and
+    syncs for the code of its thread.
 
     `started`: the start time in seconds since 1970; today by default.
     """
@@ -214,7 +250,7 @@ class Simulation:
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=_IN_MEMORY))
         self.disk = Disk(self.directory)
-        self._undo: list[tuple[object, str, object]] = []
+        self._replacements = Replacements()
 
     def node(self, name: str, properties: Mapping[str, str] | None = None) -> Node:
         """Creates a node without starting it. `properties` override those of an embedded broker."""
@@ -230,23 +266,18 @@ class Simulation:
 
     def __enter__(self) -> Simulation:
         dice = random.Random(self.rng.random())
-        self._replace(time, "time", self.loop.time)
-        self._replace(time, "monotonic", self.loop.time)
-        self._replace(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))
-        self._replace(os, "urandom", dice.randbytes)
-        self._replace(random, "_urandom", dice.randbytes)
+        self._replacements = replaced = Replacements()
+        replaced.replace(time, "time", self.loop.time)
+        replaced.replace(time, "monotonic", self.loop.time)
+        replaced.replace_class(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))
+        replaced.replace(os, "urandom", dice.randbytes)
+        replaced.replace(random, "_urandom", dice.randbytes)
         random.seed(dice.random())
-        self.disk.install()
+        self.disk.install(replaced)
         return self
 
-    def _replace(self, place: object, name: str, function: Callable[..., object]) -> None:
-        self._undo.append((place, name, getattr(place, name)))
-        setattr(place, name, function)
-
     def __exit__(self, *_: object) -> None:
-        self.disk.uninstall()
-        while self._undo:
-            setattr(*self._undo.pop())
+        self._replacements.undo()
         random.seed()
         # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):

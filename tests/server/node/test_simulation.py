@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -151,3 +154,25 @@ def test_wait_without_an_event_raises() -> None:
 
     with Simulation() as simulation, pytest.raises(Deadlock):
         simulation.run(scenario())
+
+
+def test_other_threads_keep_the_real_clock_sockets_and_randomness() -> None:
+    real_socket, real_time = socket.socket, time.time
+
+    def on_another_thread() -> tuple[bool, bool, float, bytes]:
+        with socket.socket() as made:
+            is_real = type(made) is real_socket
+            is_instance = isinstance(made, socket.socket)
+        asyncio.run(asyncio.sleep(0))  # a loop of its own has a pair of sockets and the real clock
+        return is_real, is_instance, time.time() - real_time(), os.urandom(16)
+
+    seen = []
+    for _ in range(2):
+        with Simulation(seed=1, started=1e9) as simulation, ThreadPoolExecutor(1) as pool:
+            seen.append(pool.submit(on_another_thread).result())
+            assert time.time() == simulation.loop.time() == 1e9
+            assert not isinstance(socket.socket(), real_socket)
+    assert socket.socket is real_socket and time.time is real_time
+    for is_real, is_instance, ahead_s, _ in seen:
+        assert is_real and is_instance and abs(ahead_s) < 60
+    assert seen[0][-1] != seen[1][-1]
