@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from .streams_topics import StreamsTopics
-    from .topic_creation import AutoCreation, TopicCreation
+    from .topic_creation import AutoCreation, StreamsTopics, TopicCreation
     from .transaction_driver import TransactionDriver, TransactionMarkers, TransactionVerification
 
 
@@ -110,7 +109,7 @@ class CoordinatorsSubsystem(Subsystem):
     # ---- parts
 
     def _make_streams_topics(self) -> StreamsTopics:
-        from .streams_topics import StreamsTopics
+        from .topic_creation import StreamsTopics
 
         return StreamsTopics(self._create_topics_for)
 
