@@ -10,7 +10,7 @@ from odradek.protocol.internal.control_records import LeaderChangeMessage, Leade
 from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
-from odradek.server.controller.survey import newer_leader_changes
+from odradek.server.controller.repairing import newer_leader_changes
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.odradek_process import OdradekProcess
