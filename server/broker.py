@@ -30,10 +30,11 @@ from .replicas.subsystem import ReplicasSubsystem
 from .runtime.clock import Clock
 from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
 from .runtime.halting import decide
+from .runtime.late_imports import LateImports
 from .runtime.log_lines import RepeatedLines
 from .runtime.sliced_work import Stopwatch, Turns, TurnWatch
 from .runtime.subsystem import MetadataCache, Stop, Subsystem, stop_each
-from .runtime.thread_pools import LateImports, ThreadPools
+from .runtime.thread_pools import ThreadPools
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem
 from .telemetry.subsystem import TelemetrySubsystem, is_on

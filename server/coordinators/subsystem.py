@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TRANSACTION_STATE_TOPIC
+from ..runtime.late_imports import LateImports
 from ..runtime.subsystem import Lazy, MetadataCache, Subsystem, stop_each
-from ..runtime.thread_pools import LateImports
 from .coordinator_driver import GroupDriver
 
 if TYPE_CHECKING:
