@@ -53,7 +53,7 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
     if listener == "PLAINTEXT":
         return listener, lambda: Peers(_CLIENT_ID)
     from ..server.access.authentication.sasl_listeners import SaslListeners
-    from ..server.access.tls.node_tls import NodeTls
+    from ..server.access.node_tls import NodeTls
     from ..server.runtime.subsystem import MetadataCache
 
     logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings

@@ -114,7 +114,7 @@ def _damage(directory: Path) -> Iterator[Finding]:
 def _metadata_log(directory: Path) -> Iterator[Finding]:
     """Records that an earlier release wrote and Apache Kafka cannot read."""
     from ..server.controller.metadata_log import DIRECTORY_NAME
-    from ..server.controller.survey import newer_leader_changes
+    from ..server.controller.repairing import newer_leader_changes
 
     log = directory / DIRECTORY_NAME
     found = newer_leader_changes(log) if log.is_dir() else []

@@ -51,7 +51,7 @@ _VERSIONS = (3, 4)
 
 async def preload(broker: BrokerServer) -> None:
     from ..protocol.apis import API_VERSIONS_KEY
-    from ..server.runtime.thread_pools import TRANSACTION_MODULES, load
+    from ..server.runtime.late_imports import TRANSACTION_MODULES, load
 
     await asyncio.get_running_loop().run_in_executor(None, _load)
     if not broker.controller.driver.is_alone:  # its first image with transactions may come at any time

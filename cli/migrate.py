@@ -21,7 +21,7 @@ import typer
 
 from ..metadata.features import FEATURES, TIERED_TOPIC_KEY
 from ..server.config.properties import read_properties
-from ..server.controller.survey import newer_leader_changes
+from ..server.controller.repairing import newer_leader_changes
 from ..storage.files.directory_lock import lock_holder
 from .client.admin import ask, config_values, described_topics
 from .client.connection import Connection

@@ -22,7 +22,6 @@ from .coordinators.subsystem import CoordinatorsSubsystem
 from .data_path.subsystem import DataPathSubsystem
 from .endpoints import NodeEndpoints
 from .network.subsystem import NetworkSubsystem
-from .observability.subsystem import ObservabilitySubsystem
 from .partitions.parked_requests import Deadlines, Wakeups
 from .partitions.partitions import open_directories
 from .partitions.subsystem import PartitionsSubsystem
@@ -31,10 +30,11 @@ from .replicas.subsystem import ReplicasSubsystem
 from .runtime.clock import Clock
 from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
 from .runtime.halting import decide
+from .runtime.late_imports import LateImports
 from .runtime.log_lines import RepeatedLines
 from .runtime.sliced_work import Stopwatch, Turns, TurnWatch
 from .runtime.subsystem import MetadataCache, Stop, Subsystem, stop_each
-from .runtime.thread_pools import LateImports, ThreadPools
+from .runtime.thread_pools import ThreadPools
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem
 from .telemetry.subsystem import TelemetrySubsystem, is_on
@@ -42,6 +42,7 @@ from .telemetry.subsystem import TelemetrySubsystem, is_on
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .config.broker_config import BrokerConfig
+    from .observability.subsystem import ObservabilitySubsystem
     from .services import CommonServices
 
 
@@ -100,7 +101,8 @@ class BrokerServer:
             config, self.clock, self.metadata, self.lines, self.pools, self.turns, self.access, self.endpoints
         )
         self.telemetry = TelemetrySubsystem(config, self.clock, self.lines, self.pools, self.network.listeners)
-        self.observability = ObservabilitySubsystem(config, self.lines, self.pools)
+        #: Metrics and health; None unless odradek.metrics.port is set.
+        self.observability = self._make_observability()
 
     async def start(self) -> None:
         """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
@@ -109,7 +111,8 @@ class BrokerServer:
         self._log_starting()
         self.failed = loop.create_future()
         try:
-            await self._start(self.access, self.network, self.observability, self.telemetry)
+            observability = () if self.observability is None else (self.observability,)
+            await self._start(self.access, self.network, *observability, self.telemetry)
             self.cluster_id = ensure_formatted(self.config)
             open_directories(self.config.log_dirs, self.directories)
             await self._start(*self._make_subsystems(Deadlines(loop), Wakeups(loop)))
@@ -181,6 +184,14 @@ class BrokerServer:
             )
         )
         return tuple(subsystems)
+
+    def _make_observability(self) -> ObservabilitySubsystem | None:
+        """Returns metrics and health, of which nodes without a port for them import nothing."""
+        if self.config.get("odradek.metrics.port") is None:
+            return None
+        from .observability.subsystem import ObservabilitySubsystem
+
+        return ObservabilitySubsystem(self.config, self.lines, self.pools)
 
     def _make_remote(self) -> Subsystem:
         """Returns tiered storage, of which other brokers import nothing."""
@@ -269,7 +280,8 @@ class BrokerServer:
     def _serve(self, services: NodeServices) -> None:
         """Gives the handlers and the metrics what they use."""
         self.services = self.endpoints.services = services
-        self.observability.observe(services)
+        if self.observability is not None:
+            self.observability.services = services
 
     async def stop(self, *, leave: bool = True, clean: bool = True) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
@@ -281,7 +293,8 @@ class BrokerServer:
         """
         began_s = asyncio.get_running_loop().time()
         log.info("stopping node %d", self.node_id)
-        self.observability.node_stops()
+        if self.observability is not None:
+            self.observability.is_stopping = True
         for subsystem in self.subsystems:
             subsystem.stops_cleanly = clean
         try:
@@ -297,7 +310,8 @@ class BrokerServer:
         """Yields the stops, in order."""
         if leave:
             yield self._leave_the_cluster
-        self.observability.observe(None)
+        if self.observability is not None:
+            self.observability.services = None
         yield self.network.refuse
         for subsystem in reversed(self.subsystems):
             yield subsystem.stop

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...metadata.configs import InvalidConfig
 from ...metadata.credentials import BY_NAME
 from ..config.properties import format_properties
-from .tls.stores import require_libraries
+from .tls_stores import require_libraries
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -1,4 +1,4 @@
-"""Work of the active controller that nobody requests: the sessions of brokers, and tasks at intervals.
+"""Duties of the active controller beside requests: the sessions of brokers, and tasks at intervals.
 
 `PeriodicTasks` submits the requests of leader balance and unclean elections, and a record that shows an idle log to be
 alive. `BrokerSessionWatch` ends sessions by missing heartbeats, and by connections that are reset or refused. It also

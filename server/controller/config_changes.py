@@ -27,7 +27,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..access.authorization.requirements import WORDS, Checked, adding, without
 from ..access.authorization.sessions import AuthorizationSession
-from ..access.tls.node_tls import StoresNotRead
+from ..access.node_tls import StoresNotRead
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import read_listeners
 from ..network.call import Call

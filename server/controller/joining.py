@@ -12,9 +12,8 @@ from ...replication.quorum.core import QuorumConfig
 from ...replication.quorum.log import ElectionState
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.voters import Address, ReplicaKey, VoterHistory, VoterSet
-from ...storage.files.identity import read_meta_properties
+from ...storage.files.identity import CorruptQuorumState, QuorumState, read_meta_properties, read_quorum_state
 from .raft import QuorumEndpoints, QuorumRaft, QuorumSender, ReplicatedQuorumLog, bootstrap_endpoints, static_voters
-from .startup import CorruptQuorumState, QuorumState, read_quorum_state
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -59,6 +59,7 @@ from ...replication.quorum.log import (
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.roles import Follower, Leader, Resigned
 from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
+from ...storage.files.identity import QuorumState, write_quorum_state
 from ...storage.files.open_files import LogDirectoryFailure, open_fd, open_for_reading, sync_directory, write_fully
 from ..config.listeners import Endpoint
 from ..runtime.counters import BackgroundTasks
@@ -66,7 +67,6 @@ from ..runtime.halting import cause_of
 from ..runtime.subsystem import Lazy
 from .metadata_log import FLUSH_RETRY_S, FLUSH_TASK, READ_ONLY, QuorumLog, QuorumVoters, control_batches, partial_path
 from .metadata_log import SnapshotId as SnapshotFile
-from .startup import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

@@ -1,6 +1,5 @@
 """The start of a node's part in the quorum: its metadata log is opened, a single voter leads at once, and it registers.
 
-- `read_quorum_state`, `write_quorum_state`: the file `quorum-state`, the vote and epoch of a voter.
 - `open_log`: opens the metadata log, also a damaged one, and finds out whether this node is its only voter.
 - `take_over`: the start as single voter begins an epoch, writes a new leader's records, and registers this node. All
   of it is appended before the first flush. So a start waits for the disk once, and the first published image already
@@ -11,12 +10,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -24,7 +21,6 @@ from ...metadata.configs import InvalidConfig
 from ...metadata.delta import MetadataDelta
 from ...metadata.features import supported_features, unsupported
 from ...metadata.image import METADATA_VERSION, MetadataImage
-from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage
 from ...protocol.messages.nodes import (
     BrokerHeartbeatRequest,
@@ -39,15 +35,23 @@ from ...protocol.records.control import ControlRecord, ControlType, LeaderChange
 from ...protocol.records.control import Endpoint as VoterEndpoint
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
-from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from ...replication.controller.brokers import only_broker_stops
 from ...replication.controller.controller import Controller
 from ...replication.controller.policies import Policies
 from ...replication.controller.result import ControllerResult
 from ...replication.controller.state import random_uuid
 from ...storage.directory import LogDirectory
-from ...storage.files.identity import META_PROPERTIES, CorruptPartitionMetadata, read_topic_id
-from ...storage.files.open_files import make_folder, read_if_exists, set_aside, write_atomically
+from ...storage.files.identity import (
+    META_PROPERTIES,
+    QUORUM_STATE,
+    CorruptPartitionMetadata,
+    CorruptQuorumState,
+    QuorumState,
+    read_quorum_state,
+    read_topic_id,
+    write_quorum_state,
+)
+from ...storage.files.open_files import make_folder, set_aside
 from ...storage.log.loading import DamagedLog
 from ..config.listeners import SECURITY_PROTOCOLS, Endpoint
 from ..partitions.partitions import cordoned_ids
@@ -70,109 +74,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
 
 
-# ---- the file quorum-state
-#
-# Reads and writes `quorum-state`, the vote and epoch of a voter as JSON, in Kafka's two forms (KIP-595, KIP-853).
-#
-# Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 to kraft.version 0, whose voters
-# stand in `controller.quorum.voters` and, as a note, in here.
-#
-# Odradek keeps a second copy with a checksum in the log directory, `odradek-quorum-state`: a voter that has forgotten
-# its vote might vote twice in one epoch. The copy is written first.
-
 log = logging.getLogger("odradek.quorum")
-
-QUORUM_STATE = "quorum-state"
-COPY_NAME = "odradek-quorum-state"
-NO_NODE = -1
-
-
-class CorruptQuorumState(OSError):
-    """The file is not one that a voter has written; a voter that has forgotten its vote may not go on by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumState:
-    leader_id: int = NO_NODE
-    leader_epoch: int = 0
-    voted_id: int = NO_NODE
-    voted_directory_id: bytes = ZERO_UUID
-
-
-def encode_quorum_state(state: QuorumState, kraft_version: int, voters: Sequence[int]) -> bytes:
-    value: dict[str, object] = {
-        "leaderId": state.leader_id,
-        "leaderEpoch": state.leader_epoch,
-        "votedId": state.voted_id,
-    }
-    if kraft_version > 0:
-        value |= {"votedDirectoryId": uuid_to_text(state.voted_directory_id), "data_version": 1}
-    else:
-        current = [{"voterId": voter} for voter in voters]
-        value = {"clusterId": "", **value, "appliedOffset": 0, "currentVoters": current, "data_version": 0}
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def decode_quorum_state(content: bytes) -> QuorumState:
-    """Raises CorruptQuorumState."""
-    try:
-        value = json.loads(content)
-        if value["data_version"] not in (0, 1):
-            raise CorruptQuorumState(f"version {value['data_version']} is not known")
-        voted_directory = uuid_from_text(value["votedDirectoryId"]) if "votedDirectoryId" in value else ZERO_UUID
-        return QuorumState(int(value["leaderId"]), int(value["leaderEpoch"]), int(value["votedId"]), voted_directory)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptQuorumState(f"{error!r} in {content[:200]!r}") from None
-
-
-def read_quorum_state(directory: Path) -> QuorumState | None:
-    """Returns the state in the directory of the metadata log; None when there is neither the file nor its copy.
-
-    A file that is missing or damaged is replaced by its copy. Raises CorruptQuorumState where there is none.
-    """
-    path = directory / QUORUM_STATE
-    copy = _read_copy(directory)
-    try:
-        content = read_if_exists(str(path))
-        state = None if content is None else decode_quorum_state(content)
-    except (CorruptQuorumState, IsADirectoryError) as error:
-        if copy is None:
-            raise CorruptQuorumState(f"{path}: {error}") from None
-        log.warning("%s: damaged (%s); the copy in %s is used", path, error, COPY_NAME)
-        return copy
-    if copy is None or (state is not None and _is_newer(state, copy)):
-        return state
-    if state is None:
-        log.warning("%s: missing; the copy in %s is used", path, COPY_NAME)
-    return copy
-
-
-def _is_newer(state: QuorumState, copy: QuorumState) -> bool:
-    """Returns whether another program, Apache Kafka, has written the file after the copy."""
-    forgets = copy.voted_id == NO_NODE and state.voted_id != NO_NODE
-    return state.leader_epoch > copy.leader_epoch or (state.leader_epoch == copy.leader_epoch and forgets)
-
-
-def _read_copy(directory: Path) -> QuorumState | None:
-    """None also for a damaged copy: the file itself counts then."""
-    path = directory.parent / COPY_NAME
-    try:
-        content, _, checksum = (read_if_exists(str(path)) or b"").rpartition(b"\n")
-        return decode_quorum_state(content) if checksum == b"%08x" % crc32c(content) else None
-    except (CorruptQuorumState, IsADirectoryError):
-        return None
-
-
-def write_quorum_state(directory: Path, state: QuorumState, kraft_version: int, voters: Sequence[int]) -> None:
-    """Waits until the disk has it: a promise that is forgotten is a second vote."""
-    content = encode_quorum_state(state, kraft_version, voters)
-    for path, written in (
-        (directory.parent / COPY_NAME, content + b"\n%08x" % crc32c(content)),
-        (directory / QUORUM_STATE, content),
-    ):
-        if path.is_dir():
-            set_aside(str(path))
-        write_atomically(str(path), written)
 
 
 # ---- opening the metadata log
@@ -252,7 +154,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
         what = "all records before that offset would be lost"
     except DamagedLog as damaged:
-        from .survey import loss
+        from .repairing import loss
 
         damage, what = str(damaged), loss(directory, damaged)
         is_short = all(one.size == 0 for one in damaged.ranges)
@@ -276,7 +178,7 @@ def _is_alone(config: BrokerConfig, directory: Path) -> bool:
     configured = _configured(config)
     if not config.is_controller or configured - {config.node_id}:
         return False
-    from .survey import survey
+    from .repairing import survey
 
     voters = survey(directory).voters | configured
     return not voters - {config.node_id} and bool(voters or not config.get("controller.quorum.bootstrap.servers"))
@@ -324,7 +226,7 @@ def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: 
                 unknown.append(Path(replica.path).name)
     is_clean = all(directory.had_clean_shutdown for directory in directories)
     if unknown and (is_clean or len(unknown) > known):
-        from .survey import named
+        from .repairing import named
 
         raise _validation_error(
             f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and it lacks the topics of "

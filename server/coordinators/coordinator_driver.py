@@ -20,7 +20,7 @@ from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ..runtime.thread_pools import GROUP_MODULES, LateImports, is_loaded
+from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
 
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
 # them.

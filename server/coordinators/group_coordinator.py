@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.features import GROUP_VERSION
+from ...metadata.features import GROUP_VERSION, STREAMS_VERSION
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..access.authorization.requirements import Each, authorized_operations
@@ -61,6 +61,13 @@ def consumer_groups_precondition(services: GroupServices, call: Call) -> ErrorCo
     if services.metadata.image.features.level(GROUP_VERSION) < _NEEDED_LEVEL:
         return ErrorCode.UNSUPPORTED_VERSION
     is_on = "consumer" in services.config.get("group.coordinator.rebalance.protocols")
+    return ErrorCode.NONE if is_on else ErrorCode.UNSUPPORTED_VERSION
+
+
+def streams_groups_precondition(services: GroupServices, call: Call) -> ErrorCode:
+    """Returns UNSUPPORTED_VERSION unless the broker's configuration and the cluster's features enable streams groups."""
+    protocols = {name.lower() for name in services.config.get("group.coordinator.rebalance.protocols")}
+    is_on = "streams" in protocols and services.metadata.image.features.level(STREAMS_VERSION) > 0
     return ErrorCode.NONE if is_on else ErrorCode.UNSUPPORTED_VERSION
 
 

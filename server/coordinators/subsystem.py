@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TRANSACTION_STATE_TOPIC
+from ..runtime.late_imports import LateImports
 from ..runtime.subsystem import Lazy, MetadataCache, Subsystem, stop_each
-from ..runtime.thread_pools import LateImports
 from .coordinator_driver import GroupDriver
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
-    from .streams_topics import StreamsTopics
-    from .topic_creation import AutoCreation, TopicCreation
+    from .topic_creation import AutoCreation, StreamsTopics, TopicCreation
     from .transaction_driver import TransactionDriver, TransactionMarkers, TransactionVerification
 
 
@@ -110,7 +109,7 @@ class CoordinatorsSubsystem(Subsystem):
     # ---- parts
 
     def _make_streams_topics(self) -> StreamsTopics:
-        from .streams_topics import StreamsTopics
+        from .topic_creation import StreamsTopics
 
         return StreamsTopics(self._create_topics_for)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.apis import APIS
 from ..network.api_endpoint import ApiEndpoint
 from ..network.dispatch import NotServed
-from ..runtime.thread_pools import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
+from ..runtime.late_imports import GROUP_MODULES, TRANSACTION_MODULES, LateImports, load
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api

@@ -8,17 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ...coordinator.groups.share import kind as share_kind
+from ...coordinator.groups.streams import kind
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_groups import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from ..coordinators.group_coordinator import DESCRIBED_GROUPS, GROUP_COORDINATORS, NAMED_TOPICS, HiddenTopics, describe
-from ..coordinators.streams_topics import streams_groups_precondition
+from ..coordinators.group_coordinator import (
+    DESCRIBED_GROUPS,
+    GROUP_COORDINATORS,
+    NAMED_TOPICS,
+    HiddenTopics,
+    describe,
+    streams_groups_precondition,
+)
 from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
 from ..network.call import Call
 from ..services import Services
+
+#: Imported with this file, on a thread. A shard takes all kinds of groups that it does not know at once (`KINDS.load_all`).
+PRELOADED = (kind, share_kind)
 
 
 def handle(services: Services, call: Call) -> None:

@@ -5,6 +5,8 @@ Decided in `coordinator/groups/streams/heartbeat.py`. Missing topics are created
 
 from __future__ import annotations
 
+from ...coordinator.groups.share import kind as share_kind
+from ...coordinator.groups.streams import kind
 from ...coordinator.groups.streams.heartbeat import NeedsTopics, names_in_topology
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...metadata.image import INTERNAL_TOPICS
@@ -13,11 +15,14 @@ from ...protocol.messages.streams_groups import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ...replication.controller.state import topic_name_fault
 from ..access.authorization.requirements import Each, on_group
-from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..coordinators.streams_topics import streams_groups_precondition
+from ..coordinators import topic_creation
+from ..coordinators.group_coordinator import GROUP_COORDINATOR, streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
+
+#: Imported with this file, on a thread. A shard takes all kinds of groups that it does not know at once (`KINDS.load_all`).
+PRELOADED = (kind, share_kind, topic_creation)
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 _CREATED_TOPICS = Each(Operation.CREATE, ResourceType.TOPIC)

@@ -5,10 +5,14 @@ Answered in `coordinator/groups/streams/description.py`.
 
 from __future__ import annotations
 
+from ...coordinator.groups.share import kind as share_kind
+from ...coordinator.groups.streams import kind
 from ..access.authorization.requirements import on_group
-from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..coordinators.streams_topics import streams_groups_precondition
+from ..coordinators.group_coordinator import GROUP_COORDINATOR, streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
+
+#: Imported with this file, on a thread. A shard takes all kinds of groups that it does not know at once (`KINDS.load_all`).
+PRELOADED = (kind, share_kind)
 
 ENDPOINT = ApiEndpoint(
     precondition=streams_groups_precondition,

@@ -38,6 +38,7 @@ from .call import (
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
     from ..access.quotas.sensors import Meters
+    from .observers import SlowRequests
 
 log = logging.getLogger("odradek.dispatch")
 
@@ -86,32 +87,37 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         #: Called with each new route: a test kit puts its faults before the handlers. None in a broker of its own.
         self.on_route: Callable[[Route], object] | None = None
-        self._is_metered = self._is_watched = self._observes_all = False
+        self._is_metered = self._observes_all = False
+        #: The log of slow requests; None unless odradek.slow.request.ms is set.
+        self._slow_requests: SlowRequests | None = None
         #: Bytes of the frame at hand.
         self.frame_bytes = 0
 
     def meter(self, on: bool) -> None:
         """Begins or ends to record what calls cost."""
         self._is_metered = on
-        self._observes_all = on or self._is_watched
+        self._observes_all = on or self._slow_requests is not None
 
-    def watch(self) -> None:
-        """Begins to time every call for the log of slow requests (observers.py)."""
-        self._is_watched = self._observes_all = True
+    def watch(self, limit_ms: int) -> None:
+        """Begins to time every call, for a log of those that take as long."""
+        from .observers import SlowRequests
+
+        self._slow_requests = SlowRequests(limit_ms)
+        self._observes_all = True
 
     def _observer(self, call: Call, *, is_timed: bool) -> Observer:
         """Returns what follows a call: one of the few that are timed, or any while there are quotas or the log is on."""
         if not self._observes_all:
             return Timing()
-        observers: list[Observer] = [Timing()] if is_timed or self._is_watched else []
+        observers: list[Observer] = [Timing()] if is_timed or self._slow_requests is not None else []
         if self._is_metered:
             from .observers import Metering
 
             observers.append(Metering(call))
-        if self._is_watched:
+        if self._slow_requests is not None:
             from .observers import SlowLog
 
-            observers.append(SlowLog(call))
+            observers.append(SlowLog(call, self._slow_requests))
         return observers[0] if len(observers) == 1 else Observers(*observers)
 
     def call(self, connection: ClientConnection, frame: Buffer) -> None:
@@ -152,7 +158,7 @@ class Dispatcher:
                 meters is not None
                 and route.is_produce
                 and not is_timed
-                and not self._is_watched
+                and self._slow_requests is None
                 and client_id is not None
             ):
                 began_ns = perf_counter_ns()

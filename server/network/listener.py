@@ -429,10 +429,7 @@ class ListenerSet(SharedParts):
         """Logs slow requests from now on, if `odradek.slow.request.ms` is set."""
         limit_ms = self.config.get("odradek.slow.request.ms")
         if limit_ms is not None:
-            from ..runtime.slow_requests import SlowRequests
-
-            self.slow_requests = SlowRequests(limit_ms)
-            self._dispatchers[BROKER].watch()
+            self._dispatchers[BROKER].watch(limit_ms)
 
     def _bind(self, said: ListenerEndpoint, kind: ListenerKind) -> Listener:
         endpoint = Endpoint(said.name, said.host, said.port)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...metadata.configs import connection_overrides
-from ..access.tls.node_tls import NodeTls
+from ..access.node_tls import NodeTls
 from ..runtime.memory import release_after
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
     from ..runtime.sliced_work import Turns
-    from ..runtime.slow_requests import SlowRequests
 
 
 # ---- limits of connections
@@ -139,8 +138,6 @@ class SharedParts:
         self.turns = turns
         self.quotas = quotas
         self.turn_watch = turns.watch
-        #: The log of slow requests; None unless odradek.slow.request.ms is set.
-        self.slow_requests: SlowRequests | None = None
         self.limits = ConnectionLimits(config)
         self.tls = NodeTls(config)
         #: The bytes that all connections move in one turn of the loop.

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...storage.segments.segment import LogSlice
-from ..access.tls.contexts import ListenerTls, TlsSettings, WatchedTls
+from ..access.tls_contexts import ListenerTls, TlsSettings, WatchedTls
 from .connection import Connection, Listening, authenticated, not_authenticated
 from .file_sender import Piece, joined
 from .shared_parts import CALL_BYTES, TransferTurns

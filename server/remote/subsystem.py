@@ -23,8 +23,7 @@ from ..runtime.counters import BackgroundTasks
 from ..runtime.subsystem import Lazy, Subsystem
 from .deletion import Deletions
 from .metadata_log import MetadataLog
-from .reading import RemoteReader
-from .remote_log import RemoteLog, start_follower
+from .remote_log import RemoteLog, RemoteReader, start_follower
 from .work import RemoteWork
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Counters that the broker keeps while it works: plain integers that only grow, incremented where the work is done.
 
-Only a scrape (`observability/http.py`) reads them, so there are no locks, windows or rates: the scraper computes rates. A
-partition holds a reference to its topic's counters: it calls `metrics.topic(name)` once, then `counters.bytes_in += n`
-for each request.
+Only a scrape (`observability/subsystem.py`) reads them, so there are no locks, windows or rates: the scraper computes
+rates. A partition holds a reference to its topic's counters: it calls `metrics.topic(name)` once, then
+`counters.bytes_in += n` for each request.
 
 `BackgroundTasks` counts the failures of background work. Each is logged and shown in health, and the work is tried again.
 """

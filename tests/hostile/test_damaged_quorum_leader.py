@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
-from odradek.server.controller.startup import QUORUM_STATE as QUORUM_STATE
+from odradek.storage.files.identity import QUORUM_STATE as QUORUM_STATE
 from odradek.testing.simulation import Node, Simulation
 
 from tests.hostile.damaged_files import overwrite, segments_of

@@ -19,7 +19,7 @@ from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import BrokerValues, InvalidConfig
 from ....storage.files.open_files import read_regular_file
 from ...config.broker_config import BrokerConfig, is_own_class, load_class
-from ..tls.contexts import client_context, read_settings, read_stores
+from ..tls_contexts import client_context, read_settings, read_stores
 from .authentication import HANDLER, Identity
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ LABELS = '{class="StandardAuthorizer",config="authorizer.class.name",role="broke
 
 
 def scrape(broker: odradek.Broker) -> dict[str, float]:
-    assert broker.server.observability.metrics_server is not None
-    host, port = broker.server.observability.metrics_server.address
+    assert broker.server.observability is not None
+    host, port = broker.server.observability.address
     with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as response:
         found = (line.rpartition(" ") for line in response.read().decode().splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in found}

@@ -38,7 +38,8 @@ from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.controller.active_controller import decision_requirements
 from odradek.server.controller.commits import Asked
 from odradek.server.endpoints import NodeEndpoints, endpoint_of
-from odradek.server.runtime.thread_pools import LateImports, ThreadPools
+from odradek.server.runtime.late_imports import LateImports
+from odradek.server.runtime.thread_pools import ThreadPools
 
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import error_codes

@@ -26,7 +26,8 @@ from odradek.protocol.schema import Message
 from odradek.server.access.authorization.requirements import Each, Split
 from odradek.server.controller.channel import encoded_principal
 from odradek.server.endpoints import NodeEndpoints
-from odradek.server.runtime.thread_pools import LateImports, ThreadPools
+from odradek.server.runtime.late_imports import LateImports
+from odradek.server.runtime.thread_pools import ThreadPools
 
 from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.differential.runner import BY_NAME, build

@@ -15,7 +15,7 @@ from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDis
 from cryptography.x509.oid import NameOID
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.principal_names import NoMatchingRule, PrincipalMapping, rfc2253
-from odradek.server.access.tls.contexts import ListenerTls
+from odradek.server.access.tls_contexts import ListenerTls
 
 
 def name(*attributes: tuple[ObjectIdentifier, str]) -> Name:

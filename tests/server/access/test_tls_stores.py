@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import BrokerValues, InvalidConfig
-from odradek.server.access.tls.contexts import (
+from odradek.server.access.tls_contexts import (
     check_handshake,
     client_context,
     read_settings,

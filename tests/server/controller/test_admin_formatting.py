@@ -14,14 +14,14 @@ from odradek.server.controller.formatting import (
     read_initial_voters,
 )
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, read_snapshot
-from odradek.server.controller.startup import (
+from odradek.server.runtime.sliced_work import run_to_completion
+from odradek.storage.files.identity import (
     CorruptQuorumState,
     QuorumState,
     decode_quorum_state,
     encode_quorum_state,
     read_quorum_state,
 )
-from odradek.server.runtime.sliced_work import run_to_completion
 
 
 @pytest.fixture

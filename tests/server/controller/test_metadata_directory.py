@@ -30,7 +30,7 @@ from odradek.protocol.uuids import uuid_from_text
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import metadata_log as snapshots_module
-from odradek.server.controller import survey as survey_module
+from odradek.server.controller import repairing
 from odradek.server.controller.formatting import (
     InitialVoter,
     format_directories,
@@ -50,10 +50,25 @@ from odradek.server.controller.metadata_log import (
     read_records,
     write_image_snapshot,
 )
-from odradek.server.controller.repairing import cut_metadata, findings, forget_votes, metadata_end, write_properties
-from odradek.server.controller.startup import QuorumState, read_quorum_state, write_quorum_state
-from odradek.server.controller.survey import loss, named, newer_leader_changes, survey
-from odradek.storage.files.identity import MetaProperties, read_meta_properties, write_meta_properties
+from odradek.server.controller.repairing import (
+    cut_metadata,
+    findings,
+    forget_votes,
+    loss,
+    metadata_end,
+    named,
+    newer_leader_changes,
+    survey,
+    write_properties,
+)
+from odradek.storage.files.identity import (
+    MetaProperties,
+    QuorumState,
+    read_meta_properties,
+    read_quorum_state,
+    write_meta_properties,
+    write_quorum_state,
+)
 
 EPOCH = 4
 DIRECTORY_ID = bytes(range(16))
@@ -200,7 +215,7 @@ def test_loss_is_described_with_its_records_and_topics(tmp_path: Path) -> None:
     [(1, "a"), (5, "a, b, c, d, e"), (6, "a, b, c, d, e and 1 more"), (9, "a, b, c, d, e and 4 more")],
 )
 def test_names_are_shown_up_to_a_limit(count: int, words: str) -> None:
-    assert survey_module.MOST_NAMES == 5
+    assert repairing.MOST_NAMES == 5
     assert named("abcdefghi"[:count]) == words
 
 

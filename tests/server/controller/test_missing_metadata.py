@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.controller import survey
+from odradek.server.controller import repairing
 from odradek.server.controller.metadata_log import MetadataLost
 from odradek.server.controller.startup import _check_partitions, _is_alone
 
@@ -65,7 +65,7 @@ def test_node_is_alone_only_if_nothing_names_another_voter(
     is_alone: bool,
 ) -> None:
     """A damaged metadata log is begun again only where no other node has its records."""
-    monkeypatch.setattr(survey, "survey", lambda directory: SimpleNamespace(voters=in_log))
+    monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=in_log))
     values = {
         "controller.quorum.voters": configured,
         "controller.quorum.bootstrap.servers": ["b:9"] if has_bootstrap_servers else [],

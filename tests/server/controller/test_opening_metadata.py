@@ -26,19 +26,16 @@ from odradek.server.controller.metadata_log import (
 )
 from odradek.server.controller.startup import (
     InvalidQuorum,
-    QuorumState,
     _check_directory,
     _check_partitions,
     _configured,
     _open_quorum_log,
     open_log,
-    read_quorum_state,
-    write_quorum_state,
 )
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
-from odradek.storage.files.identity import write_topic_id
+from odradek.storage.files.identity import QuorumState, read_quorum_state, write_quorum_state, write_topic_id
 
 NODE_ID, OTHER = 3, 4
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16

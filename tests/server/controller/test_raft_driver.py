@@ -38,9 +38,9 @@ from odradek.server.controller.joining import monotonic_clock
 from odradek.server.controller.membership import KnownLeader, QuorumMembership
 from odradek.server.controller.membership import Leader as NotedLeader
 from odradek.server.controller.raft import QuorumRaft, QuorumSender, bootstrap_endpoints, reject_token, static_voters
-from odradek.server.controller.startup import read_quorum_state
 from odradek.server.runtime.counters import BackgroundTasks
 from odradek.server.runtime.subsystem import Lazy
+from odradek.storage.files.identity import read_quorum_state
 from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns

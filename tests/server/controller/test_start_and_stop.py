@@ -13,7 +13,7 @@ from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
 from odradek.protocol.records.control import Endpoint as VoterEndpoint
 from odradek.protocol.records.control import VotersVoter
 from odradek.server.config.listeners import Endpoint
-from odradek.server.controller import survey
+from odradek.server.controller import repairing
 from odradek.server.controller.metadata_log import MetadataLost, QuorumVoters, encode_snapshot, write_snapshot_file
 from odradek.server.controller.startup import (
     BOOTSTRAP_FILE,
@@ -162,7 +162,7 @@ def test_node_is_the_only_voter_by_its_configuration_and_what_its_log_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only such a node must not fetch its log again from others."""
-    monkeypatch.setattr(survey, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
+    monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
     values = {"controller.quorum.voters": configured.split(",") if configured else []}
     values["controller.quorum.bootstrap.servers"] = bootstrap
     config: Any = SimpleNamespace(is_controller=is_controller, node_id=0, get=values.__getitem__)

@@ -34,10 +34,9 @@ from odradek.protocol.messages.transactions import (
 )
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.coordinators import coordinator_driver, streams_topics, topic_creation
+from odradek.server.coordinators import coordinator_driver, topic_creation
 from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, CoordinatorDriver, GroupDriver, _changed_topics
-from odradek.server.coordinators.streams_topics import StreamsTopics
-from odradek.server.coordinators.topic_creation import TopicCreation
+from odradek.server.coordinators.topic_creation import StreamsTopics, TopicCreation
 from odradek.server.coordinators.transaction_driver import (
     MOST_MARKERS,
     Membership,
@@ -390,7 +389,7 @@ def test_internal_topics_of_streams_are_each_created_once_at_a_time() -> None:
 
 
 def test_errors_of_streams_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams_topics, "REMEMBERED_ERRORS", 5)
+    monkeypatch.setattr(topic_creation, "REMEMBERED_ERRORS", 5)
     calls = Creating()
     topics = StreamsTopics(calls.create)
     made = [CreatableTopic(name) for name in "abcde"]

@@ -12,9 +12,9 @@ from odradek.server.coordinators.group_coordinator import (
     GROUP_COORDINATOR,
     consumer_groups_precondition,
     merged,
+    streams_groups_precondition,
     to_coordinator,
 )
-from odradek.server.coordinators.streams_topics import streams_groups_precondition
 
 OFF = ErrorCode.UNSUPPORTED_VERSION
 

@@ -14,8 +14,8 @@ _DEADLINE_S = 60
 
 async def http(broker: odradek.Broker, request: str) -> tuple[str, str, str]:
     """Sends one request. Returns status, headers and body."""
-    assert broker.server.observability.metrics_server is not None
-    reader, writer = await asyncio.open_connection(*broker.server.observability.metrics_server.address)
+    assert broker.server.observability is not None
+    reader, writer = await asyncio.open_connection(*broker.server.observability.address)
     writer.write(request.encode())
     response = (await asyncio.wait_for(reader.read(), _DEADLINE_S)).decode()
     writer.close()

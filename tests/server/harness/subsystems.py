@@ -12,9 +12,10 @@ from odradek.server.partitions.subsystem import PartitionsSubsystem
 from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.counters import BackgroundTasks, DamageCounters, Metrics
+from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.subsystem import Lazy, MetadataCache
-from odradek.server.runtime.thread_pools import LateImports, ThreadPools
+from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory
 
 OWN = 0

@@ -30,7 +30,6 @@ from odradek.server.controller.startup import InvalidQuorum
 from odradek.server.controller.subsystem import ControllerSubsystem
 from odradek.server.network.listener import ListenerSet
 from odradek.server.network.subsystem import NetworkSubsystem
-from odradek.server.observability.http import MetricsServer
 from odradek.server.observability.subsystem import ObservabilitySubsystem
 from odradek.server.partitions.partitions import open_directories
 from odradek.server.replicas.subsystem import ReplicasSubsystem
@@ -51,7 +50,6 @@ STEPS: tuple[Callable[..., Any], ...] = (
     ObservabilitySubsystem.start,
     ListenerSet.bind,
     ListenerSet.start,
-    MetricsServer.start,
     ControllerSubsystem.start,
     ControllerSubsystem._watch_brokers,
     ReplicasSubsystem.start,

@@ -20,7 +20,7 @@ from odradek.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatRequest,
     UpdatedTopologyDescription,
 )
-from odradek.server.observability import http as metrics_http
+from odradek.server.observability import subsystem as metrics_http
 from odradek.server.runtime.counters import Metrics, Times
 
 from compat_tests.broker_process import free_port
@@ -87,7 +87,7 @@ def test_a_time_beyond_all_buckets_is_in_the_last() -> None:
 @pytest.mark.usefixtures("processes")
 async def test_metrics_are_off_unless_a_port_is_set() -> None:
     async with odradek.Broker() as broker:
-        assert broker.server.observability.metrics_server is None
+        assert broker.server.observability is None
     code = "import odradek.server.broker, sys; sys.exit('prometheus_client' in sys.modules)"
     assert (await asyncio.to_thread(run, sys.executable, "-c", code)).returncode == 0
 
@@ -178,8 +178,8 @@ async def test_a_request_that_never_ends_is_cut_off(broker: odradek.Broker, monk
 
 
 async def test_an_address_that_is_taken_is_named(broker: odradek.Broker) -> None:
-    assert broker.server.observability.metrics_server is not None
-    port = broker.server.observability.metrics_server.address[1]
+    assert broker.server.observability is not None
+    port = broker.server.observability.address[1]
     with pytest.raises(OSError, match=rf"cannot serve metrics on 127\.0\.0\.1:{port}"):
         async with odradek.Broker(config={"odradek.metrics.port": port}):
             pass

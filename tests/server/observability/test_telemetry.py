@@ -141,7 +141,7 @@ def otlp_bytes(**reported: Any) -> bytes:
 
 
 def scraped(broker: odradek.Broker) -> str:
-    server = broker.server.observability.metrics_server
+    server = broker.server.observability
     assert server is not None
     with urllib.request.urlopen("http://{}:{}/metrics".format(*server.address), timeout=60) as response:
         text: str = response.read().decode()

@@ -14,8 +14,8 @@ from odradek.protocol.messages.fetch import FetchPartition
 from odradek.server.data_path.fetch import Found, check_readable, piece_of, rejected
 from odradek.server.data_path.fetch_sessions import FetchedPartition
 from odradek.server.partitions.remote_port import RemoteRecords, RemoteSlice
-from odradek.server.remote import reading
-from odradek.server.remote.reading import RemoteReader
+from odradek.server.remote import remote_log
+from odradek.server.remote.remote_log import RemoteReader
 from odradek.server.remote.work import UNLIMITED, RemoteCounters, RemoteQuota
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.reading import RemoteRead
@@ -56,8 +56,8 @@ Read = Callable[..., RemoteRead]
 def store_reads(monkeypatch: pytest.MonkeyPatch) -> list[Read]:
     """Holds the function that stands for a read of the store; a test replaces it."""
     found: list[Read] = [lambda *_: RemoteRead(memoryview(b"batch"), 10)]
-    monkeypatch.setattr(reading, "read_segment", lambda *arguments, up_to_offset: found[0](*arguments))
-    monkeypatch.setattr(reading, "common_end", lambda segment, epochs, offset: offset + 1)
+    monkeypatch.setattr(remote_log, "read_segment", lambda *arguments, up_to_offset: found[0](*arguments))
+    monkeypatch.setattr(remote_log, "common_end", lambda segment, epochs, offset: offset + 1)
     return found
 
 

@@ -192,7 +192,7 @@ def test_record_too_large_for_queue_is_dead_lettered_without_value(bootstrap: st
 
 def scraped(broker: odradek.Broker, group: str) -> dict[str, float]:
     """Returns the counters of a group."""
-    server = broker.server.observability.metrics_server
+    server = broker.server.observability
     assert server is not None
     host, port = server.address
     with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as response:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import construct as c
 
-from ....metadata.configs import InvalidConfig, Password
-from ....storage.files.open_files import read_regular_file
+from ...metadata.configs import InvalidConfig, Password
+from ...storage.files.open_files import read_regular_file
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

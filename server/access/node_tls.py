@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....metadata.configs import BrokerValues, InvalidConfig
-from ...config.listeners import TLS_PROTOCOLS, Listeners, read_listeners
+from ...metadata.configs import BrokerValues, InvalidConfig
+from ..config.listeners import TLS_PROTOCOLS, Listeners, read_listeners
 
 if TYPE_CHECKING:
-    from ...config.broker_config import BrokerConfig
-    from .contexts import ListenerTls
+    from ..config.broker_config import BrokerConfig
+    from .tls_contexts import ListenerTls
 
 log = logging.getLogger("odradek.tls")
 
@@ -45,7 +45,7 @@ class NodeTls:
         """Reads the stores of all listeners that this node serves or connects to. Raises InvalidConfig."""
         found = self._config.listeners
         for name, protocol, is_server in _tls_listeners(found):
-            from .contexts import check_trusts_itself, make_listener_tls
+            from .tls_contexts import check_trusts_itself, make_listener_tls
 
             tls = make_listener_tls(self._config.values, name, protocol, is_server=is_server)
             if name == found.inter_broker_name and not self._config.is_alone:
@@ -60,7 +60,7 @@ class NodeTls:
         if protocol not in TLS_PROTOCOLS:
             return None
         if listener not in self._listeners:
-            from .contexts import make_listener_tls
+            from .tls_contexts import make_listener_tls
 
             self._listeners[listener] = make_listener_tls(self._config.values, listener, protocol, is_server=True)
         return self._listeners[listener]
@@ -79,7 +79,7 @@ class NodeTls:
         that was written under an unchanged name is looked at when the configuration is applied, as in Kafka.
         """
         for name, protocol, is_server in _tls_listeners(read_listeners(after)):
-            from .contexts import has_other_settings
+            from .tls_contexts import has_other_settings
 
             old = self._listeners.get(name)
             if old is None:
@@ -88,7 +88,7 @@ class NodeTls:
                 self._replacement(old, after, protocol, is_server)
 
     def _replacement(self, old: ListenerTls, values: BrokerValues, protocol: str, is_server: bool) -> ListenerTls:
-        from .contexts import check_replacement
+        from .tls_contexts import check_replacement
 
         name = old.settings.listener
         new = self._made(values, name, protocol, is_server)
@@ -98,7 +98,7 @@ class NodeTls:
 
     def _made(self, values: BrokerValues, name: str, protocol: str, is_server: bool) -> ListenerTls:
         """Raises InvalidConfig, and StoresNotRead the first time."""
-        from .contexts import make_listener_tls, modified, read_settings
+        from .tls_contexts import make_listener_tls, modified, read_settings
 
         settings = read_settings(values, name, protocol)
         key = (settings, modified(settings), is_server)
@@ -135,7 +135,7 @@ class NodeTls:
         self._read.clear()
 
     def _renew_one(self, old: ListenerTls, protocol: str, is_server: bool) -> None:
-        from .contexts import has_other_files, has_other_settings
+        from .tls_contexts import has_other_files, has_other_settings
 
         values, name = self._config.values, old.settings.listener
         if has_other_settings(old, values, protocol) or has_other_files(old) or (is_server and old.server is None):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.uuids import ZERO_UUID
-from odradek.server.controller.startup import (
+from odradek.storage.files.identity import (
     COPY_NAME,
     QUORUM_STATE,
     CorruptQuorumState,

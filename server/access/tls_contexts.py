@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ....metadata.configs import BrokerValues, InvalidConfig
-from ..principal_names import PrincipalMapping, rfc2253, subject_name
-from .stores import (
+from ...metadata.configs import BrokerValues, InvalidConfig
+from .principal_names import PrincipalMapping, rfc2253, subject_name
+from .tls_stores import (
     KeyMaterial,
     KeyStore,
     TrustStore,

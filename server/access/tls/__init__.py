@@ -1,1 +1,0 @@
-"""TLS of listeners and of connections to other nodes."""
