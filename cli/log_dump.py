@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..coordinator.common.result import UnknownRecord
+from ..coordinator.result import UnknownRecord
 from ..protocol.codec import MalformedMessage
 from ..protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, read_header
 from ..protocol.records.control import decode_control
@@ -135,13 +135,13 @@ def _groups() -> Callable[[bytes | None, bytes | None], JsonObject]:
 
 
 def _transactions() -> Callable[[bytes | None, bytes | None], JsonObject]:
-    from ..coordinator.transactions.transaction import decode_record
+    from ..coordinator.transaction import decode_record
 
     return _framed(decode_record)
 
 
 def _share_state() -> Callable[[bytes | None, bytes | None], JsonObject]:
-    from ..coordinator.share_state.state import decode_record
+    from ..coordinator.share_state import decode_record
 
     return _framed(decode_record)
 

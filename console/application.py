@@ -29,7 +29,7 @@ from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
 from .actions import Change, action
 from .backend import Backend
 from .login import Login
-from .pages import access, brokers, clients, groups, messages, overview, share, topics, transactions
+from .pages import access, brokers, clients, groups, messages, overview, topics, transactions
 from .pages.lists import here
 from .pages.overview import overview_of
 from .rendering import Renderer
@@ -55,8 +55,8 @@ PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
     "/brokers": brokers.brokers,
     "/brokers/{broker:int}": brokers.broker,
     "/quorum": brokers.quorum,
-    "/share": share.queues,
-    "/share/{topic}": share.queue,
+    "/share": groups.queues,
+    "/share/{topic}": groups.queue,
     "/access": access.access,
     "/clients": clients.clients,
 }
@@ -73,7 +73,7 @@ ACTIONS: dict[str, tuple[str, Change]] = {
     "/groups/{group}/delete": ("group.delete", groups.delete),
     "/transactions/abort": ("transaction.abort", transactions.abort),
     "/transactions/abort-hanging": ("transaction.abort-hanging", transactions.abort_hanging),
-    "/share/{topic}/redrive": ("dead-letters.redrive", share.redrive_records),
+    "/share/{topic}/redrive": ("dead-letters.redrive", groups.redrive_records),
     "/access/acls": ("acl.create", access.create_acl),
     "/access/acls/delete": ("acl.delete", access.delete_acl),
     "/access/users": ("user.set", access.set_user),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..cli.client.connection import Connection
-from .access.masking import Masks
 from .access.single_sign_on import SingleSignOn, read_settings
 from .access.users import Users
 from .cluster.links import Links
 from .cluster.model import Snapshot, TopicRates
 from .cluster.poller import Poller
-from .cluster.records import RecordMaker
+from .cluster.records import Masks, RecordMaker
 from .cluster.search import RecordReader, Tails
 from .settings import Settings
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..version import __version__
 from .faults.faults import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
-from .faults.matching import error_of
+from .faults.striking import error_of
 from .loopback_http import BadBody, JsonHandler, LoopbackServer
 
 if TYPE_CHECKING:

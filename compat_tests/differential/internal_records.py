@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from odradek.coordinator import transaction as of_transactions
 from odradek.coordinator.groups.shard import decode_record
-from odradek.coordinator.transactions import transaction as of_transactions
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import decode_control
 from odradek.protocol.records.record import Record

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
-from odradek.coordinator.share_state.state import decode_record
+from odradek.coordinator.share_state import decode_record
 from odradek.protocol.internal.share_group_records import ShareUpdateValue
 
 from compat_tests.batches import partition_count, read_batches

@@ -1,31 +1,34 @@
-"""Records as the console shows them, and the filters of a search. Masks come before filters: a filter cannot find what its
-viewer may not see. Expressions run in RE2, which takes linear time.
+"""Records as the console shows, finds and sends them. Masks come before filters: a filter cannot find what its viewer may
+not see. Expressions run in RE2, which takes linear time.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError, Misused
+from ...cli.client.errors import UNREACHABLE, CommandError, Misused, status_of_code
 from ...cli.records.formats import Coding, Form, decoder, decoder_by_schema
+from ...cli.records.reading import Reader
 from ...cli.records.schema_registry import SchemaRegistry, framed
-from ...cli.records.selection import filters_of
-from ..access.masking import Masks
+from ...cli.records.selection import Position, Selection, filters_of
 from ..views.formats import drawn_text, json_text
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord, Content
+    from confluent_kafka import KafkaError, Message, Producer
+
+    from ...cli.records.consumed import ConsumedRecord, Content, ProducedHeaders
     from ...cli.records.writing import Decode
 
-# Keys and values as texts and structures. Without a format given, the schema's id before a value decides, then its bytes.
+# ---- keys and values as texts and structures
 #
-# The decoders are the command line's.
+# Without a format given, the schema's id before a value decides, then its bytes. The decoders are the command line's.
 
 
 AUTO = "auto"
@@ -128,6 +131,85 @@ def header_text(data: bytes | None) -> str:
     return _text(data) if isinstance(data, bytes) else str(data)
 
 
+# ---- masks of sensitive fields: contents that no viewer sees, and no filter can search
+#
+# A mask is the name of a field of JSON objects or of a header, with `*` for any characters, or a path of names between dots.
+# Case does not count. `pattern:EXPRESSION` masks what matches in texts that are not JSON, keys included.
+
+MASKED = "••••"
+_PATTERN = "pattern:"
+_MOST_DEPTH = 100
+
+
+class Pattern(Protocol):
+    """An expression of RE2."""
+
+    def search(self, text: str, /) -> object: ...
+
+    def sub(self, replacement: Callable[[object], str], text: str, /) -> str: ...
+
+
+def _compiled(text: str, failure: str) -> Pattern:
+    """Raises Misused with the words of `failure` for a bad expression."""
+    import re2  # 3 MB: only for a search by expressions, and where a mask is one
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        made: Pattern = re2.compile(text, options)
+        return made
+    except re2.error as error:
+        raise Misused(f"{failure}{error}") from None
+
+
+class Masks:
+    def __init__(self, masks: Sequence[str]) -> None:
+        self._paths = [one.lower().split(".") for one in masks if not one.startswith(_PATTERN)]
+        self._patterns = [
+            _compiled(one.removeprefix(_PATTERN), f"--mask {one}: ") for one in masks if one.startswith(_PATTERN)
+        ]
+        if any(not part for path in self._paths for part in path):
+            raise Misused("--mask needs a field name, a path such as card.number, or pattern:EXPRESSION")
+
+    def __bool__(self) -> bool:
+        return bool(self._paths or self._patterns)
+
+    def value(self, value: Content) -> Content:
+        """The decoded key or value with masked fields replaced."""
+        if isinstance(value, str):
+            return self.text(value)
+        return self._inside(value, (), 0) if self else value
+
+    def text(self, text: str) -> str:
+        for pattern in self._patterns:
+            # A text as the replacement comes out of RE2 with each of its bytes as a character.
+            text = pattern.sub(lambda _: MASKED, text)
+        return text
+
+    def header(self, name: str, value: str) -> str:
+        return MASKED if self._is_masked((name.lower(),)) else self.text(value)
+
+    def _inside(self, value: Content, path: tuple[str, ...], depth: int) -> Content:
+        if depth > _MOST_DEPTH:
+            return MASKED
+        if isinstance(value, dict):
+            return {
+                name: MASKED
+                if self._is_masked((*path, str(name).lower()))
+                else self._inside(one, (*path, str(name).lower()), depth + 1)
+                for name, one in value.items()
+            }
+        if isinstance(value, list):
+            return [self._inside(one, path, depth + 1) for one in value]
+        return self.text(value) if isinstance(value, str) else value
+
+    def _is_masked(self, path: tuple[str, ...]) -> bool:
+        """A mask of several names matches the end of the path."""
+        return any(
+            len(mask) <= len(path) and all(map(fnmatch.fnmatchcase, path[-len(mask) :], mask)) for mask in self._paths
+        )
+
+
 NEWEST, OLDEST = "newest", "oldest"
 ORDERS = (NEWEST, OLDEST)
 _MOST_EXPRESSION = 500
@@ -228,17 +310,11 @@ class RecordMaker:
 # ---- filters
 
 
-class Pattern(Protocol):
-    """An expression of RE2."""
-
-    def search(self, text: str, /) -> object: ...
-
-
 def filters(query: Query) -> list[Passes]:
     """Raises Misused for a bad expression."""
     made: list[Passes] = []
     if query.key:
-        pattern = _compiled(query.key, "key")
+        pattern = _expression(query.key, "key")
         made.append(lambda record, message: pattern.search(record.key or "") is not None)
     if query.value:
         made.append(_value_filter(query.value))
@@ -253,27 +329,125 @@ def filters(query: Query) -> list[Passes]:
 
 
 def _value_filter(text: str) -> Passes:
-    pattern = _compiled(text, "value")
+    pattern = _expression(text, "value")
     return lambda record, message: pattern.search(record.value or "") is not None
 
 
 def _header_filter(text: str) -> Passes:
     name, equals, expression = text.partition("=")
-    pattern = _compiled(expression, "header")
+    pattern = _expression(expression, "header")
     return lambda record, message: any(
         known == name and (not equals or pattern.search(content) is not None) for known, content in record.headers
     )
 
 
-def _compiled(text: str, field: str) -> Pattern:
+def _expression(text: str, field: str) -> Pattern:
     if len(text) > _MOST_EXPRESSION:
         raise Misused(f"the expression for the {field} is longer than {_MOST_EXPRESSION} characters")
-    import re2  # 3 MB: only for a search by expressions
+    return _compiled(text, f"{text!r} is not a regular expression for the {field}: ")
 
-    options = re2.Options()
-    options.log_errors = False
+
+# ---- records that viewers send: by the form of the messages page, and back from a dead-letter queue
+
+#: Headers of dead-letter records, with where each came from.
+ORIGIN = "__dlq.errors."
+#: Records of one redrive.
+MOST_REDRIVEN = 1000
+_BATCH = 100
+
+
+@dataclass(slots=True)
+class Outgoing:
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = -1
+    headers: ProducedHeaders = field(default_factory=list)
+
+
+def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str, int, int]]:
+    """Sends records and waits. Returns topic, partition and offset of each; raises CommandError for the first failure."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"partitioner": "murmur2_random", "enable.idempotence": True} | connection.librdkafka())
+    records = list(records)
+    _check_leaders(producer, connection, records)
+    places: list[tuple[str, int, int]] = []
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+        else:
+            record = cast("ConsumedRecord", message)
+            places.append((record.topic(), record.partition(), record.offset()))
+
+    for one in records:
+        producer.produce(
+            one.topic, one.value, one.key, one.partition, headers=one.headers or None, on_delivery=delivered
+        )
+        producer.poll(0)
+    left = producer.flush(connection.timeout_s)
+    if failed:
+        raise CommandError(f"{failed[0].str()}; {len(places)} records were written", status_of_code(failed[0].code()))
+    if left:
+        raise CommandError(
+            f"{left} records were not acknowledged within {connection.timeout_s:g} s; they may or may not be written"
+        )
+    return places
+
+
+def _check_leaders(producer: Producer, connection: Connection, records: list[Outgoing]) -> None:
+    """Raises CommandError for a partition that was chosen and has no leader: its record would only wait."""
+    for topic, partition in sorted({(one.topic, one.partition) for one in records if one.partition >= 0}):
+        found = producer.list_topics(topic, timeout=connection.timeout_s).topics[topic].partitions.get(partition)
+        if found is not None and found.leader < 0:
+            replicas = ", ".join(map(str, found.replicas))
+            raise CommandError(
+                f"{topic}-{partition} has no leader, and nothing was written: start one of the brokers {replicas}",
+                UNREACHABLE,
+            )
+
+
+def redrive(connection: Connection, queue: str, partition: int, first: int, count: int) -> int:
+    """Sends dead-letter records to the topics that they came from. Returns how many; the queue keeps its records.
+
+    A record without contents is read at its origin. Raises CommandError for one without an origin, or with a deleted one.
+    """
+    chosen = []
+    for message in _read(connection, queue, partition, first, min(count, MOST_REDRIVEN)):
+        origin = {
+            name: (content or b"").decode() for name, content in message.headers() or () if name.startswith(ORIGIN)
+        }
+        topic = origin.get(f"{ORIGIN}topic")
+        if topic is None:
+            raise CommandError(
+                f"{queue}-{partition}, offset {message.offset()}: the header {ORIGIN}topic, which names its "
+                "origin, is missing"
+            )
+        key, value = message.key(), message.value()
+        if key is None and value is None:
+            place = (topic, int(origin[f"{ORIGIN}partition"]), int(origin[f"{ORIGIN}offset"]))
+            found = _read(connection, *place, 1)
+            if not found or found[0].offset() != place[2]:
+                raise CommandError(f"{topic}-{place[1]}, offset {place[2]} is gone, and {queue} has no copy of it")
+            key, value = found[0].key(), found[0].value()
+        headers: ProducedHeaders = [
+            (name, content) for name, content in message.headers() or () if not name.startswith("__dlq.")
+        ]
+        chosen.append(Outgoing(topic, value, key, -1, headers))
+    return len(send(connection, chosen)) if chosen else 0
+
+
+def _read(connection: Connection, topic: str, partition: int, first: int, count: int) -> list[ConsumedRecord]:
+    reader = Reader(connection, Selection([topic], (partition,), Position(first), None))
+    found: list[ConsumedRecord] = []
     try:
-        made: Pattern = re2.compile(text, options)
-        return made
-    except re2.error as error:
-        raise Misused(f"{text!r} is not a regular expression for the {field}: {error}") from None
+        reader.begin()
+        for batch in reader.batches(min(count, _BATCH)):
+            found += batch
+            if len(found) >= count:
+                break
+    finally:
+        reader.close()
+    return found[:count]

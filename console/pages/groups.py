@@ -1,4 +1,4 @@
-"""Groups of every kind: the list, one group with members and lag, reset with a preview, deletion."""
+"""Groups of every kind: the list, one group with members and lag, reset with a preview, deletion, dead-letter queues."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from starlette.requests import Request
 from ...cli.client.errors import CommandError, Misused
 from ...cli.groups.offsets import Lag, chosen_places, commit, committed_offsets, lags, targets, total_of
 from ...cli.records.selection import parse_position
-from ..actions import Done, required
+from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.groups import CoordinatorAway, Group, alter_share_offsets, described, share_offsets, share_targets
+from ..cluster.groups import (
+    CoordinatorAway,
+    Group,
+    alter_share_offsets,
+    described,
+    queue_of,
+    share_offsets,
+    share_targets,
+)
 from ..cluster.model import GroupRow, History
+from ..cluster.records import MOST_REDRIVEN, ORIGIN, Query, redrive
 from ..views.drawings import chart, graph, scaled_sparkline
 from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Page, Part, Picture, Table, Text
-from .lists import SortKey, listed, name_in, paged, path_to
+from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Moment, Page, Part, Picture, Table, Text
+from .lists import SortKey, listed, name_in, number_of, paged, path_to
+from .messages import cut, unread
 from .topics import confirmed
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}
@@ -241,3 +251,85 @@ def delete(backend: Backend, form: Fields) -> Done:
         hint = "; stop its members first" if "NonEmpty" in result else ""
         raise CommandError(f"group {name}: {result.removesuffix('Error')}{hint}")
     return Done(f"Group {name} was deleted.", "/groups")
+
+
+# ---- dead-letter queues of share groups: their records, and redrive to where the records came from
+
+#: Columns by which the list sorts.
+_QUEUE_KEYS: dict[str, Callable[[GroupRow], SortKey]] = {"Group": lambda one: one.group, "State": lambda one: one.state}
+
+
+def queues(backend: Backend, request: Request) -> Page:
+    groups = [one for one in backend.snapshot.groups if one.kind == "share"]
+    chosen, search, pages = paged(request, groups, lambda one: one.group, "share groups", _QUEUE_KEYS)
+    with backend.links.admin() as admin:
+        names = {one.group: queue_of(admin, one.group) for one in chosen}
+    rows = [
+        (
+            Link(one.group, path_to("groups", one.group)),
+            Badge(one.state, "good" if one.state == "Stable" else "plain"),
+            Link(names[one.group], path_to("share", names[one.group])) if names[one.group] else "none",
+        )
+        for one in chosen
+    ]
+    words = Text(
+        "A share group writes records that its consumers could not process to the topic of its config "
+        "errors.deadletterqueue.topic.name."
+    )
+    table = listed(("Group", "State", "Dead-letter queue"), rows, "No share group matches.", _QUEUE_KEYS)
+    return Page("Dead-letter queues", [words, pages, table], "/share", above=[search])
+
+
+def queue(backend: Backend, request: Request) -> Page:
+    """The newest records of a queue with their origins, or those from an offset of a partition on."""
+    topic = request.path_params["topic"]
+    partition = number_of(request, "partition", -1)
+    start = request.query_params.get("from", "").strip() or "-50"
+    found = backend.records.read(Query(topic, None if partition < 0 else partition, start))
+    rows = []
+    for one in found.records:
+        origin = {name.removeprefix(ORIGIN): value for name, value in one.headers if name.startswith(ORIGIN)}
+        place = (origin.get("topic", ""), origin.get("partition", ""), origin.get("offset", ""))
+        rows.append(
+            (
+                Moment(one.timestamp_ms),
+                one.partition,
+                Link(str(one.offset), path_to("topics", topic, "messages", one.partition, one.offset)),
+                Link("-".join(place[:2]) + f" at {place[2]}", path_to("topics", place[0], "messages", *place[1:]))
+                if all(place)
+                else NONE,
+                origin.get("group", NONE),
+                origin.get("delivery.count", NONE),
+                origin.get("message", NONE),
+                cut(one.value),
+            )
+        )
+    columns = ("Time (UTC)", "Partition", "Offset", "Origin", "Group", "Deliveries", "Cause", "Value")
+    fields = [
+        Field("partition", "Partition of the queue", "0", "number", required=True),
+        Field("first", "From offset", kind="number", required=True),
+        Field("count", "Records", "1", "number", hint=f"at most {MOST_REDRIVEN}"),
+    ]
+    form = Form(
+        "Redrive: write records to their original topics again",
+        f"{path_to('share', topic)}/redrive",
+        fields,
+        "Redrive",
+        danger=True,
+    )
+    return Page(
+        f"Queue {topic}",
+        [*unread(topic, found), Table("Records", columns, rows, "The queue is empty.")],
+        "/share",
+        below=[form],
+    )
+
+
+def redrive_records(backend: Backend, form: Fields) -> Done:
+    topic = required(form, "topic")
+    count = redrive(
+        backend.connection, topic, whole(form, "partition"), whole(form, "first"), whole(form, "count", 1, 1)
+    )
+    if not count:
+        raise CommandError(f"{topic} has no record at this offset: nothing was written")
+    return Done(f"{count} records of {topic} were written to their original topics.", path_to("share", topic))

@@ -24,11 +24,9 @@ from ...cli.records.writing import writer_of
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..cluster.records import AUTO, FORMS, NEWEST, OLDEST, ORDERS, Query, Record
+from ..cluster.records import AUTO, FORMS, NEWEST, OLDEST, ORDERS, Outgoing, Query, Record, send
 from ..cluster.search import MOST_SECONDS, MOST_SHOWN, SLICE_SECONDS, Found, edges_of, edges_text, position_of
-from ..cluster.sending import Outgoing, send
-from ..views.documents import field_of, hex_dump, paths_of, tree
-from ..views.formats import escaped, json_text, number, numbers, size
+from ..views.formats import escaped, field_of, hex_dump, json_text, number, numbers, paths_of, size, tree
 from ..views.parts import (
     Bar,
     Cell,

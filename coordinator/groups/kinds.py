@@ -11,7 +11,7 @@ from importlib import import_module
 
 from ...protocol.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
 from ...protocol.schema import Message
-from ..common.result import prefix
+from ..result import prefix
 from . import silence
 from .base.state import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC

@@ -29,9 +29,8 @@ from ...protocol.messages.offsets import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.uuids import ZERO_UUID
-from ..common.result import GroupRequest
-from .base.offsets import CommittedOffset, OffsetStore, Partitions
-from .base.state import Group, OffsetRules, ShardState
+from ..result import GroupRequest
+from .base.state import CommittedOffset, Group, OffsetRules, OffsetStore, Partitions, ShardState
 
 # OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
 #

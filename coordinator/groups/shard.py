@@ -55,7 +55,7 @@ from ...protocol.records.record import Record as LogRecord
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
 from ...protocol.varint import Buffer
-from ..common.result import (
+from ..result import (
     GroupRequest,
     GroupsConfig,
     MetadataChanged,
@@ -70,8 +70,7 @@ from ..common.result import (
     number_of,
 )
 from . import offsets, silence
-from .base.offsets import NO_PRODUCER_ID
-from .base.state import KeptListing, Operation, ShardState
+from .base.state import NO_PRODUCER_ID, KeptListing, Operation, ShardState
 from .classic.group import ClassicGroup, State, find_or_make
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets

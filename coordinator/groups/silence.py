@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
-from ..common.result import Record, Timer
+from ..result import Record, Timer
 from .base.state import RecordType, Session, ShardState
 
 # ---- the record

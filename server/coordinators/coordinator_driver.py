@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...coordinator.groups.base.state import GroupCounters
+from ...coordinator.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression

@@ -11,7 +11,11 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.common.result import (
+from ...coordinator.groups.base.state import GroupCounters
+from ...coordinator.groups.consumer.assignment import ASSIGNORS
+from ...coordinator.groups.kinds import KINDS
+from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, error_response
+from ...coordinator.result import (
     GroupRequest,
     GroupsConfig,
     MetadataChanged,
@@ -19,10 +23,6 @@ from ...coordinator.common.result import (
     StreamsGroupsConfig,
     TopicsDeleted,
 )
-from ...coordinator.groups.base.state import GroupCounters
-from ...coordinator.groups.consumer.assignment import ASSIGNORS
-from ...coordinator.groups.kinds import KINDS
-from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, error_response
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message

@@ -23,7 +23,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ...coordinator.common.result import Record, Reply
+from ...coordinator.result import Record, Reply
 from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import NO_SEQUENCE, check_crc, iter_headers
 from ...protocol.records.compression import Compression

@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...coordinator.common.result import GroupRequest, Record
-from ...coordinator.share_state.shard import (
+from ...coordinator.result import GroupRequest, Record
+from ...coordinator.share_state import (
     FORMS,
+    PersisterConfig,
     PersisterLoader,
     PersisterShard,
+    ShareKey,
     ShareStateRequest,
     TopicsChanged,
+    encode_record,
     error_response,
 )
-from ...coordinator.share_state.state import PersisterConfig, ShareKey, encode_record
 from ...metadata.image import SHARE_GROUP_STATE_TOPIC, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_group_state import WriteShareGroupStateRequest

@@ -2,7 +2,7 @@
 
 - `TransactionMarkers`: writes markers into partitions. The leader of a partition writes its marker.
 - `TransactionDriver`: the coordinators' interface for the rest of the broker. The state machine is
-  coordinator/transactions/.
+  coordinator/transaction_shard.py.
 - `TransactionShardDriver`: one shard, driven as those of groups are. A marker that cannot be written is retried until
   the shard is dropped. The next broker that loads the partition's log finds the decision in it and continues.
 - `TransactionVerification`: verifies with the coordinator that partitions are in a producer's transaction, before
@@ -18,9 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...client.shown_text import shown
-from ...coordinator.common.result import Record, Reply
-from ...coordinator.transactions.shard import TransactionLoader, TransactionShard
-from ...coordinator.transactions.transaction import (
+from ...coordinator.result import Record, Reply
+from ...coordinator.transaction import (
     NO_PRODUCER_ID,
     Effect,
     MarkersWritten,
@@ -32,6 +31,7 @@ from ...coordinator.transactions.transaction import (
     encode_record,
     error_response,
 )
+from ...coordinator.transaction_shard import TransactionLoader, TransactionShard
 from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataImage, TopicPartition
 from ...protocol.errors import ErrorCode

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (key 25), versions 0-4: the partition of `__consumer_offsets` that keeps the group joins a transaction.
 
-Asked of the transaction's coordinator in the form of AddPartitionsToTxn, see coordinator/transactions/shard.py.
+Asked of the transaction's coordinator in the form of AddPartitionsToTxn, see coordinator/transaction_shard.py.
 """
 
 from __future__ import annotations

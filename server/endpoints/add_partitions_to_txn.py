@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24), versions 0-5. See coordinator/transactions/shard.py.
+"""AddPartitionsToTxn (key 24), versions 0-5. See coordinator/transaction_shard.py.
 
 Up to version 3 it is a client's, for one transaction. From 4 on it is a broker's, for several, each of which may belong to
 another shard. With a partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.

@@ -1,6 +1,6 @@
 """DeleteShareGroupState (key 86), version 0: removes the state of share partitions (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state/shard.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65), version 0. See coordinator/transactions/shard.py. Ids may be of different shards."""
+"""DescribeTransactions (key 65), version 0. See coordinator/transaction_shard.py. Ids may be of different shards."""
 
 from __future__ import annotations
 

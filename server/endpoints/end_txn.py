@@ -1,6 +1,6 @@
 """EndTxn (key 26), versions 0-5: commits or aborts a transaction (KIP-98, KIP-890).
 
-Answered in `coordinator/transactions/shard.py`.
+Answered in `coordinator/transaction_shard.py`.
 """
 
 from __future__ import annotations

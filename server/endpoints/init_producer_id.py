@@ -1,7 +1,7 @@
 """InitProducerId (key 22), versions 0-6; the last is unstable and not offered.
 
 A producer without a transactional id gets a new producer id, always with epoch 0, whatever id it had (KIP-360). With one,
-the coordinator of that id decides: coordinator/transactions/shard.py.
+the coordinator of that id decides: coordinator/transaction_shard.py.
 """
 
 from __future__ import annotations

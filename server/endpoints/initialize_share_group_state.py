@@ -1,6 +1,6 @@
 """InitializeShareGroupState (key 83), version 0: the start offset of share partitions that a group has not read (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state/shard.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...coordinator.transactions.shard import unknown_states
+from ...coordinator.transaction_shard import unknown_states
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.messages.transactions import ListTransactionsResponse
 from ..access.authorization.requirements import Each

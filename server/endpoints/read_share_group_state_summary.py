@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary (key 87), versions 0-1: the start offsets and epochs of share partitions (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state/shard.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """WriteShareGroupState (key 85), versions 0-1: the new state of share partitions (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state/shard.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.share.group import GroupState as ShareGroupState
 from ...coordinator.groups.share.offset_requests import InitializedPartitions, KnownPartitions
 from ...coordinator.groups.streams.group import GroupState as StreamsGroupState
-from ...coordinator.share_partition.partition import AckType
+from ...coordinator.share_partition import AckType
 from ...metadata.image import TopicPartition
 from ...protocol.messages.share_group_state import (
     ReadShareGroupStateSummaryRequest,

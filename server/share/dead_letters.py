@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...coordinator.share_partition import partition as rules
-from ...coordinator.share_partition.partition import Content, Contents, DeadLetter, Origin, Packed, Queue, pack
+from ...coordinator import share_partition as rules
+from ...coordinator.share_partition import Content, Contents, DeadLetter, Origin, Packed, Queue, pack
 from ...metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...coordinator.share_partition.partition import AckBatch, AckType, ValidationError
-from ...coordinator.share_state.state import ShareKey
+from ...coordinator.share_partition import AckBatch, AckType, ValidationError
+from ...coordinator.share_state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ..coordinators.shard_driver import gather

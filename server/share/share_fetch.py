@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...coordinator.share_partition.partition import Acquired, AcquireRequest, SharePartition, acquire
-from ...coordinator.share_state.state import ShareKey
+from ...coordinator.share_partition import Acquired, AcquireRequest, SharePartition, acquire
+from ...coordinator.share_state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_records import AcquiredRecords, ShareFetchPartitionData

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ...coordinator.share_partition.partition import (
+from ...coordinator.share_partition import (
     AckBatch,
     Acquirable,
     DeadLetter,
@@ -25,7 +25,7 @@ from ...coordinator.share_partition.partition import (
     ValidationError,
     Write,
 )
-from ...coordinator.share_state.state import UNINITIALIZED_OFFSET, ShareKey, StateBatch
+from ...coordinator.share_state import UNINITIALIZED_OFFSET, ShareKey, StateBatch
 from ...metadata.configs.key import duration_seconds
 from ...metadata.features import SHARE_VERSION
 from ...metadata.image import GROUP_RESOURCE

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict, Union
 
 from ...protocol.errors import ErrorCode
 from .disk import DiskChecks, DiskFull, SlowDisk, WriteMatch
-from .matching import ApiNames, Match, TopicNames, VersionRange, error_of, keys_of
-from .striking import Flow, Handle
+from .striking import ApiNames, Flow, Handle, Match, TopicNames, VersionRange, error_of, keys_of
 
 if TYPE_CHECKING:
     from typing import Unpack

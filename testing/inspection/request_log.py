@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..faults.matching import OWN_CLIENT_ID, PEER_CLIENT_ID, TopicNames, groups_of, topics_of
+from ..faults.striking import OWN_CLIENT_ID, PEER_CLIENT_ID, TopicNames, groups_of, topics_of
 
 if TYPE_CHECKING:
     from ...server.network.call import Call

@@ -20,7 +20,7 @@ from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
 from ...server.access.provisioning import ClientFiles
 from ...server.services import Services
-from ..faults.matching import OWN_CLIENT_ID
+from ..faults.striking import OWN_CLIENT_ID
 from ..loop_thread import reached
 from ..run_holder import Completion
 

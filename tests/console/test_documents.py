@@ -9,9 +9,18 @@ import pytest
 from odradek.cli.client.connection import Connection
 from odradek.console.cluster.model import MOST_MINUTES, MOST_POINTS, History, TopicRates
 from odradek.console.cluster.records import AUTO, RecordDecoder
-from odradek.console.views.documents import MOST_NODES, field_of, hex_dump, paths_of, tree
 from odradek.console.views.drawings import replicas_drawn
-from odradek.console.views.formats import in_unit_of, is_drawn, json_text, with_unit
+from odradek.console.views.formats import (
+    MOST_NODES,
+    field_of,
+    hex_dump,
+    in_unit_of,
+    is_drawn,
+    json_text,
+    paths_of,
+    tree,
+    with_unit,
+)
 from odradek.console.views.parts import Node
 
 

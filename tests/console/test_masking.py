@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.cli.client.errors import Misused
-from odradek.console.access.masking import MASKED, Masks
+from odradek.console.cluster.records import MASKED, Masks
 
 
 def test_field_is_masked_at_every_depth_whatever_its_case() -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.consumer.group import GroupState, MemberState
+from odradek.coordinator.result import GroupsConfig
 from odradek.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.shard import GroupShard, ShardLoader
+from odradek.coordinator.result import GroupsConfig
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
 

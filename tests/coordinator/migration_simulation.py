@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, GroupState
 from odradek.coordinator.groups.shard import GroupShard, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offsets import OffsetCommitResponse
 from odradek.protocol.schema import Message

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.share.group import GroupState, StatePartitions
 from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
+from odradek.coordinator.result import GroupsConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_group_state import InitializeShareGroupStateRequest
 from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from odradek.coordinator.share_partition.partition import AckBatch, Acquired, DeadLetter, Write
-from odradek.coordinator.share_partition.runs import RecordState
+from odradek.coordinator.share_partition import AckBatch, Acquired, DeadLetter, Write
+from odradek.coordinator.share_runs import RecordState
 
 
 @dataclass

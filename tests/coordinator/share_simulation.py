@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from immutables import Map
-from odradek.coordinator.share_partition.partition import (
+from odradek.coordinator.share_partition import (
     AckBatch,
     AcquireRequest,
     DeadLetter,
@@ -24,7 +24,7 @@ from odradek.coordinator.share_partition.partition import (
     Write,
     acquire,
 )
-from odradek.coordinator.share_state.state import PersisterConfig, StateBatch
+from odradek.coordinator.share_state import PersisterConfig, StateBatch
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_group_state import (

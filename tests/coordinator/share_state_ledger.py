@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.coordinator.share_state.shard import NO_EPOCH
-from odradek.coordinator.share_state.state import ShareKey, ShareState, StateBatch
+from odradek.coordinator.share_state import NO_EPOCH, ShareKey, ShareState, StateBatch
 from odradek.protocol.errors import ErrorCode
 
 #: Delivery count and state of one offset. The higher rank wins.

@@ -14,9 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odradek.coordinator.common.result import GroupRequest, Reply
-from odradek.coordinator.share_state.shard import PersisterLoader, PersisterShard, Redundant, TopicsChanged
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, ShareState, encode_record
+from odradek.coordinator.result import GroupRequest, Reply
+from odradek.coordinator.share_state import (
+    PersisterConfig,
+    PersisterLoader,
+    PersisterShard,
+    Redundant,
+    ShareKey,
+    ShareState,
+    TopicsChanged,
+    encode_record,
+)
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from odradek.coordinator.share_state.shard import FORMS, NO_EPOCH
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
+from odradek.coordinator.share_state import FORMS, NO_EPOCH, PersisterConfig, ShareKey, StateBatch
 from odradek.protocol.messages.share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteStatePartition,

@@ -11,9 +11,9 @@ import heapq
 import random
 from dataclasses import dataclass
 
-from odradek.coordinator.common.result import NEVER, GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.shard import GroupShard, encode_record
+from odradek.coordinator.result import NEVER, GroupRequest, GroupsConfig
 from odradek.protocol.messages.offsets import OffsetCommitRequest
 from odradek.protocol.schema import Message
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
 from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

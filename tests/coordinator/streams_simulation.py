@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, Self
 from unittest.mock import patch
 
-from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
 from odradek.coordinator.groups.streams import assignment as targets
 from odradek.coordinator.groups.streams.assignment import Candidate, sticky
 from odradek.coordinator.groups.streams.description import AVAILABLE
@@ -27,6 +26,7 @@ from odradek.coordinator.groups.streams.group import (
 )
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
 from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
+from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_groups import (
     StreamsGroupDescribeRequest,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from immutables import Map
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, metadata_hash
 from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.metadata.image import GROUP_RESOURCE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_groups import (

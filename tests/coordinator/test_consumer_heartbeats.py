@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.groups.consumer.assignment import Subscriber, range_, uniform
 from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.coordinator.share_partition.partition import (
+from odradek.coordinator.share_partition import (
     AckBatch,
     AckType,
     Content,
@@ -19,8 +19,8 @@ from odradek.coordinator.share_partition.partition import (
     pack,
     validation_error,
 )
-from odradek.coordinator.share_partition.runs import RecordState
-from odradek.coordinator.share_state.state import StateBatch
+from odradek.coordinator.share_runs import RecordState
+from odradek.coordinator.share_state import StateBatch
 from odradek.protocol.records.record import encode_batch
 
 ORIGIN = Origin("g", "orders", 3)

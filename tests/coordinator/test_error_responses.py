@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from odradek.coordinator import share_state
+from odradek.coordinator import transaction as transactions
 from odradek.coordinator.groups import shard as groups
-from odradek.coordinator.share_state import shard as share_state
-from odradek.coordinator.transactions import transaction as transactions
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import encode
 from odradek.protocol.error_responses import error_response_to

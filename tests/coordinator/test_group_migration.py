@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.common.result import MetadataChanged
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.result import MetadataChanged
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.classic_groups import (

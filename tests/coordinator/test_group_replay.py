@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import TransactionRequest, TransactionsConfig
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
+from odradek.coordinator.transaction import TransactionRequest, TransactionsConfig
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.internal import consumer_group_records as records
 from odradek.protocol.internal.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,

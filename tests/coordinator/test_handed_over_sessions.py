@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record
 from odradek.coordinator.groups import silence
 from odradek.coordinator.groups.classic.group import MANY_MEMBERS
 from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.coordinator.groups.silence import SilentMembersKey
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
 from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.groups import (
     DescribeGroupsRequest,

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.base import state as base
 from odradek.coordinator.groups.classic import kind as classic
 from odradek.coordinator.groups.classic.group import State
 from odradek.coordinator.groups.consumer import kind as consumer
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share import kind as share
+from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.coordinator.share_partition.partition import (
-    AckBatch,
-    AckType,
-    AcquireRequest,
-    Limits,
-    SharePartition,
-    acquire,
-)
+from odradek.coordinator.share_partition import AckBatch, AckType, AcquireRequest, Limits, SharePartition, acquire
 
 
 class Batch(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.coordinator.share_partition.partition import (
+from odradek.coordinator.share_partition import (
     AckBatch,
     AckType,
     Acquired,

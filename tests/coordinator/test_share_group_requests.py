@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share.group import ShareGroup
 from odradek.coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH, Subscriber, simple
@@ -15,6 +14,7 @@ from odradek.coordinator.groups.share.offset_requests import (
     StatesDeleted,
     StatesInitialized,
 )
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.share_groups import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of

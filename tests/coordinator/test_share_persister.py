@@ -7,12 +7,13 @@ import random
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupRequest, Record
-from odradek.coordinator.share_state.shard import PersisterShard, TopicsChanged
-from odradek.coordinator.share_state.state import (
+from odradek.coordinator.result import GroupRequest, Record
+from odradek.coordinator.share_state import (
     PersisterConfig,
+    PersisterShard,
     ShareKey,
     StateBatch,
+    TopicsChanged,
     combine,
     decode_record,
     encode_record,

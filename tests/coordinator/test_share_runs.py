@@ -7,14 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.coordinator.share_partition.runs import (
-    NO_DEADLINE,
-    NO_MEMBER,
-    AcquiredRange,
-    RecordState,
-    Run,
-    Runs,
-)
+from odradek.coordinator.share_runs import NO_DEADLINE, NO_MEMBER, AcquiredRange, RecordState, Run, Runs
 
 
 @dataclass(frozen=True)

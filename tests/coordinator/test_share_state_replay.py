@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import Record
-from odradek.coordinator.share_state.state import PersisterConfig, PersisterState, ShareKey, ShareState, StateBatch
+from odradek.coordinator.result import Record
+from odradek.coordinator.share_state import PersisterConfig, PersisterState, ShareKey, ShareState, StateBatch
 from odradek.protocol.internal.share_group_records import (
     ShareSnapshotKey,
     ShareSnapshotStateBatch,

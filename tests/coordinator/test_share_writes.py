@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from odradek.coordinator.share_partition.partition import (
+from odradek.coordinator.share_partition import (
     AckBatch,
     AckType,
     AcquireRequest,
@@ -16,8 +16,8 @@ from odradek.coordinator.share_partition.partition import (
     ValidationError,
     acquire,
 )
-from odradek.coordinator.share_partition.runs import RecordState
-from odradek.coordinator.share_state.state import StateBatch
+from odradek.coordinator.share_runs import RecordState
+from odradek.coordinator.share_state import StateBatch
 from odradek.protocol.errors import ErrorCode
 
 NOW, LOCK_MS = 1000, 500

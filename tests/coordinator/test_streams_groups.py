@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
+from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from odradek.protocol.messages.streams_groups import (

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.groups.streams.assignment import Target, reconcile
@@ -35,6 +34,7 @@ from odradek.coordinator.groups.streams.group import (
     write_target,
     write_target_epoch,
 )
+from odradek.coordinator.result import GroupsConfig
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentValue,

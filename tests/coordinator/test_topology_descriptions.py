@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import GroupRequest
 from odradek.coordinator.groups.shard import decode_record, encode_record
 from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
+from odradek.coordinator.result import GroupRequest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import DeleteGroupsRequest
 from odradek.protocol.messages.streams_groups import (

@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.offsets import NO_PRODUCER_ID, OffsetStore
-from odradek.coordinator.transactions import shard as transaction_shard
-from odradek.coordinator.transactions import transaction
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import (
+from odradek.coordinator import transaction, transaction_shard
+from odradek.coordinator.groups.base.state import NO_PRODUCER_ID, OffsetStore
+from odradek.coordinator.transaction import (
     NOT_IN_TRANSACTION,
     SendMarkers,
     State,
@@ -23,6 +21,7 @@ from odradek.coordinator.transactions.transaction import (
     TransactionRequest,
     TransactionsState,
 )
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import producers as transaction_checks

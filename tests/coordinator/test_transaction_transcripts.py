@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from odradek.coordinator.transactions.transaction import VALID_PREVIOUS_STATES, State
+from odradek.coordinator.transaction import VALID_PREVIOUS_STATES, State
 
 from tests.coordinator.transaction_transcript import TransactionTranscript
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.coordinator.transactions.transaction import SendMarkers
+from odradek.coordinator.transaction import SendMarkers
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.messages.offsets import (
     TxnOffsetCommitRequest,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, PREPARED, SendMarkers, State, decode_record
+from odradek.coordinator.transaction import NOT_IN_TRANSACTION, PREPARED, SendMarkers, State, decode_record
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 
 from tests.coordinator.group_logs import LogRecord

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
-from odradek.coordinator.common.result import GroupRequest
 from odradek.coordinator.groups.shard import encode_record
+from odradek.coordinator.result import GroupRequest
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offsets import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.groups.shard import GroupShard, ShardLoader
-from odradek.coordinator.transactions.shard import TransactionLoader, TransactionShard
-from odradek.coordinator.transactions.transaction import TransactionsConfig
+from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.transaction import TransactionsConfig
+from odradek.coordinator.transaction_shard import TransactionLoader, TransactionShard
 from odradek.protocol.records.record import Record, encode_batch
 
 from tests.coordinator.group_logs import LogRecord

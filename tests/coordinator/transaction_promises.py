@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.coordinator.common.result import Record
-from odradek.coordinator.transactions import transaction
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import NO_PRODUCER_ID, PREPARED, State, Transaction
+from odradek.coordinator import transaction
+from odradek.coordinator.result import Record
+from odradek.coordinator.transaction import NO_PRODUCER_ID, PREPARED, State, Transaction
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse

@@ -15,9 +15,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.common.result import Reply
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import (
+from odradek.coordinator.result import Reply
+from odradek.coordinator.transaction import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
@@ -26,6 +25,7 @@ from odradek.coordinator.transactions.transaction import (
     TransactionsConfig,
     encode_record,
 )
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.producers import InitProducerIdRequest

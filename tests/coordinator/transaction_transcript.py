@@ -9,8 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import (
+from odradek.coordinator.transaction import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
@@ -23,6 +22,7 @@ from odradek.coordinator.transactions.transaction import (
     encode_record,
     transaction_record,
 )
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.producers import InitProducerIdRequest

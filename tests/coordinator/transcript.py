@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
 from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import (
     DeleteGroupsRequest,

@@ -10,10 +10,10 @@ import copy
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
+from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.protocol.messages.groups import (

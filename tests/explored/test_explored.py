@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import Output
+from odradek.coordinator import transaction_shard
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share import heartbeat as share_heartbeat
-from odradek.coordinator.transactions import shard as transaction_shard
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import State
+from odradek.coordinator.result import Output
+from odradek.coordinator.transaction import State
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
 from odradek.replication import partition
 from odradek.replication.partition import Partition

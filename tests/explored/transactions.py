@@ -12,14 +12,14 @@ from collections.abc import Hashable, Iterable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import (
+from odradek.coordinator.transaction import (
     MarkersWritten,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
     encode_record,
 )
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.producers import InitProducerIdRequest

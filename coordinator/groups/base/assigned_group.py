@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 from ....metadata.image import MetadataImage, TopicImage
 from ....protocol.errors import ErrorCode
 from ....protocol.schema import Message
-from ...common.result import Record, Timer
+from ...result import Record, Timer
 from .state import Session
 
 if TYPE_CHECKING:

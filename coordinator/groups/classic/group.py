@@ -34,7 +34,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.internal.classic_groups import ConsumerProtocolSubscription, GroupMetadataValue, MemberMetadata
 from ....protocol.messages.groups import DescribedGroupMember, JoinGroupResponse, SyncGroupResponse
 from ....protocol.schema import Message
-from ...common.result import Reply, Timer, Timers
+from ...result import Reply, Timer, Timers
 from ..base.state import Group, ShardState, group_record
 
 # A member of a classic group.

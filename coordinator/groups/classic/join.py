@@ -19,7 +19,7 @@ from ....protocol.messages.groups import (
     SyncGroupResponse,
 )
 from ....protocol.primitives import MAX_STRING_BYTES
-from ...common.result import GroupRequest, Timer
+from ...result import GroupRequest, Timer
 from ..base.state import ShardState, encoded_size
 from .group import (
     ClassicGroup,

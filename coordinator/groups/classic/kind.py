@@ -16,9 +16,8 @@ from ....protocol.messages.groups import (
 )
 from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from ....protocol.schema import Message
-from ...common.result import Event
-from ..base.offsets import CommittedOffset
-from ..base.state import ErrorResponse, Kind, OffsetRules, Session
+from ...result import Event
+from ..base.state import CommittedOffset, ErrorResponse, Kind, OffsetRules, Session
 from . import join
 from . import join as leave
 from . import join as sync

@@ -41,7 +41,7 @@ from ....protocol.internal.consumer_group_records import (
 )
 from ....protocol.schema import Message
 from ....protocol.uuids import uuid_to_text
-from ...common.patterns import compiled
+from ...patterns import compiled
 from ..base.assigned_group import AssignedGroup, AssignedRecords, write
 from ..base.state import number
 

@@ -16,8 +16,8 @@ from ....protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ...common.patterns import InvalidRegularExpression, compiled
-from ...common.result import GroupRequest
+from ...patterns import InvalidRegularExpression, compiled
+from ...result import GroupRequest
 from ..base.assigned_group import (
     ValidationError,
     find_member,

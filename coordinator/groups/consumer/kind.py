@@ -19,7 +19,7 @@ from ....protocol.messages.consumer_groups import (
 from ....protocol.messages.consumer_groups import Member as DescribedMember
 from ....protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
-from ...common.result import Event, GroupRequest
+from ...result import Event, GroupRequest
 from ..base.assigned_group import described, replays
 from ..base.state import (
     Kind,
@@ -36,7 +36,7 @@ from . import migration as classic_members
 from .assignment import restore, sessions
 from .group import RECORD_TYPES, ConsumerGroup, Member, MemberState, delete_group
 
-# Offset rules of consumer groups. The rules that all kinds share are in coordinator/groups/base/offsets.py.
+# Offset rules of consumer groups. The rules that all kinds share are in coordinator/groups/base/state.py.
 
 
 def validate_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:

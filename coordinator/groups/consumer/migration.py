@@ -44,7 +44,7 @@ from ....protocol.messages.groups import (
     SyncGroupResponse,
 )
 from ....protocol.schema import Message
-from ...common.result import GroupRequest, Timer
+from ...result import GroupRequest, Timer
 from ..base.assigned_group import ValidationError
 from ..classic.group import (
     CONSUMER_PROTOCOL_TYPE,

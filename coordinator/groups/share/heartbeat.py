@@ -17,7 +17,7 @@ from ....protocol.internal.share_group_records import ShareGroupMemberMetadataVa
 from ....protocol.messages.consumer_groups import Assignment as AssignmentResponse
 from ....protocol.messages.consumer_groups import TopicPartitions
 from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ...common.result import Event, GroupRequest
+from ...result import Event, GroupRequest
 from ..base.assigned_group import (
     TargetNeed,
     ValidationError,

@@ -20,7 +20,7 @@ from ....protocol.messages.share_groups import (
 )
 from ....protocol.messages.share_groups import Member as DescribedMember
 from ....protocol.schema import Message
-from ...common.result import GroupRequest
+from ...result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
 from ..base.state import ErrorResponse, Kind, OffsetRules
 from . import heartbeat, offset_requests

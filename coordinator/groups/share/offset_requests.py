@@ -30,7 +30,7 @@ from ....protocol.messages.share_groups import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ....protocol.schema import Message
-from ...common.result import GroupRequest
+from ...result import GroupRequest
 from ..base.assigned_group import no_group
 from .group import (
     UNKNOWN_TOPIC,

@@ -29,7 +29,7 @@ from ....protocol.messages.streams_groups import (
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionNode,
 )
-from ...common.result import GroupRequest, encoded_size
+from ...result import GroupRequest, encoded_size
 from ..base.assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
 from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup, write_group_metadata, write_topology
 

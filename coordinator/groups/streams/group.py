@@ -36,7 +36,7 @@ from ....protocol.internal.streams_group_records import (
     StreamsGroupTopologyValue,
 )
 from ....protocol.schema import Message
-from ...common.result import Timer
+from ...result import Timer
 from ..base.assigned_group import FIRST_EPOCH, AssignedGroup, AssignedRecords, write
 from ..base.state import number
 from .topology import ConfiguredTopology, input_topics, is_same, required_topics

@@ -29,7 +29,7 @@ from ....protocol.messages.streams_groups import (
 from ....protocol.messages.streams_groups import Status as StatusTold
 from ....protocol.messages.topics import CreatableTopic
 from ....protocol.schema import Message
-from ...common.result import GroupRequest
+from ...result import GroupRequest
 from ..base.assigned_group import (
     ValidationError,
     find_member,

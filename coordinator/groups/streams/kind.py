@@ -25,7 +25,7 @@ from ....protocol.messages.streams_groups import (
     UserEndpoint,
 )
 from ....protocol.messages.streams_groups import Member as DescribedMember
-from ...common.result import GroupRequest
+from ...result import GroupRequest
 from ..base.assigned_group import described, replays, sessions
 from ..base.state import Kind, OffsetRules, ShardState, is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
@@ -43,7 +43,7 @@ from .group import (
 )
 from .topology import subtopology_of
 
-# Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/base/offsets.py.
+# Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/base/state.py.
 
 
 def validate_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitRequest) -> ErrorCode:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from odradek.coordinator.common.result import GroupRequest, GroupsConfig
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.shard import GroupShard, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_groups import (
     ConsumerProtocolAssignment,

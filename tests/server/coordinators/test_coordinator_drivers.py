@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import TopicsDeleted
+from odradek.coordinator.result import TopicsDeleted
 from odradek.metadata.image import GROUP_METADATA_TOPIC, MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import HeartbeatRequest, ListGroupsRequest

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import MetadataChanged, TopicsDeleted
 from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.result import MetadataChanged, TopicsDeleted
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offsets import (

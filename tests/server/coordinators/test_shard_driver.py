@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import Output, Record, Reply
 from odradek.coordinator.groups.shard import encode_record
+from odradek.coordinator.result import Output, Record, Reply
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
 from odradek.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse

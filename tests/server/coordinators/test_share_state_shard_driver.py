@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.coordinator.share_state.shard import TopicsChanged
-from odradek.coordinator.share_state.state import PersisterConfig, ShareKey, StateBatch
+from odradek.coordinator.share_state import PersisterConfig, ShareKey, StateBatch, TopicsChanged
 from odradek.protocol.messages.share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeStateData,

@@ -7,7 +7,7 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.coordinator.transactions.transaction import MAX_EPOCH
+from odradek.coordinator.transaction import MAX_EPOCH
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.producers import InitProducerIdRequest

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.common.result import Output, Record, Reply
-from odradek.coordinator.transactions.transaction import MarkersWritten, NeedProducerId, ProducerIdTaken, SendMarkers
+from odradek.coordinator.result import Output, Record, Reply
+from odradek.coordinator.transaction import MarkersWritten, NeedProducerId, ProducerIdTaken, SendMarkers
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.transaction_state import TransactionLogKey
 from odradek.protocol.messages.transactions import EndTxnRequest, EndTxnResponse

@@ -7,7 +7,7 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.coordinator.transactions.transaction import result
+from odradek.coordinator.transaction import result
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.offsets import (

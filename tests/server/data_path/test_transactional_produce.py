@@ -7,7 +7,7 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.coordinator.transactions.transaction import result
+from odradek.coordinator.transaction import result
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.transactions import AddPartitionsToTxnResponse

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.result import GroupsConfig
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.groups import (

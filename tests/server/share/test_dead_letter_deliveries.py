@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from immutables import Map
-from odradek.coordinator.share_partition.partition import MOST_TRIES, DeadLetter
+from odradek.coordinator.share_partition import MOST_TRIES, DeadLetter
 from odradek.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from odradek.coordinator.share_partition.partition import Content, Contents, DeadLetter, Origin
+from odradek.coordinator.share_partition import Content, Contents, DeadLetter, Origin
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import decode_batch

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.share_state.state import ShareKey
+from odradek.coordinator.share_state import ShareKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_group_state import (
     ReadShareGroupStateResponse,

@@ -32,11 +32,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from ...protocol.errors import ErrorCode
-from ...protocol.records.batch import HEADER_BYTES
-from ...protocol.records.record import Header, Record, encoded_size
-from ..share_state.state import StateBatch
-from .runs import NO_DEADLINE, AcquiredRange, RecordState, Run, Runs
+from ..protocol.errors import ErrorCode
+from ..protocol.records.batch import HEADER_BYTES
+from ..protocol.records.record import Header, Record, encoded_size
+from .share_runs import NO_DEADLINE, AcquiredRange, RecordState, Run, Runs
+from .share_state import StateBatch
 
 # ---- dead-letter records
 #

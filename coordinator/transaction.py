@@ -33,12 +33,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from ...metadata.image import TopicPartition
-from ...protocol.error_responses import error_response_to
-from ...protocol.errors import ErrorCode
-from ...protocol.internal.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
-from ...protocol.messages.producers import InitProducerIdRequest
-from ...protocol.messages.transactions import (
+from ..metadata.image import TopicPartition
+from ..protocol.error_responses import error_response_to
+from ..protocol.errors import ErrorCode
+from ..protocol.internal.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from ..protocol.messages.producers import InitProducerIdRequest
+from ..protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -48,19 +48,9 @@ from ...protocol.messages.transactions import (
     AddPartitionsToTxnTransaction,
     EndTxnRequest,
 )
-from ...protocol.schema import Message
-from ...protocol.varint import Buffer
-from ..common.result import (
-    Record,
-    Reply,
-    Timers,
-    UnknownRecord,
-    decode_key,
-    decode_value,
-    encode_framed,
-    number_of,
-    prefix,
-)
+from ..protocol.schema import Message
+from ..protocol.varint import Buffer
+from .result import Record, Reply, Timers, UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
 
 # ---- the state machine
 

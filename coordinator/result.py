@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from ...metadata.image import MetadataImage
-from ...protocol.codec import decode, encode
-from ...protocol.schema import Message
-from ...protocol.varint import Buffer
+from ..metadata.image import MetadataImage
+from ..protocol.codec import decode, encode
+from ..protocol.schema import Message
+from ..protocol.varint import Buffer
 
 # ---- input and output
 

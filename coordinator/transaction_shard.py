@@ -16,12 +16,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ...metadata.image import TopicPartition
-from ...protocol.codec import MalformedMessage
-from ...protocol.errors import ErrorCode
-from ...protocol.internal.transaction_state import TransactionLogValue
-from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
-from ...protocol.messages.transactions import (
+from ..metadata.image import TopicPartition
+from ..protocol.codec import MalformedMessage
+from ..protocol.errors import ErrorCode
+from ..protocol.internal.transaction_state import TransactionLogValue
+from ..protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from ..protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -39,12 +39,12 @@ from ...protocol.messages.transactions import (
     TopicData,
     TransactionState,
 )
-from ...protocol.records.batch import iter_headers
-from ...protocol.records.record import decode_batch
-from ...protocol.schema import Message
-from ...protocol.varint import Buffer
-from ..common.patterns import InvalidRegularExpression, compiled
-from ..common.result import NEVER, Record, Timer, UnknownRecord
+from ..protocol.records.batch import iter_headers
+from ..protocol.records.record import decode_batch
+from ..protocol.schema import Message
+from ..protocol.varint import Buffer
+from .patterns import InvalidRegularExpression, compiled
+from .result import NEVER, Record, Timer, UnknownRecord
 from .transaction import (
     BATCHED_VERSION,
     EPOCH_BUMP_VERSION,

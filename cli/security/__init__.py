@@ -1,1 +1,0 @@
-"""`odradek acl`, `user` and `quota`: access rules, users and quotas."""

@@ -1,1 +1,0 @@
-"""Parts that all coordinators share: results, timers, record frames."""

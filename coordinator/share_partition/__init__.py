@@ -1,1 +1,0 @@
-"""Share partitions: which records are in flight, acquired or acknowledged (KIP-932)."""

@@ -1,1 +1,0 @@
-"""Share coordinator: one shard per partition of `__share_group_state`."""

@@ -1,1 +1,0 @@
-"""The transaction coordinator: a state machine per transactional id, a shard per partition of `__transaction_state`."""
