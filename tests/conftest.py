@@ -12,6 +12,7 @@ more than its tier allows fails. A test with the marker `slow` takes seconds, an
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 TIERS = ("pure", "broker", "everything")
 _PURE, _BROKER, _EVERYTHING = range(3)
@@ -58,6 +60,35 @@ sys.addaudithook(_guard)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
+
+
+#: Slower set-ups are listed by `--durations`.
+_REPORTED_S = 1.0
+
+
+class _FewReports:
+    """In a process of xdist: reports a test once, and a set-up or teardown only if it failed or was slow.
+
+    The process that shows the results reads one message in place of six, which takes it as long as most tests.
+    """
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration >= _REPORTED_S:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FewReports())
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the collector would scan a million objects of theirs again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
