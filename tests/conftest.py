@@ -7,7 +7,8 @@
 | everything | may start processes: brokers, Java, browsers | `processes` or `java_tools` |
 
 `--tier pure` and `--tier broker` select the tests up to a tier (`make check`, `make check-broker`). There, a test that does
-more than its tier allows fails. A test with the marker `slow` takes seconds, and belongs to the last tier.
+more than its tier allows fails. A test with the marker `slow` takes seconds, and belongs to the last tier. `--few-examples`
+(both of them) is for random tests: tests/harness/examples.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+from tests.harness.examples import use_few_examples
 
 TIERS = ("pure", "broker", "everything")
 _PURE, _BROKER, _EVERYTHING = range(3)
@@ -60,6 +63,7 @@ sys.addaudithook(_guard)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
+    parser.addoption("--few-examples", action="store_true", help="random tests run a part of their examples")
 
 
 #: Slower set-ups are listed by `--durations`.
@@ -81,6 +85,8 @@ class _FewReports:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
+    if config.getoption("--few-examples"):
+        use_few_examples()
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_FewReports())
 
