@@ -7,11 +7,13 @@
 | everything | may start processes: brokers, Java, browsers | `processes` or `java_tools` |
 
 `--tier pure` and `--tier broker` select the tests up to a tier (`make check`, `make check-broker`). There, a test that does
-more than its tier allows fails. A test with the marker `slow` takes seconds, and belongs to the last tier.
+more than its tier allows fails. A test with the marker `slow` takes seconds, and belongs to the last tier. `--few-examples`
+(both of them) is for random tests: tests/harness/examples.py.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -20,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
+
+from tests.harness.examples import use_few_examples
 
 TIERS = ("pure", "broker", "everything")
 _PURE, _BROKER, _EVERYTHING = range(3)
@@ -58,6 +63,38 @@ sys.addaudithook(_guard)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
+    parser.addoption("--few-examples", action="store_true", help="random tests run a part of their examples")
+
+
+#: Slower set-ups are listed by `--durations`.
+_REPORTED_S = 1.0
+
+
+class _FewReports:
+    """In a process of xdist: reports a test once, and a set-up or teardown only if it failed or was slow.
+
+    The process that shows the results reads one message in place of six, which takes it as long as most tests.
+    """
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration >= _REPORTED_S:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()
+    if config.getoption("--few-examples"):
+        use_few_examples()
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FewReports())
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the collector would scan a million objects of theirs again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -21,6 +21,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.config import LogConfig
 
 from tests.columns.harness.logs import NOW_MS, GeneratedLog, Row, rows_of
+from tests.harness.examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Bytes around the arrays that the kernel writes to.
@@ -42,7 +43,7 @@ def kernel_arrays(capacity: int, payload: int) -> tuple[list[np.ndarray], list[n
     return inner, outer
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_kernel_writes_nothing_outside_its_arrays(data: st.DataObject) -> None:
     rng = random.Random(data.draw(st.integers(0, 1 << 30)))
@@ -72,7 +73,7 @@ def test_kernel_writes_nothing_outside_its_arrays(data: st.DataObject) -> None:
     assert inner[-1][kernel.ROWS] <= capacity
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 5))
 def test_header_walk_stays_in_its_buffer(content: bytes, capacity: int) -> None:
     view = np.frombuffer(content, np.uint8)
@@ -82,7 +83,7 @@ def test_header_walk_stays_in_its_buffer(content: bytes, capacity: int) -> None:
     assert (rows[0] == 77).all() and (rows[-1] == 77).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 1 << 30), st.booleans(), st.integers(0, 5), st.integers(0, 3))
 def test_headers_are_the_same_without_compiled_loops(seed: int, whole: bool, capacity: int, changes: int) -> None:
     rng, content, offset = random.Random(seed), bytearray(), 0
@@ -125,7 +126,7 @@ def scanned(made: GeneratedLog, **options: object) -> tuple[list[Row] | None, st
         return None, str(error)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(examples(8)))
 def test_damaged_bytes_never_give_a_wrong_row(tmp_path: Path, seed: int) -> None:
     made = GeneratedLog(tmp_path, seed)
     made.fill(60)

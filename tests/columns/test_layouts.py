@@ -28,10 +28,12 @@ from tests.columns.harness.layouts import (
     unread_by,
 )
 from tests.columns.harness.logs import NOW_MS, Row, rows_of
+from tests.harness.examples import examples
 
 SEEDS = int(os.environ.get("ODRADEK_LAYOUT_SEEDS", "40"))
 FIRST_SEED = int(os.environ.get("ODRADEK_LAYOUT_FIRST_SEED", "0"))
 SEEDS_AT_ONCE = 8
+RUN_AT_ONCE = examples(SEEDS_AT_ONCE)
 _LEVELS = {False: "read_uncommitted", True: "read_committed"}
 _FAR = 1 << 62
 #: The first seed of each test. `make check` runs the first group only.
@@ -42,7 +44,7 @@ GROUPS = [
 
 
 def seeds_from(first: int) -> range:
-    return range(first, min(first + SEEDS_AT_ONCE, FIRST_SEED + SEEDS))
+    return range(first, min(first + RUN_AT_ONCE, FIRST_SEED + SEEDS))
 
 
 @contextmanager
@@ -146,7 +148,7 @@ def test_scan_of_a_store_has_each_record_once(tmp_path: Path, monkeypatch: pytes
                 check(made, rng, client=made.client)
                 check_other_ranges(made, rng, committed=number == 1)
         remote += any(one.remote is not None for one in scan(made.topic_path, client=made.client).splits)
-    assert remote > SEEDS_AT_ONCE // 4
+    assert remote > RUN_AT_ONCE // 4
 
 
 @pytest.mark.parametrize("first_seed", GROUPS)
@@ -180,7 +182,7 @@ def test_damaged_files_are_read_or_named(tmp_path: Path, monkeypatch: pytest.Mon
                 check_read_or_named(expected, rows, readers)
             unread += any(one.unread for one in readers)
             victim.write_bytes(whole)
-    assert unread > SEEDS_AT_ONCE
+    assert unread > RUN_AT_ONCE
 
 
 @pytest.mark.parametrize("first_seed", GROUPS)
@@ -210,7 +212,7 @@ def test_damaged_objects_are_read_or_named(tmp_path: Path, monkeypatch: pytest.M
                 check_read_or_named(expected, rows, readers)
             unread += any(one.unread for one in readers)
             victim.write_bytes(whole)
-    assert unread > SEEDS_AT_ONCE // 8
+    assert unread > RUN_AT_ONCE // 8
 
 
 #: Seeds with a transaction that another leader aborted in the end of a segment that the log's history does not have.

@@ -20,6 +20,7 @@ from odradek.storage.files.checkpoints import LOG_START_OFFSETS, write_offsets
 from odradek.storage.log.config import LogConfig
 
 from tests.columns.harness.logs import NOW_MS, SMALL, GeneratedLog, rows_of
+from tests.harness.examples import examples
 
 COMPACTED = LogConfig(segment_bytes=4_000, index_interval_bytes=200, compact=True, file_delete_delay_ms=0)
 
@@ -36,7 +37,7 @@ def test_scan_of_each_codec_has_all_records(tmp_path: Path, codec: Compression) 
     assert found.offsets == {0: (0, made.log.log_end_offset)}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_scan_of_a_random_log_equals_the_storage_decoder(tmp_path: Path, seed: int) -> None:
     made = GeneratedLog(tmp_path, seed)
     made.fill(160)
@@ -57,7 +58,7 @@ def test_scan_of_a_random_log_equals_the_storage_decoder(tmp_path: Path, seed: i
             assert part.count() == len(expected)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_scan_of_a_compacted_log_equals_the_storage_decoder(tmp_path: Path, seed: int) -> None:
     made = GeneratedLog(tmp_path, seed, COMPACTED)
     for _ in range(40):

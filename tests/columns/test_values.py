@@ -25,6 +25,7 @@ from odradek.protocol.records.record import Record
 
 from compat_tests.cli.commands import odradek_command
 from tests.columns.harness.logs import NOW_MS, GeneratedLog
+from tests.harness.examples import examples
 
 SCHEMA = pa.schema(
     [
@@ -91,7 +92,7 @@ def test_json_that_does_not_fit_has_a_reason_and_spoils_no_other_row(text: bytes
     assert [rows[0]["id"], rows[2]["id"]] == [1, 2] and rows[1] is None
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(examples(5)))
 def test_random_json_equals_pythons_reading(seed: int) -> None:
     rng = random.Random(seed)
     kind = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.float64())), ("c", pa.struct([("d", pa.string())]))])

@@ -15,8 +15,9 @@ from odradek.protocol.errors import ErrorCode
 
 from tests.coordinator.consumer_simulation import ConsumerSimulation
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(25))
 STEPS = 500
 
 

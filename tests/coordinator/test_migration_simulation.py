@@ -16,8 +16,9 @@ from odradek.coordinator.groups.consumer.group import ConsumerGroup, Partitions
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS
 from tests.coordinator.migration_simulation import MigrationSimulation
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "15"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(15))
 STEPS = 400
 
 

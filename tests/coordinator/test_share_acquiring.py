@@ -17,6 +17,8 @@ from odradek.coordinator.share_partition import (
     acquire,
 )
 
+from tests.harness.examples import examples
+
 NOW = 1000
 
 
@@ -212,7 +214,7 @@ def test_last_delivery_is_of_one_record() -> None:
 # ---- all records come
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=6),
     st.integers(1, 6),

@@ -18,8 +18,9 @@ from odradek.coordinator.groups.share.heartbeat import Assignment
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_group_simulation import ShareGroupSimulation
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(25))
 STEPS = 400
 
 

@@ -31,6 +31,7 @@ from odradek.protocol.messages.share_group_state import (
 )
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
+from tests.harness.examples import examples
 
 
 def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
@@ -42,7 +43,7 @@ def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
     return reported
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(examples(50)))
 def test_combined_states_keep_highest_rank_of_each_offset(seed: int) -> None:
     rng = random.Random(seed)
     batches = []

@@ -15,8 +15,9 @@ from odradek.coordinator.share_state import StateBatch
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation
 from tests.coordinator.share_state_log import ShareStateLog
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(25))
 STEPS = 400
 
 

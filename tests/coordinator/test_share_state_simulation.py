@@ -24,8 +24,9 @@ from odradek.protocol.varint import Buffer
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_state_log import ShareStateLog
 from tests.coordinator.share_state_simulation import ShareStateSimulation
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "20"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(20))
 STEPS = 300
 
 

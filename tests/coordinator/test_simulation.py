@@ -11,8 +11,9 @@ from odradek.protocol.internal.classic_groups import GroupMetadataValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.simulation import Simulation
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(25))
 EVENTS = 1_500
 
 

@@ -16,8 +16,9 @@ from odradek.protocol.internal.streams_group_records import StreamsGroupTopology
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.streams_simulation import StreamsSimulation
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(25))
 STEPS = 500
 
 

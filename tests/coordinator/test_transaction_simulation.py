@@ -30,8 +30,9 @@ from tests.coordinator import transaction_leaders
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.transaction_leaders import Leader
 from tests.coordinator.transaction_simulation import Simulation
+from tests.harness.examples import examples
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "20"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS") or examples(20))
 STEPS = 3_000
 MAX_EPOCH = 6
 

@@ -19,6 +19,7 @@ from odradek.storage.log.config import LogConfig
 from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import SegmentSuspected
 
+from tests.harness.examples import examples
 from tests.hostile.damaged_files import DAMAGES, RottingTopic
 from tests.hostile.transaction_history import (
     NOW_MS,
@@ -219,7 +220,7 @@ def test_removed_indexes_are_rebuilt_after_a_clean_restart(tmp_path: Path) -> No
 # ---- logs
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(examples(5)))
 @pytest.mark.parametrize("is_compacted", [False, True])
 @pytest.mark.parametrize("has_snapshots", [False, True])
 def test_right_index_stays_as_it_is(tmp_path: Path, seed: int, is_compacted: bool, has_snapshots: bool) -> None:
@@ -254,7 +255,7 @@ def test_lost_indexes_are_rebuilt_with_and_without_snapshots(
 
 
 @pytest.mark.parametrize("has_snapshots", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_flipped_bits_never_change_the_committed_records_after_verification(
     tmp_path: Path, seed: int, has_snapshots: bool
 ) -> None:
@@ -287,7 +288,7 @@ def test_implausible_index_of_a_damaged_segment_is_rebuilt(tmp_path: Path) -> No
     assert {one.last_offset for one in history.entries()} <= {one.last_offset for one in entries}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_index_of_a_compacted_log_is_right_and_rebuilt(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     history = History(tmp_path / "t-0", rng)

@@ -21,9 +21,10 @@ from odradek.protocol.codec import MalformedMessage
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.schema import Message
 
+from tests.harness.examples import examples
 from tests.metadata.image_records_strategy import histories
 
-EXAMPLES = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 ID = b"0123456789abcdef"
 
 

@@ -10,9 +10,10 @@ from odradek.metadata.records import image_records, replace, replacing_records
 from odradek.protocol.internal.cluster_metadata import ZkMigrationStateRecord
 from odradek.protocol.schema import Message
 
+from tests.harness.examples import examples
 from tests.metadata.image_records_strategy import histories
 
-EXAMPLES = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def replayed(image: MetadataImage, made: list[Message]) -> MetadataImage:

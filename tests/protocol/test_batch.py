@@ -44,6 +44,8 @@ from odradek.protocol.records.errors import (
 )
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 
+from tests.harness.examples import examples
+
 RECORDS = [Record(7 + i, 1000 + i, b"key", b"value %d" % i, [("h", b"x"), ("n", None)]) for i in range(3)]
 BATCH = encode_batch(RECORDS, producer_id=4, producer_epoch=1, base_sequence=0x7FFFFFFF, leader_epoch=2)
 
@@ -155,7 +157,7 @@ def test_damaged_records_decode_or_raise_in_limited_time_and_memory(compression:
     """The CRC is valid: damage by a broken or hostile producer."""
     rng = random.Random(compression)
     honest = encode_batch(RECORDS * 20, base_offset=7, last_offset=66, compression=compression)
-    for _ in range(400):
+    for _ in range(examples(400)):
         data = bytearray(honest)
         for _ in range(rng.choice((1, 1, 2, 8))):
             data[rng.randrange(HEADER_BYTES - 4, len(data))] = rng.randrange(256)

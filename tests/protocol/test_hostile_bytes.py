@@ -30,6 +30,7 @@ from odradek.protocol.primitives import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from odradek.protocol.schema import Message
 from odradek.protocol.varint import encode_varint
 
+from tests.harness.examples import examples
 from tests.protocol.random_messages import random_message
 from tests.protocol.steps import result_of
 from tests.protocol.tables import messages, versions
@@ -80,7 +81,7 @@ def samples(name: str, salt: str, most: int) -> Iterator[tuple[type[Message], in
 @pytest.mark.parametrize("name", NAMES)
 def test_message_truncated_at_any_byte_is_malformed(name: str) -> None:
     for made, version, data, _ in samples(name, "cut", 1 << 20):
-        step = max(1, len(data) // (60 * EFFORT))
+        step = max(1, len(data) // examples(60 * EFFORT))
         for end in range(0, len(data), step):
             assert outcome(made, version, data[:end]) is None, (version, data, end)
 
@@ -88,7 +89,7 @@ def test_message_truncated_at_any_byte_is_malformed(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_flipped_bits_decode_or_are_malformed(name: str) -> None:
     for made, version, data, rng in samples(name, "flip", 1 << 20):
-        for _ in range(20 * EFFORT):
+        for _ in range(examples(20 * EFFORT)):
             flipped = bytearray(data or b"\0")
             for _ in range(rng.choice((1, 1, 3))):
                 flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
@@ -98,7 +99,7 @@ def test_flipped_bits_decode_or_are_malformed(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_lengths_decode_or_are_malformed(name: str) -> None:
     for made, version, data, rng in samples(name, "length", 1 << 20):
-        for _ in range(20 * EFFORT):
+        for _ in range(examples(20 * EFFORT)):
             at, number = rng.randrange(len(data) + 1), rng.choice(HOSTILE)
             outcome(made, version, data[:at] + number + data[at + rng.choice((0, len(number))) :])
 
@@ -106,7 +107,7 @@ def test_hostile_lengths_decode_or_are_malformed(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_random_bytes_decode_or_are_malformed(name: str) -> None:
     for made, version, _, rng in samples(name, "noise", 0):
-        for _ in range(10 * EFFORT):
+        for _ in range(examples(10 * EFFORT)):
             noise = rng.randbytes(rng.choice((0, 1, 3, 10, 60, 300)))
             outcome(made, version, noise)
             # Small numbers pass more checks.
@@ -120,7 +121,9 @@ def test_hostile_bytes_take_memory_proportional_to_size(name: str) -> None:
     rng = random.Random(name)
     honest = encode(random_message(rng, made, version), version)
     inputs = [number * 20 for number in HOSTILE] + [b"\x02" * 3000, b"\x01" * 3000, b"\0" * 3000]
-    inputs += [honest[:at] + rng.choice(HOSTILE) + honest[at:] for at in range(0, len(honest), len(honest) // 20 + 1)]
+    inputs += [
+        honest[:at] + rng.choice(HOSTILE) + honest[at:] for at in range(0, len(honest), len(honest) // examples(20) + 1)
+    ]
     lowered_decoder(made, version)
     for data in inputs:
         started = time.process_time()

@@ -36,6 +36,7 @@ from odradek.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduce
 from odradek.protocol.primitives import UnsupportedVersionOfMessage, construct_tree
 from odradek.protocol.schema import Message
 
+from tests.harness.examples import examples
 from tests.protocol.random_messages import random_message
 from tests.protocol.steps import result_of
 from tests.protocol.tables import every_version, messages, versions
@@ -44,7 +45,9 @@ NAMES = sorted(messages())
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(
+    max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+)
 @given(rng=st.randoms(use_true_random=False))
 def test_lowered_codec_equals_interpreted_codec(name: str, rng: random.Random) -> None:
     made = messages()[name]
@@ -56,7 +59,9 @@ def test_lowered_codec_equals_interpreted_codec(name: str, rng: random.Random) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(
+    max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+)
 @given(rng=st.randoms(use_true_random=False))
 def test_stepwise_codecs_equal_lowered_codecs(name: str, rng: random.Random) -> None:
     made = messages()[name]

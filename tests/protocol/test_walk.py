@@ -24,6 +24,7 @@ from odradek.protocol.records.walk import (
     renumbered,
 )
 
+from tests.harness.examples import examples
 from tests.hostile.poisoned_batches import KINDS, ODD
 
 NOW = 1_700_000_000_000
@@ -126,7 +127,7 @@ def decoded_anew(payload: bytes, header: Any, count: int) -> list[Record]:
     return decode_batch(bytes(HEADER_BYTES) + fixed, 0, header._replace(length=HEADER_BYTES - 12 + len(fixed)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=80), st.integers(-2, 6))
 def test_walks_agree_on_any_bytes(payload: bytes, count: int) -> None:
     agreed(payload, count)

@@ -11,6 +11,7 @@ from odradek.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, Partitio
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.state import IMBALANCED, BrokersToPartitions, ControllerState
 
+from tests.harness.examples import examples
 from tests.replication.controller_transcript import Transcript
 
 STEPS = 150
@@ -140,7 +141,7 @@ def _isr(rng: random.Random, transcript: Transcript, topic: TopicImage, index: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("elr", [0, 1])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_decisions_with_index_equal_decisions_over_all_partitions(seed: int, elr: int) -> None:
     rng, transcript = random.Random(f"{seed}-{elr}"), TwoLooks()
     transcript.run(f"> features eligible.leader.replicas.version={elr}\n")

@@ -13,6 +13,8 @@ from odradek.replication.controller.result import ApiError
 from odradek.replication.controller.state import random_uuid
 from odradek.replication.controller.topics import UsableBroker, place
 
+from tests.harness.examples import examples
+
 BROKERS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9)
 
 
@@ -26,7 +28,7 @@ def placed(partitions: int, factor: int, brokers: list[UsableBroker], seed: int 
     return found
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(BROKERS, st.integers(1, 9), st.integers(1, 40), st.integers())
 def test_replicas_are_distinct_and_leaders_unfenced(drawn, factor, partitions, seed) -> None:
     brokers = brokers_of(drawn)
@@ -42,7 +44,7 @@ def test_replicas_are_distinct_and_leaders_unfenced(drawn, factor, partitions, s
         assert replicas[0] in alive
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(2, 4), st.integers(1, 3), st.integers())
 def test_replicas_of_partition_are_on_different_racks_if_possible(racks, per_rack, seed) -> None:
     brokers = [UsableBroker(rack * 10 + i, f"r{rack}", False) for rack in range(racks) for i in range(per_rack)]

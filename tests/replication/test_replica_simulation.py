@@ -11,9 +11,10 @@ from collections.abc import Callable
 import pytest
 from odradek.replication.partition import Partition
 
+from tests.harness.examples import examples
 from tests.replication.replica_simulator import Fetch, Node, Registration, Simulation
 
-SEEDS = int(os.environ.get("ODRADEK_REPLICA_SEEDS", "60"))
+SEEDS = int(os.environ.get("ODRADEK_REPLICA_SEEDS") or examples(60))
 EVENTS = 2_000
 #: After the faults: enough for every replica to catch up and to join the ISR.
 CALM_EVENTS = 1_500

@@ -22,6 +22,8 @@ from odradek.storage.compaction import CleaningAborted, OffsetMap, finish, job, 
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import delete_old_segments
 
+from tests.harness.examples import examples
+
 _SMALL = {"segment_bytes": 1500, "index_interval_bytes": 200, "min_cleanable_dirty_ratio": 0.0}
 COMPACT = LogConfig(compact=True, delete=False, delete_retention_ms=1000, file_delete_delay_ms=0, **_SMALL)
 
@@ -207,7 +209,7 @@ ABORTED_BEFORE_THE_DIRTY_PART = [
 
 @pytest.mark.slow
 @example(steps=ABORTED_BEFORE_THE_DIRTY_PART)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_a_compacted_log_is_what_the_model_says(make_logbook, steps):
     with tempfile.TemporaryDirectory() as directory:

@@ -10,6 +10,8 @@ import pytest
 from odradek.storage.files.open_files import PartitionDirectory
 from odradek.storage.segments.index import OffsetIndex, TimeIndex
 
+from tests.harness.examples import examples
+
 BASE = 1000
 #: More entries than the index keeps in memory, both unwritten and read ones.
 ENTRIES = 3000
@@ -19,7 +21,7 @@ def expected(entries: list[tuple[int, int]], column: int, target: int) -> int:
     return max((position for offset, position in entries if (offset, position)[column] <= target), default=0)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_lookups_agree_with_all_entries_after_any_appends_and_truncations(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     place = PartitionDirectory(str(tmp_path))

@@ -13,6 +13,7 @@ from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange
 from odradek.storage.segments.segment import LogSlice
 
+from tests.harness.examples import examples
 from tests.harness.patches import patch_for_this_thread
 
 SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
@@ -245,7 +246,7 @@ def test_a_segment_is_rolled_when_an_offset_does_not_fit_its_index(logbook):
     assert logbook.values(log) == [(0, b"a"), (1 + 0x7FFFFFFF, b"far")]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_after_truncation_the_log_is_what_it_was_before_those_records(logbook, seed):
     log = logbook.open(SMALL)
     written = fill(logbook, log, 100, seed)

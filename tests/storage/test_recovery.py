@@ -16,6 +16,7 @@ from odradek.storage.log.config import LogConfig
 from odradek.storage.log.loading import PROVEN, UNPROVEN, Claim, DamagedLog, whole_batches
 from odradek.storage.segments import segment as segment_module
 
+from tests.harness.examples import examples
 from tests.harness.patches import patch_for_this_thread
 
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
@@ -65,7 +66,7 @@ def active_name(active):
     return f"{active.base_offset:020d}.log"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_flipped_bit_behind_the_recovery_point_becomes_a_damaged_range_and_all_else_stays(logbook, seed):
     log = logbook.open(SMALL)
     written = fill(logbook, log, 60, seed)

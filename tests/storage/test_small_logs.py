@@ -16,6 +16,7 @@ from odradek.storage.log import log as log_module
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log, NotedLog
 
+from tests.harness.examples import examples
 from tests.storage.conftest import NOW_MS, Logbook
 from tests.storage.formatted import format_directory
 from tests.storage.log_histories import (
@@ -269,7 +270,7 @@ def folder(path, rng):
 
 @pytest.mark.parametrize("harm", [flipped, cut, grown, zeros, gone, folder])
 @pytest.mark.parametrize("history", [led_anew, growing_after_a_stop, with_times_out_of_order])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(examples(5)))
 def test_harmed_small_log_is_what_the_loader_finds(killed, monkeypatch, harm, history, seed):
     rng = random.Random(seed)
     path = killed(history, INDEXED)

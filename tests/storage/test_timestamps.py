@@ -9,6 +9,8 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.segments.segment import TimestampedOffset
 
+from tests.harness.examples import examples
+
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 
 
@@ -18,7 +20,7 @@ def append_times(logbook, log, times, epoch=4):
     log.append(encode_batch(records, leader_epoch=epoch), None, logbook.now_ms)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_the_first_record_that_is_not_older_is_found(logbook, seed):
     rng = random.Random(seed)
     log, times, now = logbook.open(SMALL), [], 1000

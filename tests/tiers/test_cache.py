@@ -19,6 +19,7 @@ from odradek.tiers.segment_metadata import (
     RemoteLogSegmentState,
 )
 
+from tests.harness.examples import examples
 from tests.tiers.harness.generated import EPOCHS, HISTORY_PARTITION, MOST_OFFSET, histories
 from tests.tiers.harness.tier_oracle import TierOracle, text
 
@@ -66,7 +67,7 @@ def shown(cache: RemoteLogMetadataCache) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
 @given(history=histories())
 def test_responses_after_each_event_are_those_of_apache(tier_oracle: TierOracle, history: list[Event]) -> None:
     responses = tier_oracle.ask(
@@ -97,7 +98,7 @@ def check_found(ours: list[str | None], theirs: list[str | None], cache: RemoteL
             assert found is not None and found.state is COPY_SEGMENT_FINISHED and found.has(epoch, offset)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories())
 def test_every_offset_of_a_copied_segment_is_found_in_its_epoch(history: list[Event]) -> None:
     cache = RemoteLogMetadataCache()
@@ -115,7 +116,7 @@ def test_every_offset_of_a_copied_segment_is_found_in_its_epoch(history: list[Ev
             assert (found in candidates) if candidates else found is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories())
 def test_restored_cache_gives_the_same_responses(history: list[Event]) -> None:
     cache = RemoteLogMetadataCache()

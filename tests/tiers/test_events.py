@@ -16,6 +16,7 @@ from odradek.tiers.events import (
 )
 from odradek.tiers.segment_metadata import RemoteLogMetadata, RemoteLogSegmentMetadata, TopicIdPartition
 
+from tests.harness.examples import examples
 from tests.tiers.harness.generated import events, segments
 from tests.tiers.harness.tier_oracle import TierOracle, event_json, snapshot_json
 
@@ -25,19 +26,19 @@ SEGMENT = RemoteLogSegmentMetadata(PARTITION, b"s" * 16, 100, 199, 1_700, 1, 1_8
 SHARED = (HealthCheck.function_scoped_fixture,)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(events)
 def test_decoded_event_equals_the_encoded_one(event: RemoteLogMetadata) -> None:
     assert decode_event(encode_event(event)) == event
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(segments())
 def test_snapshot_entry_has_all_but_the_partition(segment: RemoteLogSegmentMetadata) -> None:
     assert decode_snapshot_entry(encode_snapshot_entry(segment), segment.partition) == segment
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=SHARED)
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=SHARED)
 @given(event=events)
 def test_apache_reads_and_writes_the_same_bytes(tier_oracle: TierOracle, event: RemoteLogMetadata) -> None:
     value = encode_event(event)
@@ -46,7 +47,7 @@ def test_apache_reads_and_writes_the_same_bytes(tier_oracle: TierOracle, event: 
     assert tier_oracle.serialize(shown) == value
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=SHARED)
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=SHARED)
 @given(segment=segments())
 def test_apache_reads_and_writes_the_same_snapshot_entries(
     tier_oracle: TierOracle, segment: RemoteLogSegmentMetadata
@@ -57,14 +58,14 @@ def test_apache_reads_and_writes_the_same_snapshot_entries(
     assert tier_oracle.serialize(shown) == value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_damaged_metadata(value: bytes) -> None:
     with pytest.raises(DamagedMetadata):
         decode_event(value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(events, st.data())
 def test_changed_bytes_are_rejected_or_pass_the_checks(event: RemoteLogMetadata, data: st.DataObject) -> None:
     value = bytearray(encode_event(event))

@@ -27,6 +27,7 @@ from odradek.tiers.segment_metadata import (
     RemoteLogSegmentState,
 )
 
+from tests.harness.examples import examples
 from tests.tiers.harness.generated import MOST_OFFSET, small_segments
 from tests.tiers.harness.tier_oracle import TierOracle, text
 from tests.tiers.harness.tiered_log import PARTITION
@@ -39,7 +40,7 @@ def log_epochs(draw: st.DrawFn) -> list[tuple[int, int]]:
     return list(zip(numbers, starts, strict=True))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
 @given(segment=small_segments(1), epochs=log_epochs(), end=st.integers(1, MOST_OFFSET + 2), same=st.booleans())
 def test_segment_is_within_the_lineage_where_apache_finds_it_so(
     tier_oracle: TierOracle, segment: RemoteLogSegmentMetadata, epochs: list[tuple[int, int]], end: int, same: bool
@@ -141,7 +142,7 @@ def test_epochs_of_another_history_are_not_taken() -> None:
     assert extended_epochs([newer, older], [(5, 30)], 30) == [(1, 0), (3, 10), (5, 30)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(segment=small_segments(1), epochs=log_epochs(), data=st.data())
 def test_common_end_is_the_first_offset_whose_epoch_differs(
     segment: RemoteLogSegmentMetadata, epochs: list[tuple[int, int]], data: st.DataObject

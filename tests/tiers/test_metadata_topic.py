@@ -29,6 +29,7 @@ from odradek.tiers.segment_metadata import (
     TopicIdPartition,
 )
 
+from tests.harness.examples import examples
 from tests.tiers.harness.generated import HISTORY_PARTITION, histories, partitions
 from tests.tiers.harness.tier_oracle import TierOracle
 
@@ -53,7 +54,7 @@ def read(metadata: MetadataPartition, events: list[RemoteLogMetadata], from_offs
     metadata.advance(len(events))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
 @given(partition=partitions, count=st.integers(1, 200))
 def test_metadata_partition_is_that_of_apache(tier_oracle: TierOracle, partition: TopicIdPartition, count: int) -> None:
     assert metadata_partition(partition, count) == tier_oracle.metadata_partition(partition, count)
@@ -159,7 +160,7 @@ def content_of(metadata: MetadataPartition) -> object:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories(), st.data())
 def test_start_from_a_snapshot_ends_like_a_start_from_the_beginning(
     history: list[RemoteLogMetadata], data: st.DataObject

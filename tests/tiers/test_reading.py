@@ -24,6 +24,7 @@ from odradek.tiers.reading import (
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata
 from odradek.tiers.store import DamagedRemoteObject, PartType, RemoteStorageError, object_name
 
+from tests.harness.examples import examples
 from tests.tiers.harness.tiered_log import TieredLog, records_in, timestamp_at, value_at
 
 _MIB = 1 << 20
@@ -165,7 +166,7 @@ class Changing:
         return self._content if part is self._part else self._store.fetch_index(segment, part, most_bytes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_changed_log_is_damaged_at_its_position_or_read_right(tiered: TieredLog, data: st.DataObject) -> None:
     segment = segment_of(tiered, 50)
@@ -185,7 +186,7 @@ def test_changed_log_is_damaged_at_its_position_or_read_right(tiered: TieredLog,
         assert right.find(found.data) >= 0, "only bytes that were written are returned"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_changed_index_of_another_store_is_damaged_or_costs_no_record(tiered: TieredLog, data: st.DataObject) -> None:
     """Metadata without checksums, as Apache's stores write it: the indexes vouch for themselves."""

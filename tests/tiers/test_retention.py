@@ -30,6 +30,7 @@ from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadataUpdate,
 )
 
+from tests.harness.examples import examples
 from tests.tiers.harness.tiered_log import NOW_MS, PARTITION, TieredLog, timestamp_at
 
 FOREVER = Retention(-1, -1)
@@ -122,7 +123,7 @@ def test_log_without_epochs_deletes_nothing(cache: RemoteLogMetadataCache) -> No
     assert plan(cache, Retention(0, 0), epochs=[], log_start_offset=7) == (7, [])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 20), st.integers(0, 100)), min_size=1, max_size=12),
     st.integers(-1, 100), st.integers(-1, 1_500), st.integers(0, 100), st.integers(0, 300),

@@ -17,6 +17,7 @@ from odradek.replication.quorum.leading import Leading
 from odradek.replication.quorum.roles import Leader
 from odradek.replication.quorum.voters import VoterSet
 
+from tests.harness.examples import examples
 from tests.replication.quorum.quorum_invariants import (
     COMMITTED,
     HIGH_WATERMARK_BACK,
@@ -28,7 +29,7 @@ from tests.replication.quorum.quorum_invariants import (
 )
 from tests.replication.quorum.quorum_simulator import Simulation
 
-SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS", "200"))
+SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS") or examples(200))
 FIRST_SEED = int(os.environ.get("ODRADEK_QUORUM_FIRST_SEED", "0"))
 #: An injected bug is found within this many seeds.
 SEEDS_FOR_A_BUG = 150

@@ -10,9 +10,10 @@ from odradek.replication.quorum.core import QuorumConfig
 from odradek.replication.quorum.log import RaiseKRaftVersion
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 
+from tests.harness.examples import examples
 from tests.replication.quorum.quorum_simulator import Simulation, voter
 
-SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS", "60"))
+SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS") or examples(60))
 
 
 class StaticSimulation(Simulation):

@@ -24,8 +24,10 @@ from odradek.server.access.authorization.authorization import (
 from odradek.server.access.authorization.requirements import AuthorizerNotReady
 from odradek.server.runtime.clock import Clock
 
+from tests.harness.examples import examples
+
 #: No deadline: the time of an example depends on the load of the machine.
-EXAMPLES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 IMPLIED = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
     Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},

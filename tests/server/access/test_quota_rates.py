@@ -28,6 +28,7 @@ from odradek.server.access.quotas.sensors import (
 from odradek.server.runtime.clock import Clock
 
 from compat_tests.java.program import java_command
+from tests.harness.examples import examples
 
 _SOURCE = Path(__file__).parent / "java" / "QuotaRates.java"
 NOW_MS = 1_700_000_000_000
@@ -169,7 +170,7 @@ def test_clients_that_make_up_ids_do_not_take_memory_or_the_measure_of_an_active
     assert sum(len(share.client_id) for share in found._sensors) < 300 * 100
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_taking_throttles_as_recording_does(seed: int) -> None:
     """Compares a sensor that grants itself amounts with a sensor that adds up its windows for every value."""
     rng, clock = random.Random(seed), Clock(lambda: (now_ms + 0.5) / 1000)
@@ -189,7 +190,7 @@ def test_taking_throttles_as_recording_does(seed: int) -> None:
     assert 0 < throttled < 4000, "both sides of the bound were met"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_produce_that_meters_take_would_not_have_been_throttled(seed: int) -> None:
     """Compares `takes_produce` with a sensor that adds up its windows for every request: same rates, no missed throttle."""
     rng, clock = random.Random(seed), Clock(lambda: (now_ms + 0.5) / 1000)

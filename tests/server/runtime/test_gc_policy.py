@@ -6,7 +6,6 @@ import ast
 import gc
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,24 +22,19 @@ OWNER = Path("server/runtime/gc_policy.py")
 CONTROLS = {"enable", "disable", "freeze", "unfreeze", "set_threshold"}
 
 
-@pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
-    gc.unfreeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.parametrize(("long_s", "is_set_aside"), [(0.0, True), (60.0, False)])
 def test_survivors_of_a_long_collection_are_excluded_from_the_next(long_s: float, is_set_aside: bool) -> None:
+    gc.collect()
+    frozen = gc.get_freeze_count()
     collections, made = LongCollections(long_s), [[number] for number in range(1000)]
     collections.begin()
     try:
         gc.collect(1)
-        assert gc.get_freeze_count() == 0, "only of full ones"
+        assert gc.get_freeze_count() <= frozen, "only of full ones"
         gc.collect()
     finally:
         collections.end()
-    assert (gc.get_freeze_count() > len(made)) is is_set_aside
+    assert (gc.get_freeze_count() > frozen + len(made) // 2) is is_set_aside
 
 
 def test_one_that_has_ended_sets_nothing_aside() -> None:
@@ -54,15 +48,16 @@ def test_one_that_has_ended_sets_nothing_aside() -> None:
 
 
 def test_collector_is_on_again_when_the_last_of_overlapping_pauses_ends() -> None:
-    pauses = GcPauses()
+    frozen, pauses = gc.get_freeze_count(), GcPauses()
     pauses.begin()
     pauses.begin()
+    made = [[number] for number in range(1000)]
     pauses.end(freeze=True)
     assert not gc.isenabled()
-    assert gc.get_freeze_count() == 0, "what the other pause makes is excluded with the rest"
+    assert gc.get_freeze_count() <= frozen, "what the other pause makes is excluded with the rest"
     pauses.end()
     assert gc.isenabled()
-    assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() >= frozen + len(made)
     assert pauses.count == 0
 
 

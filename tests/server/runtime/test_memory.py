@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -119,10 +119,17 @@ def full_collections() -> int:
     return int(gc.get_stats()[2]["collections"])
 
 
-@pytest.mark.usefixtures("no_release_underway")
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """The tests' own objects are frozen otherwise (tests/conftest.py)."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("no_release_underway", "thawed")
 def test_free_lists_are_emptied_by_a_collection_that_leaves_nothing_frozen() -> None:
     assert gc.isenabled()
-    gc.unfreeze()
     before = full_collections()
     empty_free_lists()
     assert full_collections() == before + 1
@@ -142,14 +149,11 @@ def test_immortal_objects_that_the_interpreter_excludes_do_not_count_as_frozen(m
 @pytest.mark.usefixtures("no_release_underway")
 def test_objects_that_were_frozen_stay_frozen() -> None:
     gc.freeze()
-    try:
-        frozen = gc.get_freeze_count()
-        before = full_collections()
-        empty_free_lists()
-        assert full_collections() == before + 1
-        assert frozen * 0.9 < gc.get_freeze_count() <= frozen  # objects that die meanwhile are no longer counted
-    finally:
-        gc.unfreeze()
+    frozen = gc.get_freeze_count()
+    before = full_collections()
+    empty_free_lists()
+    assert full_collections() == before + 1
+    assert frozen * 0.9 < gc.get_freeze_count() <= frozen  # objects that die meanwhile are no longer counted
 
 
 @pytest.mark.usefixtures("no_release_underway")

@@ -103,7 +103,6 @@ def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> N
         assert not gc.isenabled(), "who collects none goes on with that"
     finally:
         gc.enable()
-        gc.unfreeze()
 
 
 @pytest.mark.usefixtures("sockets")

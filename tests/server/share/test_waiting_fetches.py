@@ -7,6 +7,8 @@ from random import Random
 import pytest
 from odradek.server.share.share_partitions import WaitingFetches
 
+from tests.harness.examples import examples
+
 
 class Partition:
     """Records to acquire, the fetches that wait for them, and the woken fetches whose turn comes."""
@@ -151,7 +153,7 @@ def test_fetches_that_cannot_take_look_once_for_each_change(partition: Partition
         assert partition.attempts == number * 50
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(examples(100)))
 def test_no_fetch_waits_for_records_that_it_could_take(seed: int) -> None:
     random, partition = Random(seed), Partition()
     fetches: list[Fetch] = []

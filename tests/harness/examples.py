@@ -1,0 +1,22 @@
+"""The number of random examples of a test: all of them, or a part in `tests/check`.
+
+A test with random inputs, seeds or Hypothesis asks `examples(60)` for its number, wherever it takes one, and never for the
+cases that it names. `--few-examples` (tests/conftest.py) reduces all of them before the modules of tests are imported.
+"""
+
+from __future__ import annotations
+
+#: What `--few-examples` divides a number by.
+FEWER = 5
+
+_divisor = 1
+
+
+def use_few_examples() -> None:
+    global _divisor
+    _divisor = FEWER
+
+
+def examples(count: int) -> int:
+    """Returns the number of examples to run in place of `count`: at least one, unless there are none."""
+    return -(-count // _divisor)
