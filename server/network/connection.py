@@ -31,7 +31,15 @@ from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.sliced_work import TURN_BUDGET_S
 from .call import Call, ListenerKind, ProtocolViolation, RequestDispatch
 from .file_sender import FileSender, Piece, ResponseSender
-from .shared_parts import LEAST_BYTES, READ_BUFFER_BYTES, FrameBuffer, SharedParts, grown, rejected_size
+from .shared_parts import (
+    LEAST_BYTES,
+    READ_BUFFER_BYTES,
+    SMALL_REQUEST_BYTES,
+    FrameBuffer,
+    SharedParts,
+    grown,
+    rejected_size,
+)
 
 if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
@@ -81,7 +89,7 @@ MUTED = "muted"
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_buffer", "_filled", "_holds", "_muted_until_s", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading",
-        "_receiving", "_sender", "_stuck_bytes", "_taking", "_transfers", "_transport", "_unmuting", "active",
+        "_receiving", "_requests", "_sender", "_stuck_bytes", "_taking", "_transfers", "_transport", "_unmuting", "active",
         "authorization", "calls", "client_host", "client_id", "client_id_bytes", "closed", "counted_as", "dispatcher",
         "has_asked", "is_token_authenticated", "listener", "listener_name", "max_frame_bytes", "meters", "opened_s",
         "principal", "rejected_batches", "remote_address", "sasl_gate", "software", "takes_descriptor",
@@ -121,6 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._receiving = listener.shared.receiving
         self._transfers = listener.shared.transfers
+        self._requests = listener.shared.requests
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
         self._buffer: FrameBuffer | None = None
         self._filled = 0
@@ -160,6 +169,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener.lost(self)
 
     def eof_received(self) -> bool:
+        self.handle_waiting()  # a client may send a request, as LeaveGroup, and close without its response
         return False
 
     def pause_writing(self) -> None:
@@ -179,6 +189,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed:
             return
         if self._buffer is None:
+            if self._requests.is_full and self._has_to_wait(nbytes):
+                return
             self._take(self.listener.read_buffer, nbytes)
         else:
             self._filled += nbytes
@@ -205,6 +217,27 @@ class Connection(asyncio.BufferedProtocol):
         self.release(RECEIVING)
 
     # Frames in.
+
+    def _has_to_wait(self, nbytes: int) -> bool:
+        """Keeps received requests for a later turn of the loop. Returns False for a part of one, and for a large one."""
+        if not 4 <= nbytes <= SMALL_REQUEST_BYTES:
+            return False
+        received = self.listener.read_buffer
+        needed = 4 + unpack_length(received)[0]
+        if needed > nbytes:
+            return False
+        # With room for more: reading goes on.
+        self._buffer = bytearray(nbytes + FIRST_FRAME_BUFFER_BYTES)
+        self._buffer[:nbytes] = self.listener.read_view[:nbytes]
+        self._filled, self._needed = nbytes, needed
+        self._receiving.take(len(self._buffer))
+        self._requests.wait((self.principal, self.client_id), self)
+        return True
+
+    def handle_waiting(self) -> None:
+        """The turn of waiting requests has come; they may have been handled since, or be kept for another reason."""
+        if self._reading and self._buffer is not None and self._filled >= self._needed:
+            self._take_whole(self._filled)
 
     def _take_own(self) -> None:
         """The connection's own buffer is full: its frame is whole, or its length is now known, or it must grow."""
@@ -257,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, buffer: FrameBuffer, end: int) -> None:
         """Handles the whole frames of buffer[:end] and keeps the rest."""
         self._taking, pos = True, 0
-        watch = self.listener.shared.turn_watch
+        requests, watch = self._requests, self.listener.shared.turn_watch
         clock = watch.clock
         began = last = clock()
         try:
@@ -274,6 +307,9 @@ class Connection(asyncio.BufferedProtocol):
                     self.dispatcher.call(self, memoryview(buffer)[pos + 4 : stop])
                 pos = stop
                 now = clock()
+                requests.left_s -= now - last
+                if requests.left_s < 0:
+                    requests.check()
                 if now - last > TURN_BUDGET_S:
                     watch.exceeded_by_frame(now - last, self.client_id, buffer, pos - size, size)
                 if now - began > TURN_SHARE_S and pos < end and not self._holds:

@@ -247,7 +247,7 @@ def test_quotas_hold_after_a_restart(tmp_path: Path) -> None:
 
 
 async def test_connection_that_ends_while_it_is_muted_keeps_no_timer() -> None:
-    shared = SimpleNamespace(receiving=None, transfers=None)
+    shared = SimpleNamespace(receiving=None, transfers=None, requests=None)
     listener: Any = SimpleNamespace(name="", dispatcher=None, max_frame_bytes=0, sasl=None, shared=shared)
     connection = Connection(listener)
     connection.mute(1000)
