@@ -238,7 +238,7 @@ def _soft_limit() -> int:
 def _open_descriptors() -> int:
     for place in ("/proc/self/fd", "/dev/fd"):
         try:
-            return len(os.listdir(place)) - 1  # without the one that lists them
+            return len(os.listdir(place)) - 1  # noqa: PTH208 - without the one that lists them; a path makes a call for each
         except OSError:
             continue
     return _ASSUMED_OPEN
