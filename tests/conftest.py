@@ -35,7 +35,7 @@ _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.sy
 _MARK_OF_MODULE = re.compile(r'^pytestmark = .*usefixtures\("(sockets|processes)"\)', re.MULTILINE)
 #: A module whose tests read the syntax trees of all sources: they stay in memory, where the garbage collector finds them.
 _READS_TREES = re.compile(
-    r"^from tests\.harness\.(sources|prose) import .*\b(tree_of|nodes_of|statements)\b", re.MULTILINE
+    r"^from tests\.harness\.(sources|prose) import .*\b(tree_of|nodes_of|statements_of)\b", re.MULTILINE
 )
 _NEVER_ALLOWED = {_PURE: ("socket.bind", *_STARTS), _BROKER: _STARTS, _EVERYTHING: ()}
 
@@ -118,6 +118,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if tier_of(item) > selected or item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, tests that read syntax trees are in one process: the trees take seconds to make."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "syntax trees" if _reads_trees(config.rootpath / file) else file
+
+    return Scheduling(config, log)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.prose import comments_and_docstrings, statements, tokens_of
-from tests.harness.sources import files, nodes_of, text_of, tree_of
+from tests.harness.prose import comments_and_docstrings, statements_of, tokens_in, tokens_of
+from tests.harness.sources import files, nodes_of, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Words that no docstring, heading or test begins with: they hide the noun.
@@ -122,7 +123,7 @@ def definitions() -> list[tuple[str, str, str]]:
     return [
         (file, getattr(node, "name", ""), ast.get_docstring(node, clean=False) or "")
         for file in files("*.py")
-        for node in statements(tree_of(file))
+        for node in statements_of(file)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -193,6 +194,15 @@ def test_response_is_the_only_noun_for_what_comes_back() -> None:
 )
 def test_noun_is_found_and_the_verb_is_not(text: str, is_found: bool) -> None:
     assert (ANSWER_AS_NOUN.search(text) is not None) == is_found
+
+
+def test_tokens_are_those_of_the_tokenizer() -> None:
+    source = 'a1 = b"#" + r"\\" # c\nd = """#\n\\""""; 0x1f; e = \'"\'  # f "g"\nif é: pass\n'
+    kinds = (tokenize.NAME, tokenize.STRING, tokenize.COMMENT)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    expected = [(one.type, one.start[0], one.string) for one in tokens if one.type in kinds]
+    assert len(expected) == 12
+    assert list(tokens_in(source)) == expected
 
 
 def uses_of_answer(pattern: re.Pattern[str], *patterns: str) -> Iterator[str]:

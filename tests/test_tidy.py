@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import statistics
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.harness.prose import statements_of
 from tests.harness.sources import files, nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,7 +38,7 @@ PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
 
 
 def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [node for node in nodes_of(name) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node for node in statements_of(name) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -76,7 +78,7 @@ def test_rooms_import_each_other_relatively(sources: dict[str, ast.Module]) -> N
         f"{name}:{node.lineno}"  # type: ignore[attr-defined]
         for name, tree in sources.items()
         if name.split("/")[0] in ROOMS
-        for node in nodes_of(name)
+        for node in statements_of(name)
         for imported in imported_absolutely(node)
         if imported.split(".")[0] in (*ROOMS, "odradek")
     ]
@@ -88,10 +90,16 @@ def test_no_module_imports_a_test_module(sources: dict[str, ast.Module]) -> None
     imported = [
         f"{name}:{node.lineno}: {node.module}"
         for name, tree in sources.items()
-        for node in nodes_of(name)
+        for node in statements_of(name)
         if isinstance(node, ast.ImportFrom) and node.module and node.module.rpartition(".")[2].startswith("test_")
     ]
     assert not imported
+
+
+@cache
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
 
 
 def test_imports_of_test_helpers_exist(sources: dict[str, ast.Module]) -> None:
@@ -99,11 +107,10 @@ def test_imports_of_test_helpers_exist(sources: dict[str, ast.Module]) -> None:
     missing = [
         f"{name}:{node.lineno}: {node.module}"
         for name, tree in sources.items()
-        for node in nodes_of(name)
+        for node in statements_of(name)
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0
         if node.module.split(".")[0] in ("tests", "compat_tests")
-        for path in [ROOT.joinpath(*node.module.split("."))]
-        if not path.is_dir() and not path.with_suffix(".py").exists()
+        if not is_module(node.module)
     ]
     assert not missing
 

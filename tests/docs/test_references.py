@@ -12,8 +12,8 @@ from posixpath import normpath
 
 import pytest
 
-from tests.harness.prose import comments_and_docstrings, statements
-from tests.harness.sources import files, nodes_of, text_of, tree_of
+from tests.harness.prose import comments_and_docstrings, statements_of
+from tests.harness.sources import files, nodes_of, text_of
 
 #: A file, with folders or without, or folders with a slash at the end. Patterns, URLs and absolute paths do not fit.
 _FILE = r"(?:[\w.-]+/)*[\w-]+\.(?:py|md|c|h|toml|yml)"
@@ -126,7 +126,7 @@ def public_classes() -> frozenset[str]:
     return frozenset(
         node.name
         for file in files("*.py")
-        for node in statements(tree_of(file))
+        for node in statements_of(file)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
 

@@ -6,7 +6,7 @@ cases that it names. `--few-examples` (tests/conftest.py) reduces all of them be
 
 from __future__ import annotations
 
-#: What `--few-examples` divides a number by.
+#: Divisor of every number with `--few-examples`.
 FEWER = 5
 
 _divisor = 1

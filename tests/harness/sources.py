@@ -62,4 +62,12 @@ def tree_of(name: str) -> ast.Module:
 @cache
 def nodes_of(name: str) -> tuple[ast.AST, ...]:
     """Returns the nodes of the syntax tree of a module, parents first."""
-    return tuple(ast.walk(tree_of(name)))
+    found: list[ast.AST] = [tree_of(name)]
+    for node in found:  # ast.walk takes three times as long
+        for field in node._fields:
+            below = getattr(node, field, None)
+            if isinstance(below, list):
+                found += [one for one in below if isinstance(one, ast.AST)]
+            elif isinstance(below, ast.AST):
+                found.append(below)
+    return tuple(found)

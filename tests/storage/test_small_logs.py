@@ -37,6 +37,21 @@ FIRST = f"{0:020d}"
 INDEXED = LogConfig(segment_bytes=1 << 20, index_interval_bytes=100)
 
 
+@pytest.fixture(autouse=True)
+def directories_are_closed(monkeypatch):
+    """Hundreds are opened here, each with a descriptor of its lock."""
+    opened, really = [], LogDirectory.open
+
+    def noted(path):
+        opened.append(really(path))
+        return opened[-1]
+
+    monkeypatch.setattr(LogDirectory, "open", noted)
+    yield
+    for one in opened:
+        one.close()
+
+
 @pytest.fixture
 def killed(tmp_path):
     """Returns a function that makes a log with a history and ends its use without a stop. It returns the log directory."""
