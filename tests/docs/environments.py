@@ -12,13 +12,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import venv
 from pathlib import Path
 
 from tests.docs.pages import Block, blocks
+from tests.installing import install
 from tests.wheels import built_wheel
 
 TITLE = "install"
@@ -56,14 +56,11 @@ def environment(*requirements: str) -> Path:
     folder = Path(tempfile.mkdtemp()) / "environment"
     atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
     venv.create(folder, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
     own, *others = requirements
     named = [own.replace(".", "odradek", 1), *others]
-    # Python compiles what the blocks import; pip would compile all modules of all packages, for half of its time.
-    options = ["--quiet", "--no-compile", "--find-links", str(built_wheel().parent)]
-    command = [*pip, "install", *options, *named]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    # Python compiles what the blocks import.
+    links = ("--find-links", str(built_wheel().parent))
+    install(folder / "bin" / "python", *links, *named, deadline_s=DEADLINE_S)
     return folder / "bin"
 
 

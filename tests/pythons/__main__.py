@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tomllib
 
-from tests.pythons.environments import FOLDERS_OF_EXTRAS, ROOT, Environment, InstallationFailed
+from tests.installing import InstallationFailed
+from tests.pythons.environments import FOLDERS_OF_EXTRAS, ROOT, Environment
 from tests.pythons.interpreters import other_interpreters, this_interpreter
 
 #: Checks of sources, pages and builds, the tests of Spark, which has a Python of its own, and those that need the extras
@@ -71,7 +72,7 @@ def run(environment: Environment, is_whole: bool, tests: list[str]) -> int:
     try:
         environment.prepare()
     except InstallationFailed as error:
-        print(error, flush=True)
+        print(f"{environment.interpreter.full_name}: {error}", flush=True)
         return 1
     for extra in sorted(environment.without):
         print(f"without the tests of {FOLDERS_OF_EXTRAS[extra]}: {extra} has no wheels for this Python", flush=True)

