@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import psutil
 from confluent_kafka import Producer
-from odradek.columns import Scan, ScanDataset, Split, ValueSchema, kernel, scan
+from odradek.columns import Scan, ScanDataset, Split, ValueSchema, kernel, layout, scan
 from odradek.columns.batches import BatchDecoder, Bounds
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
@@ -92,10 +92,10 @@ def decoder() -> list[dict[str, Any]]:
     for name, size in SIZES.items():
         for codec in Compression:
             data = memoryview(batches(size, codec, _DECODED_BYTES))
-            rows = np.empty((len(data) // 61 + 1, kernel.HEADER_COLUMNS), np.int64)
+            rows = np.empty((len(data) // 61 + 1, layout.HEADER_COLUMNS), np.int64)
             count, _, _ = kernel.walk_headers(np.frombuffer(data, np.uint8), 0, len(data), 0, 0, True, rows)
             rows = rows[:count]
-            records, wanted = int(rows[:, kernel.COUNT].sum()), np.ones(count, bool)
+            records, wanted = int(rows[:, layout.COUNT].sum()), np.ones(count, bool)
             row: dict[str, Any] = {"size": name, "codec": codec.name.lower()}
             for checks in (True, False):
                 one = BatchDecoder("t", 0, ("offset", "timestamp", "key", "value"), check_crcs=checks)

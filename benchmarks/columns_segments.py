@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from odradek.columns import kernel
+from odradek.columns import kernel, layout
 from odradek.storage.files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory
 from odradek.storage.segments.batches import rebuild_indexes
 
@@ -26,11 +26,11 @@ class Template:
 
     def __init__(self, batches: bytes) -> None:
         self._data = np.frombuffer(bytearray(batches), np.uint8)
-        rows = np.empty((len(batches) // _LEAST_BATCH + 1, kernel.HEADER_COLUMNS), np.int64)
+        rows = np.empty((len(batches) // _LEAST_BATCH + 1, layout.HEADER_COLUMNS), np.int64)
         found, _, _ = kernel.walk_headers(self._data, 0, len(batches), 0, 0, True, rows)
-        self._at = rows[:found, kernel.POSITION, None] + np.arange(8)
-        self._bases = rows[:found, kernel.BASE_OFFSET].copy()
-        self.records = int(rows[:found, kernel.COUNT].sum())
+        self._at = rows[:found, layout.POSITION, None] + np.arange(8)
+        self._bases = rows[:found, layout.BASE_OFFSET].copy()
+        self.records = int(rows[:found, layout.COUNT].sum())
 
     def write(self, directory: Path, base: int) -> int:
         """Writes the segment that begins at `base`, with its indexes. Returns the offset after it."""

@@ -24,7 +24,7 @@ from ..protocol.records.batch import (
 )
 from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress, unpack
 from ..protocol.records.errors import CorruptBatch, TooLargeDecompressed
-from . import kernel
+from . import kernel, layout
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 #: Columns of a scan, with Kafka's names. A `timestamp` of -1 (none) is null; `timestamp_type` is 0 for CreateTime and 1
@@ -91,19 +91,19 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 def data_rows(rows: Numbers, bounds: Bounds, aborted: Sequence[Aborted] | None) -> Numbers:
     """Returns which of the batches have records of a scan. `aborted`: of read_committed; None reads uncommitted ones."""
-    attributes, base = rows[:, kernel.ATTRIBUTES], rows[:, kernel.BASE_OFFSET]
-    last = base + rows[:, kernel.LAST_DELTA]
-    wanted = (attributes & CONTROL_FLAG == 0) & (rows[:, kernel.COUNT] > 0)
+    attributes, base = rows[:, layout.ATTRIBUTES], rows[:, layout.BASE_OFFSET]
+    last = base + rows[:, layout.LAST_DELTA]
+    wanted = (attributes & CONTROL_FLAG == 0) & (rows[:, layout.COUNT] > 0)
     wanted &= (last >= bounds.first_offset) & (base < bounds.next_offset)
     if bounds.first_timestamp != _INT64_MIN:
-        wanted &= rows[:, kernel.MAX_TIMESTAMP] >= bounds.first_timestamp
+        wanted &= rows[:, layout.MAX_TIMESTAMP] >= bounds.first_timestamp
     if aborted and len(rows):
         lowest, highest = int(base[0]), int(last[-1])
         transactional = attributes & TRANSACTIONAL_FLAG != 0
         for one in aborted:
             if one.first_offset <= highest and one.last_offset >= lowest:
                 inside = (base >= one.first_offset) & (base <= one.last_offset)
-                wanted &= ~(transactional & inside & (rows[:, kernel.PRODUCER_ID] == one.producer_id))
+                wanted &= ~(transactional & inside & (rows[:, layout.PRODUCER_ID] == one.producer_id))
     return wanted
 
 
@@ -125,9 +125,9 @@ class BatchDecoder:
         self.schema = schema_of(self._columns)
         self._bounds = np.array(Bounds(), np.int64)
         self._wanted = (
-            (kernel.KEYS if "key" in columns else 0)
-            | (kernel.VALUES if "value" in columns else 0)
-            | (kernel.HEADERS if "headers" in columns else 0)
+            (layout.KEYS if "key" in columns else 0)
+            | (layout.VALUES if "value" in columns else 0)
+            | (layout.HEADERS if "headers" in columns else 0)
         )
         self._room = np.empty(0, np.uint8)
 
@@ -156,22 +156,22 @@ class BatchDecoder:
             at = stop
 
     def _end_of_group(self, rows: Numbers, at: int) -> int:
-        ends = rows[at:, kernel.POSITION] + rows[at:, kernel.SIZE]
-        limit = int(rows[at, kernel.POSITION]) + _DECODED_BYTES
+        ends = rows[at:, layout.POSITION] + rows[at:, layout.SIZE]
+        limit = int(rows[at, layout.POSITION]) + _DECODED_BYTES
         return at + max(1, int(np.searchsorted(ends, limit, side="right")))
 
     def _check(self, data: memoryview, start: int, rows: Numbers, at: int, stop: int) -> None:
         """Checks CRCs and counts. Raises BatchFault."""
         if self._check_crcs:
-            positions, sizes = (rows[at:stop, kernel.POSITION] - start).tolist(), rows[at:stop, kernel.SIZE].tolist()
-            crcs = rows[at:stop, kernel.CRC].tolist()
+            positions, sizes = (rows[at:stop, layout.POSITION] - start).tolist(), rows[at:stop, layout.SIZE].tolist()
+            crcs = rows[at:stop, layout.CRC].tolist()
             for number, (position, size, crc) in enumerate(zip(positions, sizes, crcs, strict=True)):
                 found = crc32c(data[position + 21 : position + size])
                 if found != crc:
                     raise BatchFault(at + number, f"the CRC is {found:#010x}, but the batch has {crc:#010x}")
 
     def _decoded(self, data: memoryview, start: int, rows: Numbers, chosen: Numbers) -> Iterator[pa.RecordBatch]:
-        codecs = rows[chosen, kernel.ATTRIBUTES] & COMPRESSION_MASK
+        codecs = rows[chosen, layout.ATTRIBUTES] & COMPRESSION_MASK
         begin = 0
         while begin < len(chosen):
             # Batches of one kind side by side: plain ones are decoded where they are.
@@ -180,8 +180,8 @@ class BatchDecoder:
             end = begin + int(changes[0]) if len(changes) else len(chosen)
             group = chosen[begin:end]
             if is_plain[0]:
-                starts = rows[group, kernel.POSITION] - start + HEADER_BYTES
-                stops = starts + rows[group, kernel.SIZE] - HEADER_BYTES
+                starts = rows[group, layout.POSITION] - start + HEADER_BYTES
+                stops = starts + rows[group, layout.SIZE] - HEADER_BYTES
                 yield from self._records(np.frombuffer(data, np.uint8), rows, group, starts, stops)
             else:
                 yield from self._compressed(data, start, rows, group)
@@ -195,9 +195,9 @@ class BatchDecoder:
             starts, stops = [], []
             used, fault = 0, None
             for row in group[begin:].tolist():
-                position = int(rows[row, kernel.POSITION]) - start
-                packed = data[position + HEADER_BYTES : position + int(rows[row, kernel.SIZE])]
-                codec = int(rows[row, kernel.ATTRIBUTES]) & COMPRESSION_MASK
+                position = int(rows[row, layout.POSITION]) - start
+                packed = data[position + HEADER_BYTES : position + int(rows[row, layout.SIZE])]
+                codec = int(rows[row, layout.ATTRIBUTES]) & COMPRESSION_MASK
                 try:
                     size = self._unpack(codec, packed, used)
                 except (CorruptBatch, ValueError) as error:
@@ -262,7 +262,7 @@ class BatchDecoder:
     def _records(
         self, data: Numbers, rows: Numbers, group: Numbers, starts: Numbers, stops: Numbers
     ) -> Iterator[pa.RecordBatch]:
-        counts = rows[group, kernel.COUNT]
+        counts = rows[group, layout.COUNT]
         too_many = np.flatnonzero(counts * _LEAST_RECORD_BYTES > stops - starts)
         fault = None
         if len(too_many):
@@ -271,14 +271,14 @@ class BatchDecoder:
             fault = BatchFault(int(group[bad]), f"a batch of {has} has the record count {int(counts[bad])}")
             group, starts, stops, counts = group[:bad], starts[:bad], stops[:bad], counts[:bad]
         if len(group):
-            batches = np.empty((len(group), kernel.BATCH_COLUMNS), np.int64)
-            batches[:, kernel.START], batches[:, kernel.STOP] = starts, stops
-            batches[:, kernel.FIRST_OFFSET] = rows[group, kernel.BASE_OFFSET]
-            batches[:, kernel.END_DELTA] = rows[group, kernel.LAST_DELTA]
-            batches[:, kernel.FIRST_TIMESTAMP] = rows[group, kernel.BASE_TIMESTAMP]
-            is_appended = rows[group, kernel.ATTRIBUTES] & LOG_APPEND_TIME_FLAG != 0
-            batches[:, kernel.APPEND_TIME] = np.where(is_appended, rows[group, kernel.MAX_TIMESTAMP], _NOT_APPEND_TIME)
-            batches[:, kernel.RECORDS] = counts
+            batches = np.empty((len(group), layout.BATCH_COLUMNS), np.int64)
+            batches[:, layout.START], batches[:, layout.STOP] = starts, stops
+            batches[:, layout.FIRST_OFFSET] = rows[group, layout.BASE_OFFSET]
+            batches[:, layout.END_DELTA] = rows[group, layout.LAST_DELTA]
+            batches[:, layout.FIRST_TIMESTAMP] = rows[group, layout.BASE_TIMESTAMP]
+            is_appended = rows[group, layout.ATTRIBUTES] & LOG_APPEND_TIME_FLAG != 0
+            batches[:, layout.APPEND_TIME] = np.where(is_appended, rows[group, layout.MAX_TIMESTAMP], _NOT_APPEND_TIME)
+            batches[:, layout.RECORDS] = counts
             buffers = _Buffers(int(counts.sum()), int((stops - starts).sum()), self._wanted)
             faults = np.zeros(len(group), np.uint8)
             buffers.fill(data, batches, faults, self._bounds)
@@ -321,13 +321,13 @@ class _Buffers:
         self._wanted = wanted
         self._offsets, self._timestamps = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
         self._types = np.empty(capacity, np.int32)
-        self._key_bytes = _bytes(payload_bytes if wanted & kernel.KEYS else 0)
-        self._value_bytes = _bytes(payload_bytes if wanted & kernel.VALUES else 0)
-        with_keys, with_values = (capacity if wanted & bit else 0 for bit in (kernel.KEYS, kernel.VALUES))
+        self._key_bytes = _bytes(payload_bytes if wanted & layout.KEYS else 0)
+        self._value_bytes = _bytes(payload_bytes if wanted & layout.VALUES else 0)
+        with_keys, with_values = (capacity if wanted & bit else 0 for bit in (layout.KEYS, layout.VALUES))
         self._key_ends, self._key_validity = _ends(with_keys), _bits(with_keys)
         self._value_ends, self._value_validity = _ends(with_values), _bits(with_values)
         # A header takes at least two bytes.
-        has_headers = bool(wanted & kernel.HEADERS)
+        has_headers = bool(wanted & layout.HEADERS)
         pairs = payload_bytes // 2 if has_headers else 0
         self._header_ends = _ends(capacity if has_headers else 0)
         self._pair_ends = np.empty((pairs + 1, 2), np.int32)
@@ -335,11 +335,11 @@ class _Buffers:
         self._pair_validity = _bits(pairs)
         self._pair_keys = _bytes(payload_bytes if has_headers else 0)
         self._pair_values = _bytes(payload_bytes if has_headers else 0)
-        self._totals = np.zeros(kernel.TOTALS, np.int64)
+        self._totals = np.zeros(layout.TOTALS, np.int64)
 
     @property
     def rows(self) -> int:
-        return int(self._totals[kernel.ROWS])
+        return int(self._totals[layout.ROWS])
 
     def fill(self, data: Numbers, batches: Numbers, faults: Numbers, bounds: Numbers) -> None:
         kernel.decode_records(
@@ -361,19 +361,19 @@ class _Buffers:
         if name == "timestamp_type":
             return pa.array(self._types[:rows])
         if name == "key":
-            size, nulls = int(totals[kernel.KEY_BYTES]), int(totals[kernel.NULL_KEYS])
+            size, nulls = int(totals[layout.KEY_BYTES]), int(totals[layout.NULL_KEYS])
             return _binary(self._key_ends[: rows + 1], self._key_bytes, size, self._key_validity, nulls)
         if name == "value":
-            size, nulls = int(totals[kernel.VALUE_BYTES]), int(totals[kernel.NULL_VALUES])
+            size, nulls = int(totals[layout.VALUE_BYTES]), int(totals[layout.NULL_VALUES])
             return _binary(self._value_ends[: rows + 1], self._value_bytes, size, self._value_validity, nulls)
         return self._headers()
 
     def _headers(self) -> pa.Array:
         totals, rows = self._totals, self.rows
-        pairs = int(totals[kernel.HEADER_ROWS])
+        pairs = int(totals[layout.HEADER_ROWS])
         key_ends, value_ends = (np.ascontiguousarray(self._pair_ends[: pairs + 1, one]) for one in (0, 1))
-        keys = _binary(key_ends, self._pair_keys, int(totals[kernel.HEADER_KEY_BYTES]), None, 0)
-        values = _binary(value_ends, self._pair_values, int(totals[kernel.HEADER_VALUE_BYTES]), self._pair_validity, -1)
+        keys = _binary(key_ends, self._pair_keys, int(totals[layout.HEADER_KEY_BYTES]), None, 0)
+        values = _binary(value_ends, self._pair_values, int(totals[layout.HEADER_VALUE_BYTES]), self._pair_validity, -1)
         fields = [HEADERS_TYPE.value_type.field(0), HEADERS_TYPE.value_type.field(1)]
         structs = pa.StructArray.from_arrays([_texts(keys), values], fields=fields)
         ends = pa.py_buffer(self._header_ends[: rows + 1])
@@ -415,4 +415,4 @@ def _binary(ends: Numbers, data: pa.Buffer, size: int, validity: Numbers | None,
 
 
 def count_rows(rows: Numbers, wanted: Numbers) -> int:
-    return int(rows[wanted, kernel.COUNT].sum())
+    return int(rows[wanted, layout.COUNT].sum())

@@ -28,7 +28,7 @@ from ..protocol.records.batch import CONTROL_FLAG
 from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
 from ..storage.files.open_files import LogDirectoryFailure
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from . import kernel
+from . import kernel, layout
 from .batches import Aborted, BatchDecoder, Numbers, data_rows
 from .directory import end_of, segments_of, topic_id_of, transactions_of
 from .errors import InvalidScan, ScanError, Unread
@@ -414,7 +414,7 @@ class FetchReader(SplitReader):
     def _read_from(self, cluster: Cluster, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         split = self.split
         decoder = self._new_decoder(columns)
-        rows = np.empty((_ROWS, kernel.HEADER_COLUMNS), np.int64)
+        rows = np.empty((_ROWS, layout.HEADER_COLUMNS), np.int64)
         last_progress = time.monotonic()
         while self.next_offset < split.next_offset:
             response = cluster.fetch(split, self.next_offset)
@@ -427,7 +427,7 @@ class FetchReader(SplitReader):
             if count:
                 yield from self._of_response(decoder, data, rows[:count], _ended(response, rows[:count]))
                 last_progress = time.monotonic()
-            elif len(data) and result != kernel.END_OF_BUFFER:
+            elif len(data) and result != layout.END_OF_BUFFER:
                 self._missing(split.next_offset, "the broker's response has no batch")
             elif self._has_no_more(cluster):
                 self._end_faulty(split.next_offset)
@@ -445,22 +445,22 @@ class FetchReader(SplitReader):
             return False
         response = cluster.fetch(replace(split, aborted=None), self.next_offset, _LEAST_FETCH_BYTES)
         view = np.frombuffer(response.records or b"", np.uint8)
-        row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+        row = np.empty((1, layout.HEADER_COLUMNS), np.int64)
         count, _, _ = kernel.walk_headers(view, 0, len(view), 0, 0, False, row)
         if not count:
             return False
         # The cleaner leaves uncommitted batches alone, so that one does not go before the leader returns it.
         self._unstable_at = self.next_offset
-        return int(row[0, kernel.BASE_OFFSET]) >= split.next_offset
+        return int(row[0, layout.BASE_OFFSET]) >= split.next_offset
 
     def _of_response(
         self, decoder: BatchDecoder, data: memoryview, rows: Numbers, aborted: Sequence[Aborted]
     ) -> Iterator[pa.RecordBatch]:
-        self._end_faulty(int(rows[0, kernel.BASE_OFFSET]))
+        self._end_faulty(int(rows[0, layout.BASE_OFFSET]))
         bounds = self.split.bounds._replace(first_offset=self.next_offset)
         wanted = data_rows(rows, bounds, aborted if self.split.aborted is not None else None)
         yield from self._decoded(decoder, Batches(self._source, data, None, rows, wanted, bounds))
-        self._advance(int(rows[-1, kernel.BASE_OFFSET] + rows[-1, kernel.LAST_DELTA]) + 1)
+        self._advance(int(rows[-1, layout.BASE_OFFSET] + rows[-1, layout.LAST_DELTA]) + 1)
 
     def _failed(self, cluster: Cluster, response: PartitionData) -> None:
         code = ErrorCode(response.error_code)
@@ -481,13 +481,13 @@ class FetchReader(SplitReader):
 
 def _ended(response: PartitionData, rows: Numbers) -> list[Aborted]:
     """The aborted transactions of a response: each ends at the next marker of its producer, here or later."""
-    control = rows[rows[:, kernel.ATTRIBUTES] & CONTROL_FLAG != 0]
+    control = rows[rows[:, layout.ATTRIBUTES] & CONTROL_FLAG != 0]
     found = []
     for one in response.aborted_transactions or ():
         markers = control[
-            (control[:, kernel.PRODUCER_ID] == one.producer_id) & (control[:, kernel.BASE_OFFSET] > one.first_offset)
+            (control[:, layout.PRODUCER_ID] == one.producer_id) & (control[:, layout.BASE_OFFSET] > one.first_offset)
         ]
-        last = int(markers[0, kernel.BASE_OFFSET]) if len(markers) else _FAR
+        last = int(markers[0, layout.BASE_OFFSET]) if len(markers) else _FAR
         found.append(Aborted(one.producer_id, one.first_offset, last))
     return found
 

@@ -32,7 +32,7 @@ from ..storage.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
 from ..storage.repair.verification import open_at
 from ..storage.segments.index import CorruptIndex, OffsetIndex, plausible_aborted
 from ..tiers.segment_metadata import METADATA_TOPIC
-from . import kernel
+from . import kernel, layout
 from .batches import Aborted, Numbers
 from .errors import InvalidScan
 
@@ -159,10 +159,10 @@ def leader_epochs(path: str, segments: Sequence[Segment]) -> list[tuple[int, int
         with suppress(FileNotFoundError, OldFormatInLog):
             if (next_epoch if next_epoch is not None else _last_epoch(segment)) > epochs.latest:
                 for rows in walk(segment):
-                    found, places = np.unique(rows[:, kernel.LEADER_EPOCH], return_index=True)
+                    found, places = np.unique(rows[:, layout.LEADER_EPOCH], return_index=True)
                     for epoch, place in zip(found, places, strict=True):
                         if epoch > epochs.latest:
-                            epochs.assign(int(epoch), int(rows[place][kernel.BASE_OFFSET]))
+                            epochs.assign(int(epoch), int(rows[place][layout.BASE_OFFSET]))
     return epochs.entries()
 
 
@@ -170,7 +170,7 @@ def _first_epoch(segment: Segment) -> int | None:
     """The leader epoch of the first batch; None without one."""
     with suppress(FileNotFoundError, OldFormatInLog):
         for rows in walk(segment):
-            return int(rows[0][kernel.LEADER_EPOCH])
+            return int(rows[0][layout.LEADER_EPOCH])
     return None
 
 
@@ -178,7 +178,7 @@ def _last_epoch(segment: Segment) -> int:
     position, least = indexed_position(segment, segment.size)
     last = UNDEFINED_EPOCH
     for rows in walk(segment, position, least if position else None):
-        last = int(rows[-1][kernel.LEADER_EPOCH])
+        last = int(rows[-1][layout.LEADER_EPOCH])
     return last
 
 
@@ -198,7 +198,7 @@ def walk_file(fd: int, segment: Segment, position: int = 0, least_offset: int | 
     """Walks as `walk` does, over an open file."""
     expected = segment.base_offset if least_offset is None else least_offset
     size = os.fstat(fd).st_size
-    rows = np.empty((_ROWS, kernel.HEADER_COLUMNS), np.int64)
+    rows = np.empty((_ROWS, layout.HEADER_COLUMNS), np.int64)
     wanted = _LEAST_READ
     while size - position >= HEADER_BYTES:
         data = np.frombuffer(os.pread(fd, min(wanted, size - position), position), np.uint8)
@@ -209,14 +209,14 @@ def walk_file(fd: int, segment: Segment, position: int = 0, least_offset: int | 
             return
         found = rows[:count]
         last = found[-1]
-        is_cut = int(last[kernel.POSITION] + last[kernel.SIZE]) > size
+        is_cut = int(last[layout.POSITION] + last[layout.SIZE]) > size
         if is_cut:
             found = found[:-1]
         if len(found):
             yield found.copy()
-        if is_cut or result in (kernel.NO_BATCH, kernel.OUT_OF_ORDER):
+        if is_cut or result in (layout.NO_BATCH, layout.OUT_OF_ORDER):
             return
-        expected = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
+        expected = int(last[layout.BASE_OFFSET] + last[layout.LAST_DELTA]) + 1
         wanted = _LEAST_READ if end / count >= _LARGE_BATCH else min(_MOST_READ, 4 * wanted)
         position += end
 
@@ -247,8 +247,8 @@ def end_of(segment: Segment) -> tuple[int, int]:
 
 
 def _end_of_row(row: Numbers) -> tuple[int, int]:
-    offset = int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
-    return offset, int(row[kernel.POSITION] + row[kernel.SIZE])
+    offset = int(row[layout.BASE_OFFSET] + row[layout.LAST_DELTA]) + 1
+    return offset, int(row[layout.POSITION] + row[layout.SIZE])
 
 
 def _is_whole(segment: Segment, row: Numbers) -> bool:
@@ -263,7 +263,7 @@ def _is_whole(segment: Segment, row: Numbers) -> bool:
 def read_batch(path: str, row: Numbers) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.pread(fd, int(row[kernel.SIZE]), int(row[kernel.POSITION]))
+        return os.pread(fd, int(row[layout.SIZE]), int(row[layout.POSITION]))
     finally:
         os.close(fd)
 
@@ -370,15 +370,15 @@ class _Followed:
         position, least = position_of_offset(segment, start) if start > segment.base_offset else (0, None)
         with suppress(OldFormatInLog):  # there were no transactions
             for rows in walk(segment, position, least):
-                flags = rows[:, kernel.ATTRIBUTES]
-                chosen = (rows[:, kernel.PRODUCER_ID] >= 0) & (flags & TRANSACTIONAL_FLAG != 0)
-                chosen &= rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA] >= start
+                flags = rows[:, layout.ATTRIBUTES]
+                chosen = (rows[:, layout.PRODUCER_ID] >= 0) & (flags & TRANSACTIONAL_FLAG != 0)
+                chosen &= rows[:, layout.BASE_OFFSET] + rows[:, layout.LAST_DELTA] >= start
                 for row in rows[chosen]:
                     self._take(segment, row)
 
     def _take(self, segment: Segment, row: Numbers) -> None:
-        producer_id, offset = int(row[kernel.PRODUCER_ID]), int(row[kernel.BASE_OFFSET])
-        if not row[kernel.ATTRIBUTES] & CONTROL_FLAG:
+        producer_id, offset = int(row[layout.PRODUCER_ID]), int(row[layout.BASE_OFFSET])
+        if not row[layout.ATTRIBUTES] & CONTROL_FLAG:
             self.opened.setdefault(producer_id, offset)
             return
         kind = marker_of(read_batch(segment.path, row))

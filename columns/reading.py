@@ -26,7 +26,7 @@ from ..storage.files.open_files import PartitionDirectory
 from ..storage.segments.batches import next_whole_batch
 from ..storage.segments.damage import Damage, DamagedRange
 from ..tiers.segment_metadata import SegmentRange
-from . import kernel
+from . import kernel, layout
 from .batches import Aborted, BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
 from .directory import (
     Segment,
@@ -110,8 +110,8 @@ def end_of_faulty(row: Numbers, rows: Numbers, behind: int | None) -> int:
 
     Its own header may be wrong, and the next batch is the one that has a right CRC, or is reported, too.
     """
-    own = int(row[kernel.BASE_OFFSET] + row[kernel.LAST_DELTA]) + 1
-    return max(own, int(rows[0, kernel.BASE_OFFSET]) if len(rows) else behind or 0)
+    own = int(row[layout.BASE_OFFSET] + row[layout.LAST_DELTA]) + 1
+    return max(own, int(rows[0, layout.BASE_OFFSET]) if len(rows) else behind or 0)
 
 
 class Batches(NamedTuple):
@@ -163,8 +163,8 @@ class SplitReader:
             except BatchFault as fault:
                 row = rows[fault.row]
                 rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
-                position = -1 if data_at is None else int(row[kernel.POSITION])
-                self._advance(min(int(row[kernel.BASE_OFFSET]), bounds.next_offset))
+                position = -1 if data_at is None else int(row[layout.POSITION])
+                self._advance(min(int(row[layout.BASE_OFFSET]), bounds.next_offset))
                 self._unreadable(end_of_faulty(row, rows, behind), file, position, fault.reason)
                 if not len(rows) and behind is None:
                     self._faulty = Faulty(file, position, fault.reason)
@@ -179,7 +179,7 @@ class SplitReader:
         """The number of records, by the headers of their batches. `decoded` has those of a batch that reaches over a bound;
         it is called with its row, and the base offset of the batch behind it.
         """
-        base, last = rows[:, kernel.BASE_OFFSET], rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA]
+        base, last = rows[:, layout.BASE_OFFSET], rows[:, layout.BASE_OFFSET] + rows[:, layout.LAST_DELTA]
         inside = (base >= bounds.first_offset) & (last < bounds.next_offset) & (not bounds.has_times)
         found = count_rows(rows, wanted & inside)
         for row in np.flatnonzero(wanted & ~inside):
@@ -341,13 +341,13 @@ class FileReader(SplitReader):
         while self.next_offset < split.next_offset:
             rows = file.read() if whole else file.read_headers()
             if len(rows):
-                self._end_faulty(int(rows[0, kernel.BASE_OFFSET]))
+                self._end_faulty(int(rows[0, layout.BASE_OFFSET]))
                 aborted = split.aborted
                 if aborted is not None:
                     aborted += self._aborts.added(file.segment.path, file.batch, rows)
                 yield file, rows, data_rows(rows, self._bounds, aborted)
                 last = rows[-1]
-                self._advance(int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1)
+                self._advance(int(last[layout.BASE_OFFSET] + last[layout.LAST_DELTA]) + 1)
             elif file.is_at_end() or not self._pass_damage(file):
                 return
 
@@ -392,14 +392,14 @@ class _File:
         self.is_dense = True
         self._buffer = bytearray(0)
         self._read_bytes = _LEAST_READ
-        self._rows = np.empty((4096, kernel.HEADER_COLUMNS), np.int64)
+        self._rows = np.empty((4096, layout.HEADER_COLUMNS), np.int64)
 
     def _is_batch(self, split: Split) -> bool:
         """Returns whether the file still has a batch with the split's first offset at the split's position."""
         head = np.frombuffer(os.pread(self._fd, HEADER_BYTES, split.position), np.uint8)
-        row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+        row = np.empty((1, layout.HEADER_COLUMNS), np.int64)
         count, _, _ = kernel.walk_headers(head, 0, len(head), split.position, 0, False, row)
-        return bool(count) and int(row[0, kernel.BASE_OFFSET]) == split.first_offset
+        return bool(count) and int(row[0, layout.BASE_OFFSET]) == split.first_offset
 
     def is_same(self, segment: Segment) -> bool:
         if segment.base_offset != self.segment.base_offset:
@@ -427,7 +427,7 @@ class _File:
         """Rows of the next batches, as `read` has them. Records of large batches are passed over."""
         self._fill(self._read_bytes)
         rows, end, result = self._walk(whole=False)
-        while len(rows) and int(rows[-1, kernel.POSITION] + rows[-1, kernel.SIZE]) > self.size:
+        while len(rows) and int(rows[-1, layout.POSITION] + rows[-1, layout.SIZE]) > self.size:
             rows = rows[:-1]
         if not len(rows):
             return self.read()
@@ -439,27 +439,27 @@ class _File:
     def load(self, row: Numbers) -> None:
         """Reads one batch to `data`."""
         position = self.position
-        self.position = int(row[kernel.POSITION])
-        self._fill(int(row[kernel.SIZE]))
+        self.position = int(row[layout.POSITION])
+        self._fill(int(row[layout.SIZE]))
         self.position = position
 
     def _advance(self, rows: Numbers) -> Numbers:
         if not len(rows):
             return rows
-        bases, deltas = rows[:, kernel.BASE_OFFSET], rows[:, kernel.LAST_DELTA]
+        bases, deltas = rows[:, layout.BASE_OFFSET], rows[:, layout.LAST_DELTA]
         if self.is_dense:
             follows = bool((bases[1:] == (bases + deltas + 1)[:-1]).all()) and int(bases[0]) == self.expected
-            self.is_dense = follows and bool((rows[:, kernel.COUNT] == deltas + 1).all())
+            self.is_dense = follows and bool((rows[:, layout.COUNT] == deltas + 1).all())
         last = rows[-1]
-        self.position = int(last[kernel.POSITION] + last[kernel.SIZE])
-        self.expected = int(last[kernel.BASE_OFFSET] + last[kernel.LAST_DELTA]) + 1
-        self.leader_epoch = int(last[kernel.LEADER_EPOCH])
+        self.position = int(last[layout.POSITION] + last[layout.SIZE])
+        self.expected = int(last[layout.BASE_OFFSET] + last[layout.LAST_DELTA]) + 1
+        self.leader_epoch = int(last[layout.LEADER_EPOCH])
         return rows
 
     def _walked(self, wanted: int) -> tuple[Numbers, str]:
         self._fill(wanted)
         rows, _, result = self._walk(whole=True)
-        if not len(rows) and result == kernel.END_OF_BUFFER:
+        if not len(rows) and result == layout.END_OF_BUFFER:
             return self._grown()
         if not len(rows) and self.data_at == 0 and len(self.data) > _MAGIC_AT:
             check_format(self.segment.path, self.data)
@@ -469,9 +469,9 @@ class _File:
         data = np.frombuffer(self.data, np.uint8)
         count, end, result = kernel.walk_headers(data, 0, len(data), self.data_at, self.expected, whole, self._rows)
         rows = self._rows[:count]
-        behind = np.flatnonzero(rows[:, kernel.BASE_OFFSET] + rows[:, kernel.LAST_DELTA] >= self.limit)
+        behind = np.flatnonzero(rows[:, layout.BASE_OFFSET] + rows[:, layout.LAST_DELTA] >= self.limit)
         if len(behind):
-            rows, result = rows[: int(behind[0])], kernel.OUT_OF_ORDER
+            rows, result = rows[: int(behind[0])], layout.OUT_OF_ORDER
         return self._without_misplaced(rows), end, result
 
     def _grown(self) -> tuple[Numbers, str]:
@@ -492,15 +492,15 @@ class _File:
         """Leaves out a last batch whose base offset, which no CRC covers, is contradicted by the batch behind it."""
         if not len(rows):
             return rows
-        before = int(rows[-2, kernel.BASE_OFFSET] + rows[-2, kernel.LAST_DELTA]) + 1 if len(rows) > 1 else self.expected
-        base = int(rows[-1, kernel.BASE_OFFSET])
+        before = int(rows[-2, layout.BASE_OFFSET] + rows[-2, layout.LAST_DELTA]) + 1 if len(rows) > 1 else self.expected
+        base = int(rows[-1, layout.BASE_OFFSET])
         if base == before:
             return rows
-        following = int(rows[-1, kernel.POSITION] + rows[-1, kernel.SIZE])
+        following = int(rows[-1, layout.POSITION] + rows[-1, layout.SIZE])
         head = np.frombuffer(os.pread(self._fd, HEADER_BYTES, following), np.uint8)
-        row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+        row = np.empty((1, layout.HEADER_COLUMNS), np.int64)
         count, _, _ = kernel.walk_headers(head, 0, len(head), following, before, False, row)
-        contradicted = count and int(row[0, kernel.BASE_OFFSET]) <= base + int(rows[-1, kernel.LAST_DELTA])
+        contradicted = count and int(row[0, layout.BASE_OFFSET]) <= base + int(rows[-1, layout.LAST_DELTA])
         return rows[:-1] if contradicted else rows
 
     def _fill(self, wanted: int) -> None:
@@ -520,7 +520,7 @@ class _File:
 
     def batch(self, row: Numbers) -> bytes:
         """The bytes of one batch, of this file and not of another that has its name now."""
-        return os.pread(self._fd, int(row[kernel.SIZE]), int(row[kernel.POSITION]))
+        return os.pread(self._fd, int(row[layout.SIZE]), int(row[layout.POSITION]))
 
     def resync(self, next_offset: int) -> tuple[int, int] | None:
         """(position, base offset) of the next whole batch behind `position`, where none begins."""
@@ -531,10 +531,10 @@ class _File:
 
 
 _REASONS = {
-    kernel.END_OF_BUFFER: "no whole batch is left",
-    kernel.ROWS_FULL: "",
-    kernel.NO_BATCH: "no batch begins here",
-    kernel.OUT_OF_ORDER: "a batch has offsets that do not follow those before it",
+    layout.END_OF_BUFFER: "no whole batch is left",
+    layout.ROWS_FULL: "",
+    layout.NO_BATCH: "no batch begins here",
+    layout.OUT_OF_ORDER: "a batch has offsets that do not follow those before it",
 }
 
 
@@ -560,11 +560,11 @@ class AbortCheck:
         Raises UnreadableOffsets where records of one were yielded before.
         """
         found: list[Aborted] = []
-        first_row = int(rows[0, kernel.BASE_OFFSET])
-        chosen = (rows[:, kernel.PRODUCER_ID] >= 0) & (rows[:, kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG != 0)
+        first_row = int(rows[0, layout.BASE_OFFSET])
+        chosen = (rows[:, layout.PRODUCER_ID] >= 0) & (rows[:, layout.ATTRIBUTES] & TRANSACTIONAL_FLAG != 0)
         for row in rows[chosen]:
-            producer_id, offset = int(row[kernel.PRODUCER_ID]), int(row[kernel.BASE_OFFSET])
-            if not row[kernel.ATTRIBUTES] & CONTROL_FLAG:
+            producer_id, offset = int(row[layout.PRODUCER_ID]), int(row[layout.BASE_OFFSET])
+            if not row[layout.ATTRIBUTES] & CONTROL_FLAG:
                 self._begun.setdefault(producer_id, offset)
                 continue
             first = self._begun.pop(producer_id, None)
@@ -577,7 +577,7 @@ class AbortCheck:
                 reason = (
                     f"the index of aborted transactions lacks the one that this marker ends: offsets from {first} on"
                 )
-                position, split = int(row[kernel.POSITION]), self._split
+                position, split = int(row[layout.POSITION]), self._split
                 raise UnreadableOffsets(
                     Unread(
                         split.topic, split.partition, first, offset + 1, path, position, f"{reason} are not committed"

@@ -44,7 +44,7 @@ from ..tiers.store import (
     remote_index,
     remote_range,
 )
-from . import kernel
+from . import kernel, layout
 from .batches import Aborted, Bounds, Numbers, data_rows
 from .directory import TIER_SNAPSHOT, Segment, leader_epochs, topic_id_of
 from .errors import InvalidScan, RemoteStoreUnavailable
@@ -367,7 +367,7 @@ class RemoteReader(SplitReader):
         reading = _SegmentReading(store, thread, one.segment, self.next_offset, end)
         try:
             for chunk in reading.chunks():
-                self._end_faulty(int(chunk.rows[0, kernel.BASE_OFFSET]))
+                self._end_faulty(int(chunk.rows[0, layout.BASE_OFFSET]))
                 yield chunk
                 self.next_offset = max(self.next_offset, min(chunk.next_offset, end))
         except RemoteResourceNotFound as error:
@@ -423,11 +423,11 @@ class _Chunk(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        return int(self.rows[-1, kernel.BASE_OFFSET] + self.rows[-1, kernel.LAST_DELTA]) + 1
+        return int(self.rows[-1, layout.BASE_OFFSET] + self.rows[-1, layout.LAST_DELTA]) + 1
 
     def batch(self, row: Numbers) -> bytes:
-        at = int(row[kernel.POSITION]) - self.data_at
-        return bytes(self.data[at : at + int(row[kernel.SIZE])])
+        at = int(row[layout.POSITION]) - self.data_at
+        return bytes(self.data[at : at + int(row[layout.SIZE])])
 
 
 class _SegmentReading:
@@ -462,11 +462,11 @@ class _SegmentReading:
                 continue
             wanted, at = CHUNK_BYTES, position
             if len(rows):
-                position = int(rows[-1, kernel.POSITION] + rows[-1, kernel.SIZE])
-                self._expected = int(rows[-1, kernel.BASE_OFFSET] + rows[-1, kernel.LAST_DELTA]) + 1
+                position = int(rows[-1, layout.POSITION] + rows[-1, layout.SIZE])
+                self._expected = int(rows[-1, layout.BASE_OFFSET] + rows[-1, layout.LAST_DELTA]) + 1
             if not reason and position < size and self._expected < self._end:
                 self._loading = self._submit(position, wanted)
-            inside = rows[rows[:, kernel.BASE_OFFSET] < self._end]
+            inside = rows[rows[:, layout.BASE_OFFSET] < self._end]
             if len(inside):
                 yield _Chunk(self._name, data, at, inside, self._end)
             if reason:
@@ -479,11 +479,11 @@ class _SegmentReading:
         with suppress(DamagedRemoteObject, RemoteResourceNotFound):
             position = IndexCache(self._store, _INDEX_BYTES).indexes(self._segment).position_of(self._offset)
             data = remote_range(self._store, self._segment, position, HEADER_BYTES) if position else b""
-            row = np.empty((1, kernel.HEADER_COLUMNS), np.int64)
+            row = np.empty((1, layout.HEADER_COLUMNS), np.int64)
             view = np.frombuffer(data, np.uint8)
             count, _, _ = kernel.walk_headers(view, 0, len(view), position, self._expected, False, row)
-            if count and int(row[0, kernel.BASE_OFFSET]) <= self._offset:
-                self._expected = int(row[0, kernel.BASE_OFFSET])
+            if count and int(row[0, layout.BASE_OFFSET]) <= self._offset:
+                self._expected = int(row[0, layout.BASE_OFFSET])
                 return position
         return 0
 
@@ -502,18 +502,18 @@ class _SegmentReading:
         """
         view, found, at, expected = np.frombuffer(data, np.uint8), [], 0, self._expected
         while True:
-            rows = np.empty((_ROWS, kernel.HEADER_COLUMNS), np.int64)
+            rows = np.empty((_ROWS, layout.HEADER_COLUMNS), np.int64)
             count, at, result = kernel.walk_headers(view, at, len(view), position, expected, True, rows)
             found.append(rows[:count])
             if count:
-                expected = int(rows[count - 1, kernel.BASE_OFFSET] + rows[count - 1, kernel.LAST_DELTA]) + 1
-            if result != kernel.ROWS_FULL:
+                expected = int(rows[count - 1, layout.BASE_OFFSET] + rows[count - 1, layout.LAST_DELTA]) + 1
+            if result != layout.ROWS_FULL:
                 break
         rows = np.concatenate(found)
         is_end = position + len(data) >= self._segment.size_bytes
-        if result == kernel.OUT_OF_ORDER:
+        if result == layout.OUT_OF_ORDER:
             return self._checked(rows[:-1], "a batch has offsets that do not follow those before it")
-        if result == kernel.NO_BATCH:
+        if result == layout.NO_BATCH:
             return self._checked(rows, "no batch begins here")
         left = len(data) - at
         if is_end:
@@ -522,15 +522,15 @@ class _SegmentReading:
             return self._checked(rows, "")
         if left < HEADER_BYTES and len(rows) > 1:
             return self._checked(rows[:-1], "")
-        size = int(rows[0, kernel.SIZE]) if len(rows) else int.from_bytes(data[8:12]) + 12
+        size = int(rows[0, layout.SIZE]) if len(rows) else int.from_bytes(data[8:12]) + 12
         if size > min(MOST_BATCH_BYTES, self._segment.size_bytes - position):
             return rows[:0], 0, f"a batch of {size} bytes does not fit in the segment"
         return rows[:0], size + HEADER_BYTES, ""
 
     def _checked(self, rows: Numbers, reason: str) -> tuple[Numbers, int, str]:
         """Cuts the rows before the first batch that is not of the segment's offsets and leader epochs."""
-        base, epochs = rows[:, kernel.BASE_OFFSET], rows[:, kernel.LEADER_EPOCH]
-        last = base + rows[:, kernel.LAST_DELTA]
+        base, epochs = rows[:, layout.BASE_OFFSET], rows[:, layout.LEADER_EPOCH]
+        last = base + rows[:, layout.LAST_DELTA]
         written_in = self._epochs[np.searchsorted(self._epoch_starts, base, side="right") - 1]
         wrong = np.flatnonzero((last > self._segment.end_offset) | ((epochs != written_in) & (epochs >= 0)))
         if len(wrong):

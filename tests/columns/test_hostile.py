@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.columns import UnreadableOffsets, kernel, loops, scan
+from odradek.columns import UnreadableOffsets, kernel, layout, loops, scan
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers, read_header, seal, sealed
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.errors import OldFormatInLog
@@ -35,7 +35,7 @@ def kernel_arrays(capacity: int, payload: int) -> tuple[list[np.ndarray], list[n
         (capacity + 1, np.int32), ((capacity + 7) // 8, np.uint8), (payload, np.uint8),
         (capacity + 1, np.int32), ((capacity + 7) // 8, np.uint8), (payload, np.uint8),
         (capacity + 1, np.int32), (2 * (payload // 2 + 1), np.int32), ((payload // 2 + 7) // 8, np.uint8),
-        (payload, np.uint8), (payload, np.uint8), (kernel.TOTALS, np.int64),
+        (payload, np.uint8), (payload, np.uint8), (layout.TOTALS, np.int64),
     ]  # fmt: skip
     outer = [np.full(size + 2 * CANARY, 77, kind) for size, kind in shapes]
     inner = [one[CANARY : len(one) - CANARY] for one in outer]
@@ -70,14 +70,14 @@ def test_kernel_writes_nothing_outside_its_arrays(data: st.DataObject) -> None:
     loops.decode_records(view, batches, faults, bounds, 7, *inner)
     for one in outer:
         assert (one[:CANARY] == 77).all() and (one[len(one) - CANARY :] == 77).all()
-    assert inner[-1][kernel.ROWS] <= capacity
+    assert inner[-1][layout.ROWS] <= capacity
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 5))
 def test_header_walk_stays_in_its_buffer(content: bytes, capacity: int) -> None:
     view = np.frombuffer(content, np.uint8)
-    rows = np.full((capacity + 2, kernel.HEADER_COLUMNS), 77, np.int64)
+    rows = np.full((capacity + 2, layout.HEADER_COLUMNS), 77, np.int64)
     count, position, _ = loops.walk_headers(view, 0, len(view), 0, 0, True, rows[1:-1])
     assert count <= capacity and 0 <= position <= len(view)
     assert (rows[0] == 77).all() and (rows[-1] == 77).all()
@@ -99,7 +99,7 @@ def test_headers_are_the_same_without_compiled_loops(seed: int, whole: bool, cap
     start, stop = rng.choice([0, 0, 1]), rng.choice([len(view), len(view), rng.randrange(len(view))])
     found = []
     for walk in (kernel.walk_few_headers, loops.walk_headers):
-        rows = np.full((capacity, kernel.HEADER_COLUMNS), 77, np.int64)
+        rows = np.full((capacity, layout.HEADER_COLUMNS), 77, np.int64)
         result = walk(view, start, stop, 1000, 0, whole, rows)
         found.append(([int(one) for one in result], rows.tolist()))
     assert found[0] == found[1]
