@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from contextlib import ExitStack
 
 import pytest
 from odradek.server.network.descriptors import BROKERS, CLIENTS, CONTROLLERS, DescriptorBudget
@@ -33,3 +36,24 @@ def test_a_broker_that_was_dropped_without_a_stop_keeps_no_descriptors() -> None
     gc.collect()
     budget.plan()
     assert budget.most_connections == before
+
+
+def test_descriptors_that_are_open_cost_no_call_each() -> None:
+    def calls() -> int:
+        counted = [0]
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            counted[0] += event == "call"
+
+        sys.setprofile(count)
+        try:
+            DescriptorBudget().measure()
+        finally:
+            sys.setprofile(None)
+        return counted[0]
+
+    before = calls()
+    with ExitStack() as opened:
+        for _ in range(100):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        assert calls() < before + 50
