@@ -10,7 +10,7 @@ PORT ?=
 # running c after a succeeded.
 OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 
-.PHONY: run check check-broker test pythons tools early-jars jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
+.PHONY: run check check-broker test pythons tools early-jars early-archives jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -61,12 +61,16 @@ check-broker: $(VENV)/.installed ## some minutes: the same, and the tests with a
 	./tests/check broker
 
 test: ## everything: style, types, layers, unit, compatibility, Spark
-	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-jars
+	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
 	./tests/run
 
-# While pip installs, Maven downloads. It needs no package of Python. `make tools` tries again what fails here, and reports it.
+# While pip installs, Maven downloads, which needs no package of Python; then JVMs make the archives of classes, which needs the
+# broker's own packages. `make tools` tries again what fails here, and reports it.
 early-jars:
 	@$(PYTHON) -m compat_tests.java.fetch 2>/dev/null || true
+
+early-archives: early-jars $(VENV)/.broker
+	@$(BIN)/python -m compat_tests.java.archives 2>/dev/null || true
 
 pythons: $(VENV)/.installed ## all tests that need no Java on every other CPython of this machine, or on VERSIONS="3.12 3.14t"
 	$(BIN)/python -m tests.pythons --all $(if $(VERSIONS),--versions $(VERSIONS))
