@@ -1,7 +1,7 @@
 /* The compiled kernel of Odradek: the work for each record and each byte of a produced batch.
  *
  * Without this module, Odradek does the same in Python. This file has the functions that Python calls: they parse arguments,
- * and call records.c, gzip.c, lz4.c, snappy.c, zstd.c and validation.c.
+ * and call records.c, gzip.c, lz4.c, snappy.c, zstd.c, validation.c and small_log.c.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,6 +12,7 @@
 
 #include "codecs.h"
 #include "records.h"
+#include "small_log.h"
 #include "validation.h"
 
 /* For fewer bytes a thread keeps the interpreter's lock: to acquire it again may cost more. */
@@ -238,6 +239,49 @@ static PyObject *py_validate_batch(PyObject *module, PyObject *const *arguments,
     return header_as_tuple(&header, numbers, written);
 }
 
+static PyObject *epochs_as_list(const SmallLog *found)
+{
+    PyObject *list = PyList_New(found->epoch_count);
+    int index;
+    for (index = 0; list != NULL && index < found->epoch_count; index++) {
+        const EpochStart *one = &found->epochs[index];
+        PyObject *pair = Py_BuildValue("(LL)", (long long)one->leader_epoch, (long long)one->start_offset);
+        if (pair == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SetItem(list, index, pair);
+    }
+    return list;
+}
+
+static PyObject *py_read_small_log(PyObject *module, PyObject *arguments)
+{
+    PyObject *path, *epochs;
+    long long base_offset, most_bytes;
+    const char *name;
+    SmallLog found;
+    int is_found;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O&LL", PyUnicode_FSConverter, &path, &base_offset, &most_bytes))
+        return NULL;
+    name = PyBytes_AsString(path);
+    if (name == NULL) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    is_found = read_small_log(name, base_offset, most_bytes, &found);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
+    if (!is_found)
+        Py_RETURN_NONE;
+    epochs = epochs_as_list(&found);
+    if (epochs == NULL)
+        return NULL;
+    return Py_BuildValue("(LLLLLN)", (long long)found.size, (long long)found.modified_ns, (long long)found.end_offset,
+                         (long long)found.max_timestamp, (long long)found.offset_of_max_timestamp, epochs);
+}
+
 static PyObject *py_trim_memory(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -262,6 +306,9 @@ static PyMethodDef methods[] = {
      "find_record(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
     {"load_isal", py_load_isal, METH_VARARGS,
      "load_isal(path) -> bool: whether decompress_gzip uses ISA-L in the shared library at the path"},
+    {"read_small_log", py_read_small_log, METH_VARARGS,
+     "read_small_log(path, base_offset, most_bytes) -> size, modified_ns, end_offset, max_timestamp, offset_of_max_timestamp, "
+     "[(leader_epoch, start_offset)]; None where storage/log/small_logs.py has to read the log"},
     {"set_zstd_functions", py_set_zstd_functions, METH_VARARGS,
      "set_zstd_functions(create, decompress, frame_bytes, is_error, error_code) -> None: addresses of libzstd's functions"},
     {"trim_memory", py_trim_memory, METH_NOARGS,
@@ -280,5 +327,6 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_odradek_kernel(void)
 {
+    prepare_checksum();
     return PyModule_Create(&definition);
 }

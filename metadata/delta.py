@@ -269,7 +269,7 @@ def _shared(value: tuple[V, ...]) -> tuple[V, ...]:
 
 def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) -> tuple[bytes, ...]:
     """Returns the directories of the replicas. Partitions older than KIP-858 have none."""
-    if all(directory == MIGRATING_DIRECTORY for directory in directories):
+    if directories.count(MIGRATING_DIRECTORY) == len(directories):
         return (MIGRATING_DIRECTORY,) * replicas
     assert len(directories) == replicas, "a partition names a directory for each replica or for none"
     return _shared(tuple(directories))

@@ -482,10 +482,8 @@ class Found(NamedTuple):
 
     directory: LogDirectory
     replica: ReplicaDirectory
-
-    @property
-    def key(self) -> TopicPartition:
-        return self.replica.topic, self.replica.partition
+    #: The topic and the partition.
+    key: TopicPartition
 
 
 class Opened(NamedTuple):
@@ -558,7 +556,7 @@ class ReplicaLoading:
             if not one.directory.is_online:
                 continue
             try:
-                self._take(self._open(one, self._config(one)))
+                self._take(self._open(one, self._config(one.key[0])))
             except LogDirectoryFailure as failure:
                 self._partitions.directory_failed(failure)
             yield
@@ -582,7 +580,8 @@ class ReplicaLoading:
                 elif replica.suffix == FUTURE_SUFFIX:
                     may_wait = False  # moves are resumed when the replicas that move are there
                 elif not replica.suffix:
-                    (internal if replica.topic in INTERNAL_TOPICS else others).append(Found(directory, replica))
+                    key = replica.topic, replica.partition
+                    (internal if key[0] in INTERNAL_TOPICS else others).append(Found(directory, replica, key))
         count = OPENED_AT_FIRST if may_wait else len(others)
         return internal + others[:count], others[count:]
 
@@ -603,24 +602,23 @@ class ReplicaLoading:
 
     # ---- one replica
 
-    def _config(self, found: Found) -> LogConfig | None:
-        """Returns the configuration of a log; None where the newest image has no such topic."""
-        topic = found.replica.topic
+    def _config(self, topic: str) -> LogConfig | None:
+        """Returns the configuration of a topic's logs; None where the newest image has no such topic."""
         return self._opening.log_config(self._newest, topic) if self._newest.topic(topic) is not None else None
 
     def _open(self, found: Found, config: LogConfig | None) -> Opened:
         """Opens a log. Any thread may call it. Raises LogDirectoryFailure."""
-        directory, replica = found
+        directory, replica, key = found
         noted = directory.unchanged(replica)
-        is_first = self._partitions.get(found.key) is None
+        is_first = self._partitions.get(key) is None
         if not is_first or not is_ours(directory, replica, self._first, self._node_id, noted):
             return Opened(found, None)
-        return Opened(found, self._opening.read(directory, self._first, *found.key, config or LogConfig(), noted))
+        return Opened(found, self._opening.read(directory, self._first, *key, config or LogConfig(), noted))
 
     def _take(self, opened: Opened) -> None:
         """Adds the replica, if it still is one of this broker. Raises LogDirectoryFailure."""
-        directory, replica = opened.found
-        key, image = opened.found.key, self._newest
+        directory, replica, key = opened.found
+        image = self._newest
         topic = image.topic(key[0])
         high_watermark = directory.checkpoints.high_watermarks.get(key, 0)
         directory.forget_checkpoint(key)
@@ -700,7 +698,8 @@ class ReplicaLoading:
         return keys
 
     async def _load_some(self, keys: list[TopicPartition]) -> None:
-        wanted = [(one, self._config(one)) for key in keys for one in self._waiting[key]]
+        configs = {topic: self._config(topic) for topic in {key[0] for key in keys}}
+        wanted = [(one, configs[key[0]]) for key in keys for one in self._waiting[key]]
         opened, failures = await self._disk.run(self._open_some, wanted)
         await self._may_apply.wait()
         if self._is_stopped:
@@ -716,6 +715,8 @@ class ReplicaLoading:
                 except LogDirectoryFailure as failure:
                     self._partitions.directory_failed(failure)
                 self._leave(one.found)
+        if all(directory.is_online for directory in self._partitions.directories):
+            return
         for key in keys:
             for found in [one for one in self._waiting.get(key, ()) if not one.directory.is_online]:
                 self._leave(found)

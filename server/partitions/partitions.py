@@ -379,11 +379,11 @@ class Partitions:
     def in_directory(self, directory: LogDirectory) -> list[HostedPartition]:
         return [partition for partition in self._by_name.values() if partition.directory is directory]
 
-    def replicas_on_disk(self) -> Iterator[ReplicaDirectory]:
-        """Yields the replicas, of any kind, in the directories that are online."""
+    def replicas_on_disk(self, suffix: str) -> Iterator[ReplicaDirectory]:
+        """Yields the replicas of one kind in the directories that are online."""
         for directory in self.directories:
             if directory.is_online:
-                yield from directory.replicas()
+                yield from directory.replicas(suffix)
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         return {(p.topic, p.index): p.role.high_watermark for p in self.in_directory(directory)}

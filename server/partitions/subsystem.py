@@ -152,12 +152,20 @@ class PartitionChanges:
                 yield from self._apply_topic(image, topic)
 
     def _apply_topic(self, image: MetadataImage, topic: _Changed) -> Iterator[None]:
-        """Applies the partitions led here first, since others wait for them."""
+        """Applies the partitions led here first, since others wait for them. Those that a start opens later are passed
+        over without a step for each.
+        """
+        is_waiting, hosted = self._loading.is_waiting, self._partitions.get
         for leads in (True, False):
             for index, registration in topic.partitions.items():
-                if (registration.leader == self._node_id) is leads:
-                    self._apply_contained(image, topic, index, registration)
-                    yield
+                if (registration.leader == self._node_id) is not leads:
+                    continue
+                key = topic.name, index
+                if is_waiting(key) and hosted(key) is None:
+                    continue
+                self._apply_contained(image, topic, index, registration)
+                yield
+            yield
 
     def _apply_contained(
         self, image: MetadataImage, topic: _Changed | TopicImage, index: int, registration: PartitionImage

@@ -82,7 +82,7 @@ class ReplicasSubsystem(Subsystem):
 
     async def start(self) -> None:
         """Begins the work that is due at times, on partitions that the first image has made."""
-        if any(replica.suffix == FUTURE_SUFFIX for replica in self._hosted.replicas_on_disk()):
+        if any(self._hosted.replicas_on_disk(FUTURE_SUFFIX)):
             self.moves().resume()
         self.maintenance.start()
         self.cleaner.start()

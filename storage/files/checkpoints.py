@@ -63,7 +63,7 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
         offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
         if int(count) != len(lines):
             raise CorruptCheckpoint(f"{len(lines)} entries, but its header has the count {count}")
-        if any(offset < 0 for offset in offsets.values()):
+        if min(offsets.values(), default=0) < 0:
             raise CorruptCheckpoint("an offset is negative")
     except ValueError:
         raise CorruptCheckpoint(

@@ -7,6 +7,9 @@ contradicts the batches. `LogLoader` reads those, and decides.
 
 The index files stay as they are, as those of a log that is appended to: their newest entries are in memory until the
 segment is complete. Entries in them must agree with the batches.
+
+The compiled kernel (kernel/small_log.c) reads and checks the files of most logs in one call, which leaves the interpreter
+to other threads. A log that it does not accept is read here.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import os
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import BatchError
@@ -33,14 +37,32 @@ from ..files.open_files import (
 from ..segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
 from .config import LogConfig
 from .epochs import FILE_NAME as EPOCHS_FILE
-from .epochs import LeaderEpochs
+from .epochs import UNDEFINED_EPOCH, LeaderEpochs
 from .loading import Claim
+
+try:
+    from odradek_kernel import read_small_log as _kernel
+except ImportError:  # pip had no compiler; the kernel may be of another version in a checkout.
+    _kernel = None
 
 #: A segment of this size is read without entries of an index: some milliseconds at most.
 MOST_BYTES = 64 << 10
+#: The kernel counts in 64 bits.
+_MOST_BASE_OFFSET = 1 << 62
 _NO_TOPIC = b""
 _WITHOUT_LOG = [PARTITION_METADATA]
 _OTHER_NAMES = {PARTITION_METADATA, EPOCHS_FILE}
+
+
+class SmallLog(NamedTuple):
+    """The only segment of a log. `epochs`: each leader epoch above all before it in the segment, with its start offset."""
+
+    size: int
+    modified_ns: int
+    end_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    epochs: list[tuple[int, int]]
 
 
 def recover_small_log(
@@ -123,28 +145,49 @@ def _recovered(
     log_start_offset: int,
     claims: Sequence[Claim],
 ) -> CleanLog | None:
-    file = _read(directory.file(base_offset, LOG_SUFFIX))
-    batches = _plain_batches(file[0], base_offset) if file is not None else None
-    if file is None or batches is None or not _are_indexes_right(directory, base_offset, batches):
+    read = read_in_kernel(directory, base_offset) or read_in_python(directory, base_offset)
+    if read is None:
         return None
-    end = batches[-1].next_offset if batches else base_offset
+    size, modified_ns, end, newest, newest_at, starts = read
     known = max(log_start_offset, *(claim.offset for claim in claims), *snapshots[-1:], epochs.latest_start)
     if known > end or epochs.is_doubtful:
         return None
-    newest, newest_at = NO_TIMESTAMP, base_offset
-    for header in batches:
-        if header[2] > epochs.latest:
-            epochs.assign(header[2], header[0])
-        if header[8] > newest:
-            newest, newest_at = header[8], header[0] + header[6]
+    for epoch, start in starts:
+        epochs.assign(epoch, start)
     log_start_offset = max(log_start_offset, base_offset)
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(log_start_offset)
-    segment = CleanSegment(base_offset, len(file[0]), file[1])
+    segment = CleanSegment(base_offset, size, modified_ns)
     return CleanLog(
         log_start_offset, end, [segment], snapshots, epochs.entries(), False, newest, newest_at,
         epochs.is_synced(end),
     )  # fmt: skip
+
+
+def read_in_kernel(directory: PartitionDirectory, base_offset: int) -> SmallLog | None:
+    """Returns None where `read_in_python` decides."""
+    if _kernel is None or base_offset > _MOST_BASE_OFFSET:
+        return None
+    found = _kernel(directory.file(base_offset, LOG_SUFFIX), base_offset, MOST_BYTES)
+    return SmallLog(*found) if found is not None else None
+
+
+def read_in_python(directory: PartitionDirectory, base_offset: int) -> SmallLog | None:
+    """Returns None unless whole batches fill the segment, and its indexes have no other entries. Raises OSError."""
+    file = _read(directory.file(base_offset, LOG_SUFFIX))
+    batches = _plain_batches(file[0], base_offset) if file is not None else None
+    if file is None or batches is None or not _are_indexes_right(directory, base_offset, batches):
+        return None
+    newest, newest_at, latest = NO_TIMESTAMP, base_offset, UNDEFINED_EPOCH
+    epochs: list[tuple[int, int]] = []
+    for header in batches:
+        if header[2] > latest:
+            latest = header[2]
+            epochs.append((latest, header[0]))
+        if header[8] > newest:
+            newest, newest_at = header[8], header[0] + header[6]
+    end = batches[-1].next_offset if batches else base_offset
+    return SmallLog(len(file[0]), file[1], end, newest, newest_at, epochs)
 
 
 def _read(path: str) -> tuple[bytes, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ INT64 = (-(1 << 63), -(1 << 63) + 1, -1, 0, 1, 1_700_000_000_000, (1 << 63) - 1)
 RECORDS = [Record(number, 1_700_000_000_000 + number, b"k", b"v" * 90) for number in range(3)]
 FUNCTIONS = (
     "decompress_gzip", "decompress_lz4", "decompress_snappy", "decompress_zstd", "find_record", "load_isal",
-    "set_zstd_functions", "trim_memory", "validate_batch", "walk_records",
+    "read_small_log", "set_zstd_functions", "trim_memory", "validate_batch", "walk_records",
 )  # fmt: skip
 WRONG: tuple[Any, ...] = (None, 1, "text", b"", 1 << 70, object())
 
@@ -66,6 +67,24 @@ def decompress_at_limits() -> None:
             assert decompress(packed[:size], bytearray(100)) <= 0
 
 
+def read_at_limits() -> None:
+    batch = encode_batch(RECORDS, leader_epoch=3)
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made, f"{0:020d}.log")
+        for suffix in (".log", ".index", ".timeindex"):
+            path.with_suffix(suffix).write_bytes(batch if suffix == ".log" else b"")
+        assert kernel.read_small_log(path, 0, len(batch))[2] == len(RECORDS)
+        for base_offset, most_bytes in itertools.product(INT64, repeat=2):
+            found = kernel.read_small_log(str(path), base_offset, most_bytes)
+            assert (found is not None) == (base_offset == 0 and most_bytes >= len(batch)), (base_offset, most_bytes)
+        for length in (0, 1, 3, 4, 4000, 4079, 4080, 4081, 4092, 10_000):
+            assert kernel.read_small_log("/" * length + path.name, 0, 1 << 20) is None
+            assert kernel.read_small_log("x" * length, 0, 1 << 20) is None
+        for size in range(len(batch)):
+            path.write_bytes(batch[:size])
+            assert (kernel.read_small_log(path, 0, 1 << 20) is None) == (size > 0), size
+
+
 def reject_wrong_arguments() -> None:
     for name in FUNCTIONS:
         for count, wrong in itertools.product(range(14), WRONG):
@@ -82,6 +101,7 @@ def main() -> None:
     assert accepted > 100, accepted
     walk_at_limits()
     decompress_at_limits()
+    read_at_limits()
     reject_wrong_arguments()
     print("validated", accepted)
 

@@ -16,10 +16,11 @@
 
 #include "../../kernel/codecs.h"
 #include "../../kernel/records.h"
+#include "../../kernel/small_log.h"
 #include "../../kernel/validation.h"
 
-enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, KINDS };
-static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch"};
+enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, SMALL_LOG, KINDS };
+static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch", "small_log"};
 enum { LARGEST_INPUT = 1 << 20, LARGEST_OUTPUT = 1 << 16, GUARD_BYTES = 64, GUARD = 0xA5, BATCH_HEADER = 61 };
 
 typedef struct {
@@ -233,6 +234,59 @@ static int validate(const uint8_t *data, size_t size)
     return result >= 0;
 }
 
+/* A copy with its exact size, which the caller frees. */
+static uint8_t *copied(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    memcpy(copy, data, size);
+    return copy;
+}
+
+/* Makes the checksums right, as far as there are whole batches: else few mutations would come further. */
+static void correct_checksums(uint8_t *data, size_t size)
+{
+    size_t at = 0;
+    while (size - at >= BATCH_HEADER) {
+        uint32_t length = read_big_endian(data + at + 8), crc;
+        if (length < BATCH_HEADER - 12 || length > size - at - 12)
+            return;
+        crc = checksum(data + at + 21, length + 12 - 21);
+        data[at + 17] = (uint8_t)(crc >> 24), data[at + 18] = (uint8_t)(crc >> 16);
+        data[at + 19] = (uint8_t)(crc >> 8), data[at + 20] = (uint8_t)crc;
+        at += length + 12;
+    }
+}
+
+/* Two bytes with the sizes of the indexes, the indexes, the segment. */
+static int scan(const uint8_t *data, size_t size)
+{
+    SmallLog found;
+    Content segment, offsets, times;
+    uint8_t *bytes[3];
+    size_t sizes[3], at = 2;
+    int index, accepted;
+    for (index = 0; index < 2; index++) {
+        sizes[index] = size > (size_t)index ? data[index] : 0;
+        if (size < at || sizes[index] > size - at)
+            sizes[index] = 0;
+        bytes[index] = copied(data + (size < at ? 0 : at), sizes[index]);
+        at += sizes[index];
+    }
+    sizes[2] = size > at ? size - at : 0;
+    bytes[2] = copied(data + (size > at ? at : 0), sizes[2]);
+    if (below(4))
+        correct_checksums(bytes[2], sizes[2]);
+    offsets = (Content){bytes[0], sizes[0]};
+    times = (Content){bytes[1], sizes[1]};
+    segment = (Content){bytes[2], sizes[2]};
+    accepted = scan_small_log(segment, offsets, times, below(4) ? 0 : random_number(), &found);
+    if (accepted && (found.epoch_count < 0 || found.epoch_count > MOST_EPOCHS))
+        fail("there are too many epochs");
+    for (index = 0; index < 3; index++)
+        free(bytes[index]);
+    return accepted;
+}
+
 static void check_saturation(void)
 {
     int64_t left = random_number(), right = random_number();
@@ -263,6 +317,9 @@ static int run_input(const Entry *entry, const uint8_t *mutated, size_t size)
         break;
     case RECORDS:
         accepted = walk(data, size);
+        break;
+    case SMALL_LOG:
+        accepted = scan(data, size);
         break;
     default:
         accepted = validate(data, size);
@@ -306,6 +363,7 @@ int main(int count, char **arguments)
     signal(SIGABRT, handle_abort);
     load_corpus(arguments[5]);
     load_libraries(arguments[6]);
+    prepare_checksum();
     for (input_number = first; done < inputs && (done % 256 || time(NULL) <= until); input_number++, done++) {
         const Entry *entry;
         size_t size;

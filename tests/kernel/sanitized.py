@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isal import isal_zlib
@@ -25,7 +27,7 @@ _HERE = Path(__file__).resolve().parent
 ROOT = _HERE.parents[1]
 KERNEL = ROOT / "kernel"
 #: The sources that need no Python.
-CORE = ("gzip.c", "lz4.c", "records.c", "snappy.c", "validation.c", "zstd.c")
+CORE = ("gzip.c", "lz4.c", "records.c", "small_log.c", "snappy.c", "validation.c", "zstd.c")
 _FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer",
     "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
@@ -33,7 +35,7 @@ _FLAGS = (
 _BUILD_DEADLINE_S = 240
 #: The numbers of kinds in fuzz.c.
 _KINDS = {Compression.LZ4: 0, Compression.SNAPPY: 1, Compression.GZIP: 2, Compression.ZSTD: 3}
-_RECORDS, _BATCH = 4, 5
+_RECORDS, _BATCH, _SMALL_LOG = 4, 5, 6
 SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=4",
     "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",
@@ -107,7 +109,21 @@ def write_corpus(path: Path, seed: int) -> None:
                 entries.append((kind, bytes(compress(codec, plain[HEADER_BYTES:]))))
                 entries.append((_BATCH, bytes(encode_batch(records, compression=codec))))
             entries.append((_KINDS[Compression.GZIP], zlib.compress(plain, 0, wbits=31)))
+            entries.extend((_SMALL_LOG, one) for one in _small_logs(rng, count, compressibility))
     path.write_bytes(b"".join(bytes([kind]) + len(data).to_bytes(4, "big") + data for kind, data in entries))
+
+
+def _small_logs(rng: random.Random, count: int, compressibility: int) -> Iterator[bytes]:
+    """Yields logs with all entries of their indexes, and without any: sizes of the indexes, the indexes, the segment."""
+    segment, offsets, times = bytearray(), bytearray(), bytearray()
+    for number in range(min(count, 20)):
+        at = 1_700_000_000_000 + number
+        offsets += struct.pack(">ii", number, len(segment))
+        times += struct.pack(">qi", at, number)
+        record = replace(_record(rng, number, compressibility), timestamp=at)
+        segment += encode_batch([record], base_offset=number, leader_epoch=number // 8)
+    yield bytes((len(offsets), len(times))) + offsets + times + segment
+    yield bytes(2) + segment
 
 
 def _record(rng: random.Random, number: int, repeats: int) -> Record:

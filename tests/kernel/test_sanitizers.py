@@ -17,7 +17,7 @@ from tests.kernel import sanitized
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-SEED, INPUTS, MOST_SECONDS = 17, 150_000, 40
+SEED, INPUTS, MOST_SECONDS = 17, 250_000, 60
 #: Inputs of each kind that are accepted, and that are rejected: less would test too little.
 LEAST_OUTCOMES = 300
 
@@ -40,7 +40,7 @@ def fuzzer(folder: Path) -> Path:
 def test_fuzzer_finds_no_error_in_mutated_payloads(fuzzer: Path, folder: Path) -> None:
     sanitized.write_corpus(folder / "corpus", SEED)
     outcomes = sanitized.run_fuzzer(fuzzer, folder / "corpus", SEED, inputs=INPUTS, seconds=MOST_SECONDS)
-    assert len(outcomes) == 6
+    assert len(outcomes) == 7
     for kind, outcome in outcomes.items():
         assert min(outcome.accepted, outcome.rejected) > LEAST_OUTCOMES, (kind, outcomes)
 
@@ -56,6 +56,9 @@ def test_fuzzer_finds_no_error_in_mutated_payloads(fuzzer: Path, folder: Path) -
             "",
             "signed integer overflow",
         ),
+        ("small_log.c", "length > (int64_t)remaining - LOG_OVERHEAD", "length < 0", "heap-buffer-overflow"),
+        ("small_log.c", "remaining < HEADER_BYTES || ", "", "heap-buffer-overflow"),
+        ("small_log.c", "if (index->size < width)\n        return 0;", "", "heap-buffer-overflow"),
     ],
 )
 def test_fuzzer_finds_a_removed_check(

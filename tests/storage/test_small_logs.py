@@ -12,7 +12,9 @@ import pytest
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, QUIET_NS, RECOVERY_POINTS, write_offsets
 from odradek.storage.files.identity import write_topic_id
+from odradek.storage.files.open_files import PartitionDirectory
 from odradek.storage.log import log as log_module
+from odradek.storage.log import small_logs
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log, NotedLog
 
@@ -317,3 +319,100 @@ def test_offset_index_that_goes_further_than_the_time_index_is_built_again(kille
     os.truncate(times, 12)
     log = open_again(LogDirectory.open(path), None)
     assert type(log) is Log and times.stat().st_size > 12
+
+
+# ---- the kernel, which has the same in C
+
+
+def read_both_ways(folder, base_offset=0):
+    """Returns what the kernel reads, and what Python reads; None for an OSError, which Python raises."""
+    directory = PartitionDirectory(str(folder))
+    try:
+        in_python = small_logs.read_in_python(directory, base_offset)
+    except OSError:
+        in_python = None
+    return small_logs.read_in_kernel(directory, base_offset), in_python
+
+
+@pytest.fixture
+def with_kernel():
+    if small_logs._kernel is None:
+        pytest.skip("pip had no compiler for the kernel")
+
+
+@pytest.mark.usefixtures("with_kernel")
+@pytest.mark.parametrize(
+    ("history", "config"),
+    [*((one, SMALL) for one in HISTORIES), *((one, config) for one in KINDS for config in (INDEXED, LogConfig()))],
+)
+def test_kernel_reads_a_small_log_as_python_does(killed, history, config):
+    folder = killed(history, config) / "t-0"
+    bases = [int(one.stem) for one in folder.glob("*.log")]
+    both = [read_both_ways(folder, base) for base in bases]
+    assert [one for one, _ in both] == [other for _, other in both]
+    if history in KINDS and bases:
+        assert both[0][0] is not None, "all these logs are small and whole"
+
+
+@pytest.mark.usefixtures("with_kernel")
+@pytest.mark.parametrize("harm", [flipped, cut, grown, zeros, gone, folder])
+@pytest.mark.parametrize("history", [led_anew, growing_after_a_stop, with_times_out_of_order])
+def test_kernel_accepts_a_harmed_log_only_as_python_does(killed, harm, history):
+    path = killed(history, INDEXED) / "t-0"
+    rng = random.Random(f"{harm.__name__} {history.__name__}")
+    accepted = 0
+    for number in range(60):
+        copy = path.with_name(f"copy-{number}")
+        shutil.copytree(path, copy)
+        harm(copy / rng.choice([f"{FIRST}{suffix}" for suffix in (".log", ".index", ".timeindex")]), rng)
+        in_kernel, in_python = read_both_ways(copy)
+        assert in_kernel == in_python, number
+        accepted += in_kernel is not None
+    assert accepted < 60, "some are damaged"
+
+
+@pytest.mark.usefixtures("with_kernel")
+def test_kernel_finds_every_cut_and_every_flipped_byte(killed):
+    path = killed(growing_after_a_stop, INDEXED) / "t-0"
+    for suffix in (".log", ".index", ".timeindex"):
+        file = path / f"{FIRST}{suffix}"
+        content = file.read_bytes()
+        for position in range(len(content)):
+            for harmed in (
+                content[:position],
+                content[:position] + bytes([content[position] ^ 0x41]) + content[position + 1 :],
+            ):
+                file.write_bytes(harmed)
+                in_kernel, in_python = read_both_ways(path)
+                assert in_kernel == in_python, (suffix, position)
+        file.write_bytes(content)
+
+
+@pytest.mark.usefixtures("with_kernel")
+def test_kernel_leaves_large_logs_producers_and_many_epochs_to_python(killed, logbook):
+    log = logbook.open(LogConfig())
+    for epoch in range(17):
+        logbook.append(log, b"value", leader_epoch=epoch)
+    in_kernel, in_python = read_both_ways(logbook.path)
+    assert in_kernel is None and len(in_python.epochs) == 17
+    while log.size <= small_logs.MOST_BYTES:
+        before = read_both_ways(logbook.path)
+        logbook.append(log, bytes(4000), leader_epoch=16)
+    assert before[1] is not None and read_both_ways(logbook.path) == (None, None)
+
+
+@pytest.mark.usefixtures("with_kernel")
+@pytest.mark.parametrize("base_offset", [1 << 62, (1 << 62) + 1, (1 << 63) - 1, 10**20 - 1])
+def test_kernel_reads_a_log_at_the_largest_offsets_as_python_does(tmp_path, base_offset):
+    for suffix in (".log", ".index", ".timeindex"):
+        (tmp_path / f"{base_offset:020d}{suffix}").touch()
+    in_kernel, in_python = read_both_ways(tmp_path, base_offset)
+    assert in_python.end_offset == base_offset
+    assert in_kernel == (in_python if base_offset == 1 << 62 else None)
+
+
+def test_small_log_is_recovered_without_the_kernel(killed, monkeypatch):
+    monkeypatch.setattr(small_logs, "_kernel", None)
+    opened, expected = opened_both_ways(killed(growing_after_a_stop, INDEXED), monkeypatch, INDEXED)
+    assert type(opened) is NotedLog
+    check(opened, expected)

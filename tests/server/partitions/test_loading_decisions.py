@@ -419,7 +419,7 @@ def test_thread_gives_way_after_a_time(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def _listed(harness: Harness) -> list[Any]:
-    return [(one, replica) for one in harness.directories for replica in one.replicas()]
+    return [(one, replica, replica[:2]) for one in harness.directories for replica in one.replicas()]
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

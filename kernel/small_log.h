@@ -1,0 +1,41 @@
+/* The recovery of a small log after a crash. See small_log.c. */
+#ifndef ODRADEK_SMALL_LOG_H
+#define ODRADEK_SMALL_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A log with more new epochs in one small segment is left to Python. */
+enum { MOST_EPOCHS = 16 };
+
+typedef struct {
+    int64_t leader_epoch, start_offset;
+} EpochStart;
+
+typedef struct {
+    const uint8_t *bytes;
+    size_t size;
+} Content;
+
+typedef struct {
+    int64_t size, modified_ns; /* of the segment's file */
+    int64_t end_offset, max_timestamp, offset_of_max_timestamp;
+    int epoch_count;
+    EpochStart epochs[MOST_EPOCHS];
+} SmallLog;
+
+/* To be called once, before the other functions. */
+void prepare_checksum(void);
+
+/* CRC-32C. */
+uint32_t checksum(const uint8_t *at, size_t size);
+
+/* Returns whether whole batches fill the segment, and all entries of its indexes are of them; 0 also for all that only the
+ * recovery in Python understands. `found` has the ends, the timestamp and the epochs then. */
+int scan_small_log(Content segment, Content offset_index, Content time_index, int64_t base_offset, SmallLog *found);
+
+/* Reads the files, `path` (which ends with ".log") and those of its indexes, and scans them. Files of more than `most_bytes`
+ * are left to Python. */
+int read_small_log(const char *path, int64_t base_offset, int64_t most_bytes, SmallLog *found);
+
+#endif
