@@ -13,8 +13,6 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 UNASSIGNED_DIRECTORY = ZERO_UUID
 LOST_DIRECTORY = bytes(15) + b"\x01"
 MIGRATING_DIRECTORY = bytes(15) + b"\x02"
-#: Ids under this are reserved; Kafka never generates one of them for a topic or a directory.
-RESERVED_UUIDS = 100
 
 
 def uuid_to_text(uuid: bytes) -> str:
@@ -33,8 +31,3 @@ def uuid_from_text(text: str) -> bytes:
     if len(uuid) != UUID_BYTES:
         raise ValueError(f"a UUID has {UUID_BYTES} bytes, {text!r} has {len(uuid)}")
     return uuid
-
-
-def is_reserved(uuid: bytes) -> bool:
-    """Returns whether an id is reserved. A generated id that is reserved must be generated again."""
-    return int.from_bytes(uuid, "big") < RESERVED_UUIDS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from odradek.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, is_reserved, uuid_from_text, uuid_to_text
+from odradek.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, uuid_from_text, uuid_to_text
+from odradek.replication.controller.state import random_uuid
 
 
 def test_uuid_text_equals_kafkas() -> None:
@@ -40,6 +41,9 @@ def test_invalid_uuid_text_raises_value_error(text: str) -> None:
         uuid_from_text(text)
 
 
-def test_first_hundred_ids_are_reserved() -> None:
-    assert is_reserved(ZERO_UUID) and is_reserved(METADATA_TOPIC_ID) and is_reserved(bytes(15) + b"\x63")
-    assert not is_reserved(bytes(15) + b"\x64") and not is_reserved(b"\1" + bytes(15))
+def test_no_generated_id_is_one_of_the_hundred_that_kafka_reserves() -> None:
+    class Zeros(random.Random):
+        def randbytes(self, n: int) -> bytes:
+            return bytes(n)
+
+    assert int.from_bytes(random_uuid(Zeros()), "big") >= 100
