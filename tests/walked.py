@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -181,6 +182,8 @@ def walks() -> dict[str, Walk]:
         tracer = Tracer(loop)
         found = _walks_of_a_node(loop, tracer)
         with _running(loop, first_node()) as broker, closing(DataPath(broker)) as path:
+            # Profiled requests take long: no turn of the loop is to be full.
+            broker.server.network.listeners.requests.left_s = math.inf
             found |= _walks_of_produce(tracer, path)
             found["Fetch"] = _walk_of_fetch(tracer, path)
             found |= _walks_of_groups(tracer, path)

@@ -1,10 +1,14 @@
 """Measures tails of latency beside Apache Kafka: `python -m benchmarks.tails [--beside NAME ...] [--rates N ...]
-[--seconds N] [--only-odradek]`.
+[--seconds N] [--only-odradek] [--waits]`.
 
 A producer and a consumer are paced, acks=all, while the same broker has other work (`neighbours.py`): a producer of
 20 MB/s, 20 consumers that read 1 GB, compaction, 500 idle and 200 busy connections, a list of 2,000 topics each second, a
 group of 100 members of which one leaves and joins 20 times a second, retention, or 20 TLS handshakes a second. Both
 brokers take each row in turn. Latencies are in milliseconds, from the time at which a record was due.
+
+The neighbour and the clients share the machine with the broker, so a part of a tail is the time in which a process waits for
+a core. `--waits` adds the floor that this puts under Odradek's p99.9: for the slowest thousandth of the produced records,
+the mean latency, the broker's wait for a core in it, and the client's. The two may overlap.
 """
 
 from __future__ import annotations
@@ -45,8 +49,11 @@ def main() -> None:
     for name in options.beside:
         for rate in options.rates:
             for broker in (ODRADEK_NAME,) if options.only_odradek else (ODRADEK_NAME, APACHE_NAME):
-                produced, consumed, cpu = measure(name, rate, options.seconds, is_apache=broker == APACHE_NAME)
-                print(f"| {name} | {rate} | {broker} | {shown(produced)} | {shown(consumed)} | {cpu:.2f} |", flush=True)
+                found, cpu = measure(name, rate, options.seconds, is_apache=broker == APACHE_NAME, waits=options.waits)
+                figures = f"{shown(found['produced'])} | {shown(found['consumed'])} | {cpu:.2f}"
+                print(f"| {name} | {rate} | {broker} | {figures} |", flush=True)
+                if "waits" in found:
+                    print(f"| {name} | {rate} | {waits_row(*found['waits'])} | | |", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -57,11 +64,14 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=20.0, help="of a row, without its warm-up (default: 20)")
     parser.add_argument("--only-odradek", action="store_true")
+    parser.add_argument("--waits", action="store_true", help="show the waits for a core in the slowest records")
     return parser.parse_args()
 
 
-def measure(name: str, rate: int, seconds: float, *, is_apache: bool) -> tuple[list[int], list[int], float]:
-    """Returns the latencies of producing and of receiving in microseconds, and the broker's CPU as a share of a core."""
+def measure(
+    name: str, rate: int, seconds: float, *, is_apache: bool, waits: bool = False
+) -> tuple[dict[str, list[int]], float]:
+    """Returns what `paced.py` prints, and the broker's CPU as a share of a core."""
     with tempfile.TemporaryDirectory(prefix="tails-") as folder:
         certificates = Certificates(Path(folder) / "certificates")
         node = secured(Path(folder) / "broker", certificates, is_apache=is_apache, **PROPERTIES)
@@ -71,12 +81,16 @@ def measure(name: str, rate: int, seconds: float, *, is_apache: bool) -> tuple[l
             with beside(name, node.broker.bootstrap, f"{node.ports['SSL']}:{certificates.directory}"):
                 before = Cost.of(node.pid).cpu_s
                 words = [node.broker.bootstrap, str(rate), str(seconds), str(WARM_UP_S)]
+                if waits and not is_apache:
+                    words.append(str(node.pid))
                 command = [sys.executable, "-m", "benchmarks.tails.paced", *words]
-                found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+                found: dict[str, list[int]] = json.loads(
+                    subprocess.run(command, check=True, capture_output=True).stdout
+                )
                 cpu = (Cost.of(node.pid).cpu_s - before) / (seconds + WARM_UP_S)
         finally:
             node.broker.kill()
-    return found["produced"], found["consumed"], cpu
+    return found, cpu
 
 
 @contextmanager
@@ -90,6 +104,11 @@ def beside(name: str, *words: str) -> Iterator[None]:
             assert neighbour.poll() is None, f"{name} ended meanwhile"
         finally:
             neighbour.kill()
+
+
+def waits_row(latency_us: int, broker_us: int, client_us: int) -> str:
+    waited = f"{broker_us / 1000:.2f} by the broker, {client_us / 1000:.2f} by the client"
+    return f"waits for a core in its slowest thousandth | {latency_us / 1000:.2f}, of it {waited}"
 
 
 def shown(latencies_us: list[int]) -> str:

@@ -31,3 +31,13 @@ class JobOnFullDisk:
 
     def run(self, is_aborted: Callable[[], bool]) -> None:
         raise LogDirectoryFailure("/logs", "compacting", OSError(errno.ENOSPC, "No space left on device"))
+
+
+class LargeJob:
+    """A job of some size, whose result is as large."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def run(self, is_aborted: Callable[[], bool]) -> bytes:
+        return self.data[::-1]

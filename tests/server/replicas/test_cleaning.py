@@ -381,7 +381,7 @@ class Job:
 async def test_job_with_many_bytes_or_offsets_gets_a_process(
     total_bytes: int, end_offset: int, bases: tuple[int, ...], where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def in_process(job: Any) -> str:
+    async def in_process(job: Any, disk: Any) -> str:
         return "in a process"
 
     monkeypatch.setattr(cleaner_module, "run_in_process", in_process)

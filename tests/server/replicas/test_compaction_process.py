@@ -6,14 +6,18 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.server.replicas.maintenance import SWITCH_INTERVAL_S, ShortSwitches, run_in_process
+from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.storage.compaction import NICENESS
 from odradek.storage.files.open_files import LogDirectoryFailure
 
-from tests.server.harness.compaction import EndlessJob, JobOnFullDisk
+from tests.server.harness.compaction import EndlessJob, JobOnFullDisk, LargeJob
 from tests.server.harness.data_path import wait_until
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -24,8 +28,9 @@ BROKER = """
 import asyncio, sys
 from pathlib import Path
 from odradek.server.replicas.maintenance import run_in_process
+from odradek.server.runtime.thread_pools import ThreadPool
 from tests.server.harness.compaction import EndlessJob
-asyncio.run(run_in_process(EndlessJob(Path(sys.argv[1]))))
+asyncio.run(run_in_process(EndlessJob(Path(sys.argv[1])), ThreadPool("disk", 1)))
 """
 
 #: A program without `if __name__ == "__main__"`: only one process may run it.
@@ -36,12 +41,20 @@ with Path(sys.argv[1]).open("a") as runs:
     runs.write("run ")
 import asyncio
 from odradek.server.replicas.maintenance import run_in_process
+from odradek.server.runtime.thread_pools import ThreadPool
 from tests.server.harness.compaction import JobOnFullDisk
 try:
-    asyncio.run(run_in_process(JobOnFullDisk()))
+    asyncio.run(run_in_process(JobOnFullDisk(), ThreadPool("disk", 1)))
 except Exception as failure:
     print(type(failure).__name__)
 """
+
+
+@pytest.fixture
+async def disk() -> AsyncIterator[ThreadPool]:
+    pool = ThreadPool("disk", 1)
+    yield pool
+    await pool.stop()
 
 
 def is_running(pid: int) -> bool:
@@ -65,9 +78,9 @@ def test_the_process_ends_with_a_broker_that_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not is_running(pid))
 
 
-async def test_a_cancelled_job_ends_its_process(tmp_path: Path) -> None:
+async def test_a_cancelled_job_ends_its_process(tmp_path: Path, disk: ThreadPool) -> None:
     path = tmp_path / "job"
-    running = asyncio.ensure_future(run_in_process(EndlessJob(path)))  # type: ignore[arg-type]
+    running = asyncio.ensure_future(run_in_process(EndlessJob(path), disk))  # type: ignore[arg-type]
     pid, _ = await asyncio.to_thread(started, path)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -75,9 +88,43 @@ async def test_a_cancelled_job_ends_its_process(tmp_path: Path) -> None:
     assert not is_running(pid)
 
 
-async def test_a_full_disk_reaches_the_broker_as_its_directory_s_failure() -> None:
+async def test_job_that_is_cancelled_before_its_process_has_started_ends_it(
+    tmp_path: Path, disk: ThreadPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started_processes: list[subprocess.Popen[bytes]] = []
+    may_start = threading.Event()
+
+    class NotedPopen(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            assert may_start.wait(60)
+            super().__init__(*arguments, **options)
+            started_processes.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", NotedPopen)
+    running = asyncio.ensure_future(run_in_process(EndlessJob(tmp_path / "job"), disk))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    may_start.set()
+    await disk.done()
+    (process,) = started_processes
+    assert process.returncode is not None and not is_running(process.pid)
+
+
+async def test_job_and_result_may_be_larger_than_a_pipe(disk: ThreadPool) -> None:
+    job = LargeJob(bytes(range(256)) * 4096)
+    assert await run_in_process(job, disk) == job.data[::-1]  # type: ignore[arg-type, comparison-overlap]
+
+
+async def test_process_that_fails_is_reported_by_its_exit_status(disk: ThreadPool) -> None:
+    with pytest.raises(RuntimeError, match="exit status 1"):
+        await run_in_process(None, disk)  # type: ignore[arg-type]
+
+
+async def test_a_full_disk_reaches_the_broker_as_its_directory_s_failure(disk: ThreadPool) -> None:
     with pytest.raises(LogDirectoryFailure, match=r"/logs: compacting: .*No space left") as raised:
-        await run_in_process(JobOnFullDisk())  # type: ignore[arg-type]
+        await run_in_process(JobOnFullDisk(), disk)  # type: ignore[arg-type]
     assert raised.value.directory == "/logs"
     assert raised.value.is_full
 
