@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,25 +18,37 @@ pytestmark = pytest.mark.usefixtures("sockets")
 TOPICS = [f"saved-{number}" for number in range(6)]
 
 
-@pytest.fixture
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
 def run(broker: odradek.Broker, *words: str) -> Done:
     return odradek_command(*words, "-b", broker.bootstrap_servers)
 
 
+@pytest.fixture(scope="module")
+def saved(sockets: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup of six topics, whose topics are then deleted, and a snapshot of the broker. The group billing has committed
+    in one topic. Made once, because it takes five seconds.
+    """
+    folder = tmp_path_factory.mktemp("saved")
+    with odradek.Broker() as running:
+        for topic in TOPICS:
+            running.topic(topic).send(b"1", b"2", b"3")
+        assert run(running, "consume", TOPICS[0], "--group", "billing", "--from-beginning", "-c", "2").status == 0
+        assert run(running, "backup", str(folder / "backup")).status == 0
+        assert run(running, "topic", "delete", *TOPICS).status == 0
+        running.save(folder / "snapshot")
+    return folder
+
+
 @pytest.fixture
-def place(broker: odradek.Broker, tmp_path: Path) -> str:
-    """A backup of six topics, whose topics are then deleted. The group billing has committed in one."""
-    for topic in TOPICS:
-        broker.topic(topic).send(b"1", b"2", b"3")
-    assert run(broker, "consume", TOPICS[0], "--group", "billing", "--from-beginning", "-c", "2").status == 0
-    assert run(broker, "backup", str(tmp_path)).status == 0
-    assert run(broker, "topic", "delete", *TOPICS).status == 0
-    return str(tmp_path)
+def broker(saved: Path) -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        running.restore(saved / "snapshot")
+        yield running
+
+
+@pytest.fixture
+def place(saved: Path, tmp_path: Path) -> str:
+    """A copy of the backup, for a test to damage."""
+    return str(shutil.copytree(saved / "backup", tmp_path / "backup"))
 
 
 def written(broker: odradek.Broker) -> list[str]:
