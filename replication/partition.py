@@ -262,7 +262,8 @@ class Partition:
             self.followers = {}
             self.leader_epoch_start_offset = self.log_end_offset if self.is_leader else -1
         if self.is_leader:
-            self._know_followers(now_ms)
+            if self.followers or len(self.replicas) > 1:
+                self._know_followers(now_ms)
             self._advance(now_ms)
         return changed
 

@@ -127,11 +127,12 @@ def gone_replicas(
     there = {(replica.topic, replica.partition) for replica in replicas}
     gone = []
     for key, offset in directory.checkpoints.high_watermarks.items():
+        if key in there:
+            continue
         topic = image.topic(key[0])
         registration = topic.partitions.get(key[1]) if topic is not None else None
         if (
             offset
-            and key not in there
             and registration is not None
             and node_id in registration.replicas
             and registration.directory(node_id) == directory.directory_id
@@ -253,7 +254,8 @@ class ReplicaOpening:
         topic, end = opened.topic, opened.log_end_offset
         settings, topic_id = self._settings.of(image, topic), image.topics.by_name[topic].id
         opened.config = settings.log_config  # it may have changed while a thread opened the log
-        role = Partition(self._node_id, end, max(opened.local_log_start_offset, min(high_watermark, end)))
+        known = end if high_watermark >= end else max(opened.local_log_start_offset, high_watermark)
+        role = Partition(self._node_id, end, known)
         counters, failed = self._metrics.topic(topic), self._partitions.directory_failed
         hosted = HostedPartition(topic_id, opened, role, directory, settings.rules, counters, self._pools, failed)
         hosted.on_proposal = self._isr_rules.propose

@@ -153,19 +153,23 @@ class PartitionChanges:
 
     def _apply_topic(self, image: MetadataImage, topic: _Changed) -> Iterator[None]:
         """Applies the partitions led here first, since others wait for them. Those that a start opens later are passed
-        over without a step for each.
+        over, all of a topic in one step.
         """
-        is_waiting, hosted = self._loading.is_waiting, self._partitions.get
+        may_wait, passed_over = not self._partitions.are_loaded, False
         for leads in (True, False):
             for index, registration in topic.partitions.items():
                 if (registration.leader == self._node_id) is not leads:
                     continue
-                key = topic.name, index
-                if is_waiting(key) and hosted(key) is None:
+                if may_wait and self._is_not_open(topic.name, index):
+                    passed_over = True
                     continue
                 self._apply_contained(image, topic, index, registration)
                 yield
+        if passed_over:
             yield
+
+    def _is_not_open(self, topic: str, index: int) -> bool:
+        return self._loading.is_waiting((topic, index)) and self._partitions.get((topic, index)) is None
 
     def _apply_contained(
         self, image: MetadataImage, topic: _Changed | TopicImage, index: int, registration: PartitionImage

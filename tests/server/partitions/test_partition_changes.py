@@ -61,8 +61,9 @@ class Node:
         self.image = EMPTY_IMAGE
         self.metadata: Any = SimpleNamespace(image=EMPTY_IMAGE)
         self.partitions: Any = SimpleNamespace(
-            get=self.here.get, remove=self._remove, pending=SimpleNamespace(paused=self._pending_paused, make=None)
-        )
+            get=self.here.get, remove=self._remove, are_loaded=False,
+            pending=SimpleNamespace(paused=self._pending_paused, make=None),
+        )  # fmt: skip
         self.loading: Any = SimpleNamespace(
             paused=self._loading_paused,
             load=self._load,
