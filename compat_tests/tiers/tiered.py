@@ -38,6 +38,7 @@ def properties(folder: Path, replication: int = 1, listener: str = "PLAINTEXT") 
         "remote.log.manager.task.interval.ms": "200",
         "log.retention.check.interval.ms": "200",
         "log.flush.offset.checkpoint.interval.ms": "200",
+        "log.flush.scheduler.interval.ms": "200",  # a rolled segment is uploaded once it is flushed
         "log.initial.task.delay.ms": "200",
     }
 

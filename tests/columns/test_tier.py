@@ -44,6 +44,7 @@ _BROKER = {
     "remote.log.manager.task.interval.ms": "100",
     "log.retention.check.interval.ms": "100",
     "log.flush.offset.checkpoint.interval.ms": "100",
+    "log.flush.scheduler.interval.ms": "100",
     "log.initial.task.delay.ms": "100",
     "log.retention.ms": "-1",
 }
