@@ -23,9 +23,6 @@ MOST_WAITING = 200
 KEYS = 16
 FLUSH_S = 90
 _POLL_S = 0.01
-#: The time between two records: some are in flight at each fault, as a commit on three replicas takes longer. A shorter one
-#: fills the processors.
-_PAUSE_S = 0.004
 
 
 class Notes:
@@ -92,7 +89,7 @@ def produce(bootstrap: str, topic: str, notes: Notes, stopped: list[int]) -> Non
                 producer.produce(topic, value, key=f"k{number % KEYS}", on_delivery=reported)
             except (BufferError, KafkaException):
                 notes.waiting.discard(number)
-        poll(producer, _PAUSE_S if len(notes.waiting) < MOST_WAITING else _POLL_S, failed)
+        poll(producer, _POLL_S / 10 if len(notes.waiting) < MOST_WAITING else _POLL_S, failed)
     deadline = time.monotonic() + FLUSH_S
     while not failed and notes.waiting and time.monotonic() < deadline:
         poll(producer, _POLL_S, failed)
