@@ -40,6 +40,7 @@ def test_waits_for_core_of_slowest_records_are_those_between_samples_around_them
     assert slowest(spans, waits) == (2000, 50, 9)
 
 
+@pytest.mark.usefixtures("processes")
 def test_threads_that_share_core_wait_for_it() -> None:
     allowed = os.sched_getaffinity(0)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:

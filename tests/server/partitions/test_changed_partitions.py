@@ -29,7 +29,9 @@ def test_partitions_that_are_led_here_are_applied_first() -> None:
     """Clients wait for leaders; followers are late in any case."""
     applied: list[int] = []
     changes: Any = SimpleNamespace(
-        _node_id=NODE, _apply_contained=lambda image, topic, index, registration: applied.append(index)
+        _node_id=NODE,
+        _partitions=SimpleNamespace(are_loaded=True),
+        _apply_contained=lambda image, topic, index, registration: applied.append(index),
     )
     leaders = {0: 2, 1: NODE, 2: -1, 3: NODE}
     topic = _Changed("a", bytes(16), {i: SimpleNamespace(leader=leader) for i, leader in leaders.items()})  # type: ignore[misc]
