@@ -36,5 +36,7 @@ def _commands(python: Path) -> list[list[str]]:
     """Returns the commands to try, in order: pip's error is the one to show."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install", "--quiet"]
-    quick = [uv, "pip", "install", "--quiet", "--python", str(python), "--refresh-package", "odradek"] if uv else []
+    # The system's certificates, as for pip: a proxy may have one of its own.
+    options = ["--quiet", "--native-tls", "--refresh-package", "odradek"]
+    quick = [uv, "pip", "install", *options, "--python", str(python)] if uv else []
     return [*([quick] if quick else []), [*pip, "--no-compile", "--prefer-binary"]]
