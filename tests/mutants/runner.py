@@ -220,7 +220,9 @@ _functions_of: dict[str, list[FunctionType]] = defaultdict(list)
 
 def _functions_by_file() -> dict[str, list[FunctionType]]:
     found: dict[str, list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # tests/conftest.py froze them, and frozen objects are not listed
     for one in gc.get_objects():
         if isinstance(one, FunctionType):
             found[one.__code__.co_filename].append(one)
+    gc.freeze()
     return found
