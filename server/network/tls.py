@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...storage.segments.segment import LogSlice
 from ..access.tls_contexts import ListenerTls, TlsSettings, WatchedTls
+from ..runtime.memory import LARGE_BYTES, release_after
 from .connection import Connection, Listening, authenticated, not_authenticated
 from .file_sender import Piece, joined
 from .shared_parts import CALL_BYTES, TransferTurns
@@ -239,6 +240,9 @@ MOST_IN_PROGRESS = 1000
 #: The least time between two beginnings. One takes about that much of the loop with a key of RSA; when it takes more, or
 #: other work does, the time is longer. So half of the loop's time stays for requests.
 REST_S = 0.001
+#: The memory of a handshake that has begun. The allocator keeps it after a failure: thousands, again and again, would leave
+#: 200 MB.
+HANDSHAKE_BYTES = 32 * 1024
 #: Kind, version and length of a TLS record.
 _RECORD_HEAD_BYTES = 5
 _HANDSHAKE_RECORD = 0x16
@@ -264,6 +268,8 @@ class Handshakes:
         self._ready: deque[asyncio.Future[None]] = deque()
         self._pump: asyncio.TimerHandle | None = None
         self._due_s = 0.0
+        #: Of handshakes that have failed since memory was released.
+        self._failed_bytes = 0
 
     def __len__(self) -> int:
         return len(self._in_progress)
@@ -276,10 +282,12 @@ class Handshakes:
         if len(self._in_progress) >= MOST_IN_PROGRESS:
             self.end_oldest()
         self._in_progress[task] = loop.time()
+        has_begun = has_ended = False
         try:
             async with asyncio.timeout(TIME_LIMIT_S) as limit:
                 await self._first_record(loop, accepted)
                 await self._my_turn(loop)
+                has_begun = True
                 await loop.connect_accepted_socket(
                     lambda: protocol,
                     accepted,
@@ -287,6 +295,7 @@ class Handshakes:
                     ssl_handshake_timeout=max(0.1, (limit.when() or 0.0) - loop.time()),
                     ssl_shutdown_timeout=SHUTDOWN_LIMIT_S,
                 )
+            has_ended = True
         except asyncio.CancelledError:
             if task not in self._crowded_out:
                 raise
@@ -297,6 +306,14 @@ class Handshakes:
         finally:
             self._in_progress.pop(task, None)
             self._crowded_out.discard(task)
+            if has_begun and not has_ended:
+                self._failed()
+
+    def _failed(self) -> None:
+        self._failed_bytes += HANDSHAKE_BYTES
+        if self._failed_bytes >= LARGE_BYTES:
+            release_after(self._failed_bytes)
+            self._failed_bytes = 0
 
     def end_oldest(self, before_s: float | None = None) -> bool:
         """Ends the oldest handshake; with `before_s` only if it began before (the loop's time). Returns whether one ends."""
