@@ -268,7 +268,7 @@ class Handshakes:
         self._ready: deque[asyncio.Future[None]] = deque()
         self._pump: asyncio.TimerHandle | None = None
         self._due_s = 0.0
-        #: Of handshakes that have failed since memory was released.
+        #: The memory of handshakes that have failed since the last release.
         self._failed_bytes = 0
 
     def __len__(self) -> int:
