@@ -32,6 +32,7 @@ from odradek.protocol.messages.offsets import (
 from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.server.network import shared_parts
 from odradek.testing.loop_thread import LoopThread
 
 from compat_tests.recipes import eventually
@@ -178,12 +179,12 @@ def _running(loop: LoopThread, broker: odradek.Broker) -> Iterator[odradek.Broke
 def walks() -> dict[str, Walk]:
     """Returns the walk of each path."""
     loop = LoopThread()
+    # Profiled requests take long: no turn of the loop is to be full.
+    limit_s, shared_parts.REQUESTS_PER_TURN_S = shared_parts.REQUESTS_PER_TURN_S, math.inf
     try:
         tracer = Tracer(loop)
         found = _walks_of_a_node(loop, tracer)
         with _running(loop, first_node()) as broker, closing(DataPath(broker)) as path:
-            # Profiled requests take long: no turn of the loop is to be full.
-            broker.server.network.listeners.requests.left_s = math.inf
             found |= _walks_of_produce(tracer, path)
             found["Fetch"] = _walk_of_fetch(tracer, path)
             found |= _walks_of_groups(tracer, path)
@@ -194,6 +195,7 @@ def walks() -> dict[str, Walk]:
         return found
     finally:
         loop.end()
+        shared_parts.REQUESTS_PER_TURN_S = limit_s
 
 
 def _walks_of_a_node(loop: LoopThread, tracer: Tracer) -> dict[str, Walk]:

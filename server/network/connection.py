@@ -224,14 +224,15 @@ class Connection(asyncio.BufferedProtocol):
             return False
         received = self.listener.read_buffer
         needed = 4 + unpack_length(received)[0]
-        if needed > nbytes:
+        client = (self.principal, self.client_id)
+        if needed > nbytes or not self._requests.are_several(client):
             return False
         # With room for more: reading goes on.
         self._buffer = bytearray(nbytes + FIRST_FRAME_BUFFER_BYTES)
         self._buffer[:nbytes] = self.listener.read_view[:nbytes]
         self._filled, self._needed = nbytes, needed
         self._receiving.take(len(self._buffer))
-        self._requests.wait((self.principal, self.client_id), self)
+        self._requests.wait(client, self)
         return True
 
     def handle_waiting(self) -> None:

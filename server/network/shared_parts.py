@@ -220,9 +220,12 @@ class TransferTurns:
 # waits for all of them. So a turn handles requests for REQUESTS_PER_TURN_S. The rest of them wait by client, an entity of
 # quotas: each turn handles some of them, one connection of each client in rotation, and takes in what has come meanwhile.
 # Clients that wait for nothing else wait no longer by this: their requests are handled in their order.
+# A client that is alone gains nothing, and short turns take more writes of logs: its requests do not wait.
 #: The time of one turn, twice: that of requests that have come, and of those that wait. One request takes some 50 us; each
 #: turn of the loop costs as much.
 REQUESTS_PER_TURN_S = 0.001
+#: Several clients take turns for so long after two of them met in a full turn.
+SEVERAL_CLIENTS_S = 1.0
 
 
 class WaitingConnection(Protocol):
@@ -242,15 +245,27 @@ class RequestTurns:
     A turn that takes little time costs no callback: the time that is left may be that of several turns.
     """
 
-    __slots__ = ("_clock", "_is_scheduled", "_waiting", "is_full", "left_s")
+    __slots__ = ("_clock", "_is_scheduled", "_latest", "_several_until_s", "_waiting", "is_full", "left_s")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         #: By client: those whose turn comes next first.
         self._waiting: dict[Hashable, deque[WaitingConnection]] = {}
         self._is_scheduled = False
+        #: The client of the latest request in a full turn.
+        self._latest: Hashable = None
+        self._several_until_s = 0.0
         self.is_full = False
         self.left_s = REQUESTS_PER_TURN_S / 2
+
+    def are_several(self, client: Hashable) -> bool:
+        """Notes a request of the client in a full turn. Returns whether several clients have sent requests recently."""
+        now_s = self._clock()
+        if client != self._latest:
+            if self._latest is not None:
+                self._several_until_s = now_s + SEVERAL_CLIENTS_S
+            self._latest = client
+        return now_s < self._several_until_s
 
     def check(self) -> None:
         """The turn is full if it is still that of the last check."""

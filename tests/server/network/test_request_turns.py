@@ -83,6 +83,16 @@ async def test_clients_take_turns_and_each_turn_of_the_loop_handles_requests_for
     assert len(handled) == 6
 
 
+def test_requests_wait_for_a_time_after_several_clients_met() -> None:
+    now_s = 100.0
+    turns = RequestTurns(lambda: now_s)
+    assert not turns.are_several("a") and not turns.are_several("a"), "it is alone"
+    assert turns.are_several("b") and turns.are_several("b") and turns.are_several("a")
+    now_s += shared_parts.SEVERAL_CLIENTS_S
+    assert not turns.are_several("a"), "the other one was not seen since"
+    assert turns.are_several("b")
+
+
 async def test_connection_that_fails_ends_and_the_others_are_handled() -> None:
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
@@ -117,8 +127,9 @@ def held_loop(broker: odradek.Broker) -> Iterator[None]:
 
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No turn has time for more than a few requests."""
+    """No turn has time for more than a few requests, and other clients were there before."""
     monkeypatch.setattr(shared_parts, "REQUESTS_PER_TURN_S", 0.0)
+    monkeypatch.setattr(RequestTurns, "are_several", lambda turns, client: True)
 
 
 @pytest.fixture
