@@ -40,6 +40,7 @@ UserResource = Annotated[
     str | None, typer.Option("--user", metavar="PRINCIPAL", help="ACLs of the delegation tokens of a user")
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="ACLs of the cluster")]
+OfPrincipal = Annotated[str | None, typer.Option("--principal", help="`alice` means User:alice")]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="the name is a prefix of resource names")]
 Operations = Annotated[
     list[str] | None, typer.Option("--operation", metavar="OP", help="read, write, describe, all, ...; may be repeated")
@@ -133,7 +134,7 @@ def _acl_words(row: dict[str, str]) -> str:
 def list_acls(
     connection: Connection,
     output: Output,
-    principal: Annotated[str | None, typer.Option("--principal", help="`alice` means User:alice")] = None,
+    principal: OfPrincipal = None,
     topic: Topic = None,
     group: Group = None,
     transactional_id: Transactional = None,
@@ -201,7 +202,7 @@ def _made(
 def delete_acls(
     connection: Connection,
     output: Output,
-    principal: Annotated[str | None, typer.Option("--principal", help="`alice` means User:alice")] = None,
+    principal: OfPrincipal = None,
     operation: Operations = None,
     topic: Topic = None,
     group: Group = None,
