@@ -77,7 +77,7 @@ class MeasuredOdradek(OdradekProcess):
         return kept
 
 
-def odradek(directory: Path) -> BrokerProcess:
+def odradek(directory: Path) -> MeasuredOdradek:
     return MeasuredOdradek(directory)
 
 

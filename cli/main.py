@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from ..version import KAFKA_LEVEL, __version__
 from .client.commands import COMMANDS, command_of, complete, run
@@ -29,20 +30,23 @@ A Kafka-compatible broker in Python. Kafka clients work with it unchanged.
 _COMPLETE = "_ODRADEK_COMPLETE"
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the base install's commands. Client commands are rows in its help; `main` never gives it one."""
-    from . import cluster_command, format_command, log_command, repair_command, start_command
+#: The base install's commands, and the module that has each.
+_OWN = {name: f".{name}_command" for name in ("start", "format", "cluster", "log", "repair")}
 
+
+def parser(word: str = "") -> argparse.ArgumentParser:
+    """The parser of the base install's commands. Client commands are rows in its help; `main` never gives it one.
+
+    For a first word that names a command it has only this one: a broker keeps no memory for the others.
+    """
     made = CommandParser(prog="odradek", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"odradek {__version__} (Apache Kafka {KAFKA_LEVEL})")
     commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    start_command.add_to(commands)
-    format_command.add_to(commands)
-    cluster_command.add_to(commands)
-    log_command.add_to(commands)
-    repair_command.add_to(commands)
+    for name, module in _OWN.items():
+        if word not in _OWN or name == word:
+            import_module(module, __package__).add_to(commands)
     for words, client in COMMANDS.items():
-        if len(words) == 1:
+        if len(words) == 1 and word not in _OWN:
             commands.add_parser(words[0], help=client.meaning)
     return made
 
@@ -74,7 +78,7 @@ def _run(words: list[str]) -> int:
     if not words:
         parser().print_help()
         return 0
-    options = parser().parse_args(words)
+    options = parser(words[0]).parse_args(words)
     status: int = options.run(options)
     return status
 

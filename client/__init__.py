@@ -2,3 +2,6 @@
 
 Nodes send theirs to one another by it, and commands, the console and the test kit send those that no client library has.
 """
+
+#: The client software (KIP-511) of these connections. Brokers know nodes of their cluster by it.
+SOFTWARE = "odradek"

@@ -19,6 +19,7 @@ from ..protocol.codec import MalformedMessage
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
+from . import SOFTWARE
 from .frames import correlation_id_of, request_frame, response_of, response_size
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.peers")
 
-#: The client software (KIP-511) of these connections. Brokers know nodes of their cluster by it.
-SOFTWARE = "odradek"
 #: The first buffer, and what a connection keeps when it has received something large.
 BUFFER_BYTES = 64 * 1024
 KEPT_BUFFER_BYTES = 2 * 1024 * 1024

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ...protocol.checksum import Buffer
 
 
+class BrokenInvariant(AssertionError):
+    """The state of a quorum replica is inconsistent. It must not vote, lead or follow any more."""
+
+
 # Inputs and effects of a quorum replica.
 #
 # The driver must execute the effects that `take()` returns in order:

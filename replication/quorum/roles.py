@@ -41,14 +41,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Union
 
-from .log import SnapshotId
+from .log import BrokenInvariant, SnapshotId
 from .voters import NO_NODE, ReplicaKey, Tally, Voter
 
 # Invariants of the quorum's own state: they hold regardless of what peers send.
-
-
-class BrokenInvariant(AssertionError):
-    """The state of this replica is inconsistent. It must not vote, lead or follow any more."""
 
 
 class DivergedCommit(BrokenInvariant):

@@ -11,11 +11,9 @@ import asyncio
 import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ...coordinator.groups.base.state import GroupCounters
-from ...coordinator.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
@@ -25,6 +23,8 @@ from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
 # them.
 if TYPE_CHECKING:
+    from ...coordinator.groups.base.state import GroupCounters
+    from ...coordinator.result import GroupsConfig
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ...protocol.schema import ResponseCallback
@@ -236,13 +236,20 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
         #: The parts of the metadata that coordinators follow. The first group that is assigned partitions of topics adds
         #: the topics.
         self.interest: set[Part] = {"internal_topics", "deleted_topics", "features"}
-        self.counters = GroupCounters()
         #: Whether the shards' modules have been imported; None before that begins.
         self._imports: bool | None = None
         config.subscribe(self._config_changed)
 
+    @cached_property
+    def counters(self) -> GroupCounters:
+        from ...coordinator.groups.base.state import GroupCounters
+
+        return GroupCounters()
+
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if "topics" in self.interest and delta.topics:
+        if self._shards and "topics" in self.interest and delta.topics:
+            from ...coordinator.result import MetadataChanged
+
             changed = MetadataChanged(image, _changed_topics(delta))
             for shard in self._shards.values():
                 shard.metadata_changed(changed)
@@ -297,6 +304,10 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
             shard.end_transaction(marker, done)
 
     def _topics_deleted(self, deleted: dict[str, bytes]) -> None:
+        if not self._shards:
+            return
+        from ...coordinator.result import TopicsDeleted
+
         message = TopicsDeleted(deleted)
         for shard in self._shards.values():
             shard.topics_deleted(message)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from ...client.connection import SOFTWARE
+from ...client import SOFTWARE
 from ...metadata.configs import InvalidConfig
 from ..access.principals import principal_builder
 from ..config.listeners import CannotListen, Endpoint, ListenerEndpoint, Listeners

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from ...replication.quorum.roles import BrokenInvariant
+from ...replication.quorum.log import BrokenInvariant
 from ...storage.files.open_files import LogDirectoryFailure
 
 log = logging.getLogger("odradek.halting")

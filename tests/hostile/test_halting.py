@@ -26,8 +26,9 @@ from odradek.protocol.messages.quorum import VotePartitionRequest as VotePartiti
 from odradek.protocol.messages.quorum import VoteTopicRequest as VoteTopic
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from odradek.replication.controller.controller import Controller
+from odradek.replication.quorum.log import BrokenInvariant
 from odradek.replication.quorum.replica import QuorumReplica
-from odradek.replication.quorum.roles import BrokenInvariant, DivergedCommit
+from odradek.replication.quorum.roles import DivergedCommit
 from odradek.server.broker import BrokerServer
 from odradek.server.controller.commits import Commits
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver

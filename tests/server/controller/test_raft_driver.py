@@ -17,6 +17,7 @@ from odradek.protocol.messages.quorum import BeginQuorumEpochRequest, FetchSnaps
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.replication.quorum.log import (
     Appended,
+    BrokenInvariant,
     ElectionState,
     Flush,
     LeaderGone,
@@ -29,7 +30,7 @@ from odradek.replication.quorum.log import (
     Synced,
     WriteState,
 )
-from odradek.replication.quorum.roles import BrokenInvariant, Follower, Leader, Resigned, Unattached
+from odradek.replication.quorum.roles import Follower, Leader, Resigned, Unattached
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.listeners import Endpoint
