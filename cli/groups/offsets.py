@@ -458,7 +458,7 @@ def _of_classic(admin: AdminClient, groups: list[str], node: int) -> dict[str, R
 def _subscribed(metadata: bytes) -> Sequence[str]:
     """The topics of a member's subscription. Every version begins with the fields of version 0, after its number."""
     from ...protocol.codec import MalformedMessage, decode
-    from ...protocol.internal.classic_groups import ConsumerProtocolSubscription
+    from ...protocol.internal.consumer_offsets import ConsumerProtocolSubscription
 
     try:
         subscription, _ = decode(ConsumerProtocolSubscription, 0, bytes(metadata), 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
-from ...protocol.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
+from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from ...protocol.schema import Message
 from ..result import prefix
 from . import silence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.classic_groups import OffsetCommitValue
+from ...protocol.internal.consumer_offsets import OffsetCommitValue
 from ...protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

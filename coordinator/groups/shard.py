@@ -22,13 +22,13 @@ from typing import Any
 from ...protocol.codec import MalformedMessage
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.classic_groups import (
+from ...protocol.internal.consumer_offsets import (
+    ConsumerGroupMetadataKey,
     GroupMetadataKey,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ...protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
 from ...protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

@@ -12,7 +12,7 @@ from odradek.coordinator.groups.shard import GroupShard, ShardLoader, encode_rec
 from odradek.coordinator.result import GroupsConfig
 from odradek.coordinator.result import Record as GroupRecord
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.classic_groups import (
+from odradek.protocol.internal.consumer_offsets import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,

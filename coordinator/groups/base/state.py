@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from ....metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import (
+from ....protocol.internal.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import GroupMetadataKey, GroupMetadataValue
+from ....protocol.internal.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from ....protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,

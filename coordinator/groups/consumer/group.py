@@ -21,7 +21,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.image import MetadataImage, TopicImage
-from ....protocol.internal.consumer_group_records import (
+from ....protocol.internal.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ....protocol.internal.consumer_offsets import ConsumerGroupMemberMetadataValue
 from ....protocol.messages.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

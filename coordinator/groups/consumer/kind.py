@@ -7,7 +7,7 @@ from functools import partial
 
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
+from ....protocol.internal.consumer_offsets import ConsumerGroupMetadataKey
 from ....protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

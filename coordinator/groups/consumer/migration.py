@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ....metadata.image import MetadataImage
 from ....protocol.codec import MalformedMessage, decode, encode
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-    ConsumerProtocolSubscription,
-)
-from ....protocol.internal.consumer_group_records import (
+from ....protocol.internal.consumer_offsets import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
 )
 from ....protocol.messages.groups import (
     HeartbeatRequest,
