@@ -32,8 +32,8 @@ from .login import Login
 from .pages import access, brokers, clients, groups, messages, overview, topics, transactions
 from .pages.lists import here
 from .pages.overview import overview_of
+from .parts import Field, Form, Page, Text
 from .rendering import Renderer
-from .views.parts import Field, Form, Page, Text
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute

@@ -5,7 +5,7 @@
 `transformWithState` keeps a customer's total between the batches, in RocksDB, and its checkpoint is the query's. Orders that
 were sent twice are dropped first, by the watermark, as in revenue_stream.py. The topic is compacted and keyed by customer: a
 batch that Spark repeats after a crash writes the same records again. A StreamingQueryListener prints the progress
-(progress.py).
+(streams.py).
 """
 
 from __future__ import annotations

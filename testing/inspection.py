@@ -29,7 +29,7 @@ from .loop_thread import reached
 from .run_holder import Completion
 
 if TYPE_CHECKING:
-    from ..coordinator.groups.base.state import ShardState
+    from ..coordinator.groups.state import ShardState
     from ..server.broker import BrokerServer
     from ..server.partitions.hosted_partition import HostedPartition
     from .broker_run import EmbeddedRun

@@ -1,4 +1,4 @@
-"""Values decoded with a schema (`odradek[decoding]`): Avro by fastavro, and Protobuf by protobuf, with .proto texts compiled by
+"""Values decoded with a schema (`odradek[decoding]`): Avro by fastavro; Protobuf by protobuf, with .proto texts compiled by
 grpcio-tools.
 """
 

@@ -13,10 +13,10 @@ from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitV
 from ...protocol.schema import Message
 from ..result import prefix
 from . import silence
-from .base.state import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 from .silence import SilentMembersKey
+from .state import ErrorResponse, Kind, Operation, RecordType, Replay
 
 #: Folders below this one whose kind.py has `KIND`.
 LAZY_KINDS = ("share", "streams")

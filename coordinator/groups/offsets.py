@@ -30,7 +30,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..result import GroupRequest
-from .base.state import CommittedOffset, Group, OffsetRules, OffsetStore, Partitions, ShardState
+from .state import CommittedOffset, Group, OffsetRules, OffsetStore, Partitions, ShardState
 
 # OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
 #

@@ -70,10 +70,10 @@ from ..result import (
     number_of,
 )
 from . import offsets, silence
-from .base.state import NO_PRODUCER_ID, KeptListing, Operation, ShardState
 from .classic.group import ClassicGroup, State, find_or_make
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets
+from .state import NO_PRODUCER_ID, KeptListing, Operation, ShardState
 
 # Validation of requests independent of the group's state, so that it can run before the lookup of the group's shard.
 #

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ...coordinator.groups.base.state import GroupCounters
+from ...coordinator.groups.state import GroupCounters
 from ...coordinator.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...metadata.image import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode

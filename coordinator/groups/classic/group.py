@@ -35,7 +35,7 @@ from ....protocol.internal.consumer_offsets import ConsumerProtocolSubscription,
 from ....protocol.messages.groups import DescribedGroupMember, JoinGroupResponse, SyncGroupResponse
 from ....protocol.schema import Message
 from ...result import Reply, Timer, Timers
-from ..base.state import Group, ShardState, group_record
+from ..state import Group, ShardState, group_record
 
 # A member of a classic group.
 #

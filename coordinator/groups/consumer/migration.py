@@ -43,7 +43,7 @@ from ....protocol.messages.groups import (
 )
 from ....protocol.schema import Message
 from ...result import GroupRequest, Timer
-from ..base.assigned_group import ValidationError
+from ..assigned_group import ValidationError
 from ..classic.group import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
@@ -79,7 +79,7 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # The consumer protocol in JoinGroup and SyncGroup, decoded and encoded for groups in migration (KIP-848).
