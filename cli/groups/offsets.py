@@ -24,6 +24,7 @@ from ..client.admin import (
     LATEST,
     api_error,
     ask,
+    by_coordinator,
     check,
     config_values,
     coordinator_of,
@@ -33,7 +34,6 @@ from ..client.admin import (
 )
 from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
 from ..records.selection import BEGINNING, END, STORED, Position
-from .members import by_coordinator
 
 if TYPE_CHECKING:
     from ...protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
