@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -44,7 +43,7 @@ from odradek.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest

@@ -84,15 +84,9 @@ class Bench:
 
     def consume(self, load: Load) -> dict[str, float]:
         """Records and bytes a second, from the first record on."""
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-        own = {
-            "group.id": "odradek-bench",
-            "enable.auto.commit": False,
-            "fetch.queue.backoff.ms": 5,
-            "enable.partition.eof": True,
-        }
-        consumer = Consumer(own | self.connection.librdkafka())
+        consumer = self._consumer({"fetch.queue.backoff.ms": 5})
         try:
             described = consumer.list_topics(self.topic, timeout=self.connection.timeout_s).topics[self.topic]
             began = time.perf_counter()
@@ -114,17 +108,17 @@ class Bench:
             raise CommandError(f"bench consume: {self.topic} has no records that can be read")
         return _rates(read, size / read, seconds)
 
+    def _consumer(self, settings: dict[str, object]) -> Consumer:
+        from confluent_kafka import Consumer
+
+        own = {"group.id": "odradek-bench", "enable.auto.commit": False, "enable.partition.eof": True}
+        return Consumer(own | settings | self.connection.librdkafka())
+
     def latency(self, load: Load) -> dict[str, float]:
         """Times in ms from sending to the acknowledgement, and to the arrival at a consumer, at `rate` records a second."""
-        from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+        from confluent_kafka import OFFSET_END, Producer, TopicPartition
 
-        own = {
-            "group.id": "odradek-bench",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 500,
-            "enable.partition.eof": True,
-        }
-        consumer = Consumer(own | self.connection.librdkafka())
+        consumer = self._consumer({"fetch.wait.max.ms": 500})
         producer = Producer({"linger.ms": 0} | load.settings | self.connection.librdkafka())
         acknowledged: list[float] = []
         arrived: list[float] = []

@@ -19,11 +19,19 @@ import typer
 
 from ..protocol.uuids import uuid_to_text
 from ..tiers.cache import RemoteLogMetadataCache
-from ..tiers.checking import StoreReport, check_store, copied_segments
 from ..tiers.events import DamagedMetadata, decode_event
 from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED, METADATA_TOPIC, RemoteLogSegmentMetadata, TopicIdPartition
-from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject, make_store
+from ..tiers.store import (
+    InvalidStore,
+    RemoteStorageError,
+    RemoteStore,
+    StoredObject,
+    StoreReport,
+    check_store,
+    copied_segments,
+    make_store,
+)
 from .client.admin import EARLIEST, EARLIEST_LOCAL, LATEST, described_topics, offsets_at
 from .client.connection import Connection
 from .client.errors import UNREACHABLE, CommandError, Misused, from_library

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from ..protocol.apis import APIS
 from ..protocol.messages.api_versions import ApiVersionsRequest
-from ..protocol.messages.find_coordinator import FindCoordinatorRequest
-from ..protocol.messages.metadata import MetadataRequest
+from ..protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
 from ..protocol.schema import Message
 from .any_broker import ANY_S, only_reads
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode

@@ -64,7 +64,6 @@ Value = Any
 _HEADER_BYTES = 61
 _OVERHEAD = 12
 _MAGIC = 2
-_LOG_APPEND_TIME = 8
 
 
 def _compiled(function: F, **options: str) -> F:

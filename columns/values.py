@@ -564,7 +564,7 @@ def _json_decoder(named: ValueSchema, topic: str, sample: Callable[[], pa.Array]
 
 
 def _avro_decoder(named: ValueSchema, topic: str, sample: Callable[[], pa.Array]) -> Decoder:
-    from ..cli.records.avro import parsed_schema, schema_of_file
+    from ..cli.records.decoding import parsed_schema, schema_of_file
 
     if named.registry is None:
         schema = schema_of_file(_path(named))
@@ -590,7 +590,7 @@ def _of_kind(schema: Schema, parse: Callable[[Schema], Any]) -> Any:
 
 
 def _protobuf_decoder(named: ValueSchema, topic: str, sample: Callable[[], pa.Array]) -> Decoder:
-    from ..cli.records.protobuf import message_of_file, message_of_schema, message_of_value
+    from ..cli.records.decoding import message_of_file, message_of_schema, message_of_value
 
     if named.registry is None:
         message = message_of_file(_path(named), named.message)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -32,6 +33,8 @@ class Done:
     location: str
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Form = Mapping[str, str]
 Change = Callable[[Backend, Form], Done]
 """Gets the fields of the form and of the path. Raises CommandError."""
@@ -77,7 +80,7 @@ def action(
             form = {key: str(value) for key, value in fields.items()} | given
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, form.get("csrf", "")):
             return refused("The form belongs to another session: reload the page and try again.")
-        result = await run_in_threadpool(_done, backend, change, form)
+        result = await run_in_threadpool(attempted, change, backend, form)
         outcome = f"failed: {result}" if isinstance(result, CommandError) else f"done: {result.words}"
         audit.note(user.name, address, name, outcome, form)
         backend.poller.poll_soon()
@@ -97,9 +100,10 @@ def action(
     return endpoint
 
 
-def _done(backend: Backend, change: Change, form: Form) -> Done | CommandError:
+def attempted(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | CommandError:
+    """Returns what the step returns, or its error where the viewer can do something about it."""
     try:
-        return change(backend, form)
+        return step(*arguments, **named)
     except CommandError as error:
         return error
     except Exception as error:

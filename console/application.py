@@ -21,19 +21,19 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, from_library
+from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError
 from ..cli.options import MISUSED
 from .access.guard import Guard
 from .access.sessions import Drafts, Sessions
 from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
-from .actions import Change, action
+from .actions import Change, action, attempted
 from .backend import Backend
 from .login import Login
 from .pages import access, brokers, clients, groups, messages, overview, topics, transactions
 from .pages.lists import here
 from .pages.overview import overview_of
+from .parts import Field, Form, Page, Text
 from .rendering import Renderer
-from .views.parts import Field, Form, Page, Text
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -185,9 +185,9 @@ def _page(backend: Backend, renderer: Renderer, view: View) -> Callable[[Request
 
 def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Response, int]:
     """The page, and its status. A view that asked a broker which has just died runs again, and leaves that broker out."""
-    known = _tried(backend, request, view)
+    known = attempted(view, backend, request)
     if isinstance(known, CommandError) and known.status == UNREACHABLE and backend.poller.probe_now(_PROBE_S):
-        known = _tried(backend, request, view)
+        known = attempted(view, backend, request)
     if isinstance(known, CommandError):
         return Page("That did not work", [Text(str(known), "bad")], below=_typed(request)), _STATUS.get(
             known.status, 502
@@ -199,15 +199,3 @@ def _typed(request: Request) -> list[Form]:
     """A form with the fields of the page's address, to correct them."""
     fields = [Field(name, name, value) for name, value in request.query_params.multi_items() if value]
     return [Form("", here(request), fields, "Try again", method="get", folded=False)] if fields else []
-
-
-def _tried(backend: Backend, request: Request, view: View) -> Page | Response | CommandError:
-    try:
-        return view(backend, request)
-    except CommandError as error:
-        return error
-    except Exception as error:
-        known = from_library(error)
-        if known is None:
-            raise
-        return known

@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ..version import __version__
+from . import formats
 from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Draft, Drafts, Session, Sessions
 from .backend import Backend
 from .pages.lists import Arranged, arranged
-from .views import formats
-from .views.parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
+from .parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
 
 if TYPE_CHECKING:
-    from .views.parts import Cell, Part
+    from .parts import Cell, Part
 
 
 _HERE = Path(__file__).parent

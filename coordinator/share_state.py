@@ -436,13 +436,6 @@ ShareStateRequest = Union[
     ReadShareGroupStateSummaryRequest,
     WriteShareGroupStateRequest,
 ]
-ShareStateResponse = Union[
-    DeleteShareGroupStateResponse,
-    InitializeShareGroupStateResponse,
-    ReadShareGroupStateResponse,
-    ReadShareGroupStateSummaryResponse,
-    WriteShareGroupStateResponse,
-]
 
 
 class Form(NamedTuple):

@@ -26,9 +26,8 @@ from odradek.metadata.configs.describe import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.inspection.groups import GroupView
-from odradek.testing.inspection.request_log import RequestLog
-from odradek.testing.inspection.topics import TopicView
+from odradek.testing.inspection import GroupView, TopicView
+from odradek.testing.request_log import RequestLog
 from odradek.testing.run_holder import EmbeddedClock
 
 REFERENCE = Path(__file__).resolve().parent / "reference"

@@ -327,7 +327,7 @@ class ClusterDelta:
 
     def apply(self) -> ClusterImage:
         return ClusterImage(
-            _updated(self.image.brokers, self.brokers), _updated(self.image.controllers, self.controllers)
+            _applied(self.image.brokers, self.brokers), _applied(self.image.controllers, self.controllers)
         )
 
     def _broker(self, broker_id: int, epoch: int) -> BrokerImage:
@@ -359,16 +359,6 @@ def _listeners(endpoints: Sequence[BrokerEndpoint | ControllerEndpoint]) -> Map[
 
 def _features(features: Sequence[BrokerFeature | ControllerFeature]) -> Map[str, tuple[int, int]]:
     return Map({f.name: (f.min_supported_version, f.max_supported_version) for f in features})
-
-
-def _updated(old: Map[int, V], changes: dict[int, V | None]) -> Map[int, V]:
-    new = old.mutate()
-    for key, value in changes.items():
-        if value is not None:
-            new[key] = value
-        else:
-            new.pop(key, None)
-    return new.finish()
 
 
 # ---- the whole delta

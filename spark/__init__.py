@@ -3,8 +3,7 @@
 
 | module | purpose |
 |---|---|
-| `source.py` | the data source and its batch reader; `read`: topics as a DataFrame, planned by the calling process |
-| `stream.py` | the streaming reader: offsets of a checkpoint, rate, restart |
+| `source.py` | the data source with its readers; `read`: topics as a DataFrame, planned by the calling process |
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
 | `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |
 | `options.py` | options with the names of Spark's Kafka connector, and their checks |

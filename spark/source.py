@@ -1,24 +1,46 @@
-"""Topics in queries of Spark: the data source `odradek` with its batch reader, and `read`, for less CPU."""
+"""Topics in queries of Spark: the data source `odradek` with its readers, and `read`, for less CPU.
+
+Spark keeps the offsets of a streaming query as JSON in the checkpoint:
+
+    {"offsets": {"orders": {"0": 17}}, "topicIds": {"orders": "..."}, "initial": {"orders": {"0": 5}}}
+
+`topicIds` show a topic that was deleted and created again: its offsets are others. `initial` is in the end of the first
+batch only. Spark does not keep where a query began: after a crash in the first batch, `latest` would be another place.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .options import FORMAT, Options, parse
-from .planning import batch_splits
+from .options import EARLIEST, FORMAT, LATEST, Options, Position, parse
+from .planning import DataLoss, Offsets, batch_splits, checked, chosen_topics, limited, places_of, resolved, splits
 from .rows import Range, check_schema, fields_of, read_range, records, schema_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from ..cli.client.admin import Topic
     from ..columns import Split
-    from .stream import StreamReader
+    from ..columns.cluster import Cluster
+
+try:  # Spark 4.2
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+
+    HAS_ADMISSION_CONTROL = True
+except ImportError:
+    HAS_ADMISSION_CONTROL = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands for the class of Spark 4.2."""
+
+
+Json = dict[str, Any]
 
 
 class OdradekSource(DataSource):
@@ -41,8 +63,6 @@ class OdradekSource(DataSource):
         return BatchReader(self.checked, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        from .stream import StreamReader
-
         check_schema(schema, self.checked)
         self.checked.check_stream()
         return StreamReader(self.checked, schema)
@@ -111,3 +131,140 @@ def _split_reader(
                 yield from records(pickle.loads(pickled[number]), options, schema)
 
     return odradek
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets and ranges in the driver; ranges in the tasks."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._cluster: Cluster | None = None
+        self._initial: Json | None = None
+        #: The end that Spark has seen last.
+        self._seen: Json | None = None
+        #: Ends of a query that takes what is there, by Spark 4.2.
+        self._target: Offsets | None = None
+
+    # ---- offsets
+
+    def initialOffset(self) -> Json:
+        if self._initial is None:
+            topics = self._topics()
+            start = self._options.start or Position("startingOffsets", LATEST)
+            found = resolved(self._connected(), topics, self._options, start, is_start=True)
+            self._initial = {**_json(found, topics), "isInitial": True}
+        return self._initial
+
+    def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
+        """The end of the next batch. Spark before 4.2 gives neither the start nor a limit."""
+        begin = start or self._seen or self.initialOffset()
+        topics = self._topics()
+        ends = self._ends(topics)
+        if self._target is not None:
+            ends = {place: min(offset, self._target[place]) for place, offset in ends.items() if place in self._target}
+        starts = self._starts(begin, topics, ends)
+        if (most := self._most_rows(start, limit)) is not None:
+            ends = limited(starts, ends, most)
+        if self._options.fail_on_data_loss and (gone := sorted(set(_offsets(begin)) - set(ends))):
+            raise DataLoss(f"{gone[0][0]}-{gone[0][1]} is gone")
+        made = _json(ends, topics)
+        if begin.get("isInitial"):
+            made["initial"] = begin["offsets"]
+        if made["offsets"] == begin["offsets"] and made["topicIds"] == begin["topicIds"]:
+            made = begin if start is not None or not begin.get("isInitial") else made
+        self._seen = made
+        return made
+
+    def reportLatestOffset(self) -> Json:
+        topics = self._topics()
+        return _json(self._ends(topics), topics)
+
+    def getDefaultReadLimit(self) -> Any:
+        """Called by Spark 4.2."""
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Called by Spark 4.2."""
+        self._target = self._ends(self._topics())
+
+    def _most_rows(self, start: Json | None, limit: Any) -> int | None:
+        if start is None or limit is None:
+            return self._options.max_offsets_per_trigger
+        return getattr(limit, "max_rows", None)
+
+    def _ends(self, topics: list[Topic]) -> Offsets:
+        return self._connected().offsets(topics, LATEST, committed=self._options.is_committed)
+
+    def _starts(self, begin: Json, topics: list[Topic], ends: Offsets) -> Offsets:
+        """Offsets of a start, with the first ones of new partitions. Raises DataLoss for a topic that was created again."""
+        known, ids = _offsets(begin), _ids(topics)
+        for topic, topic_id in begin["topicIds"].items():
+            if topic in ids and ids[topic] != topic_id:
+                if self._options.fail_on_data_loss:
+                    raise DataLoss(
+                        f"topic {topic} was created again: the checkpoint is of the topic with the id {topic_id}, the "
+                        f"cluster has {ids[topic]}"
+                    )
+                known = {place: offset for place, offset in known.items() if place[0] != topic}
+        new = [place for place in ends if place not in known]
+        if new:
+            first = self._connected().offsets(topics, EARLIEST)
+            known |= {place: first[place] for place in new}
+        return known
+
+    # ---- ranges
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        if start == end:
+            self._seen = end  # the last end of a checkpoint, when a query starts again
+            return []
+        if start.get("isInitial") and "initial" in end:
+            start = {**start, "offsets": end["initial"]}
+        self._seen = end
+        topics, ends = self._topics(), _offsets(end)
+        present = set(places_of(topics))
+        starts = self._starts(start, topics, {place: offset for place, offset in ends.items() if place in present})
+        starts = {place: starts.get(place, 0) for place in ends}
+        starts, ends = checked(self._connected(), topics, self._options, starts, ends)
+        return [Range(one) for one in splits(self._connected(), topics, self._options, starts, ends)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(partition, self._options, self._schema)
+
+    def commit(self, end: Json) -> None:
+        """Does nothing: the offsets are in Spark's checkpoint."""
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    # ---- the cluster
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            from ..columns.cluster import Cluster
+
+            self._cluster = Cluster(self._options.client)
+        return self._cluster
+
+    def _topics(self) -> list[Topic]:
+        return chosen_topics(self._connected(), self._options)
+
+
+def _json(offsets: Offsets, topics: list[Topic]) -> Json:
+    """Offsets in a fixed order, since Spark compares the texts."""
+    made: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        made.setdefault(topic, {})[str(partition)] = offset
+    return {"offsets": made, "topicIds": {name: one for name, one in sorted(_ids(topics).items()) if name in made}}
+
+
+def _offsets(found: Json) -> Offsets:
+    return {(topic, int(one)): at for topic, partitions in found["offsets"].items() for one, at in partitions.items()}
+
+
+def _ids(topics: list[Topic]) -> dict[str, str]:
+    return {topic["name"]: str(topic.get("topic_id") or "") for topic in topics}

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from positions import between_offsets
 from pyspark.sql import DataFrame, SparkSession
 from schema import as_records, parse_orders, revenue_per_minute, with_date
 from session import spark_session
-from topics import ensure_table
+from topics import between_offsets, ensure_table
 
 
 def replay(spark: SparkSession, bootstrap: str, topic: str, min_partitions: int) -> DataFrame:

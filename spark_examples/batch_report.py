@@ -13,13 +13,13 @@ import json
 from typing import Annotated
 
 import typer
-from positions import between_offsets, between_times, parse_offsets, parse_time
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import col
 from rich.console import Console
 from rich.table import Table
 from schema import parse_orders, revenue_by
 from session import spark_session
+from topics import between_offsets, between_times, parse_offsets, parse_time
 
 
 def revenue_by_region(spark: SparkSession, bootstrap: str, topic: str, piece: dict[str, str]) -> list[Row]:

@@ -5,7 +5,7 @@
 `transformWithState` keeps a customer's total between the batches, in RocksDB, and its checkpoint is the query's. Orders that
 were sent twice are dropped first, by the watermark, as in revenue_stream.py. The topic is compacted and keyed by customer: a
 batch that Spark repeats after a crash writes the same records again. A StreamingQueryListener prints the progress
-(progress.py).
+(streams.py).
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from checkpoints import claim
-from progress import ProgressLines
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from revenue_stream import unique_orders
 from session import spark_session
-from streams import run, trigger_of
+from streams import ProgressLines, claim, run, trigger_of
 from topics import ensure_table
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

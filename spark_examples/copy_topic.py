@@ -24,14 +24,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from checkpoints import claim
-from positions import from_time, parse_time
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit
 from pyspark.sql.streaming import DataStreamWriter
 from session import spark_session
-from streams import run, trigger_of
-from topics import ensure_topic, partition_counts
+from streams import claim, run, trigger_of
+from topics import ensure_topic, from_time, parse_time, partition_counts
 
 #: Options of Spark's source that select the records: exactly one is given.
 CHOICES = ("subscribe", "subscribePattern", "assign")

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from checkpoints import claim
 from numbered_batches import Entry, NumberedBatches
 from pyspark.sql import DataFrame, Row
 from schema import parse_orders, revenue_per_minute
 from session import spark_session
-from streams import run, trigger_of
+from streams import claim, run, trigger_of
 from topics import ensure_topic
 
 

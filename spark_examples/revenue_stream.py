@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from checkpoints import claim
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 from schema import as_records, parse_orders, revenue_per_minute, with_date
 from session import spark_session
-from streams import run, trigger_of
+from streams import claim, run, trigger_of
 from topics import ensure_table
 
 #: Time that a minute waits for its last order. An order arrives up to 10 minutes late (orders.MAX_DELAY_MS). A partition

@@ -1,4 +1,7 @@
-"""Runs streaming queries as a program: until they end or SIGTERM comes, with a line for each batch."""
+"""Runs streaming queries as a program: until they end or SIGTERM comes, with a line for each batch, or with a listener that
+prints one: `spark.streams.addListener(ProgressLines())`. A checkpoint notes its cluster: on another cluster Spark would
+report that all offsets changed.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,24 @@ import json
 import signal
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from threading import Event
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+)
 
 _LOOK_EVERY_S = 1
+#: The file of a checkpoint that has the id of the cluster.
+_NOTE = "cluster-id"
+_TIMEOUT_S = 30
 
 
 def trigger_of(available_now: bool, every: str) -> dict[str, Any]:
@@ -22,7 +36,7 @@ def trigger_of(available_now: bool, every: str) -> dict[str, Any]:
 
 def run(sinks: Iterable[DataStreamWriter], *, prints: bool = True) -> None:
     """Starts the queries and waits until all have ended, or SIGTERM or Ctrl-C stops them. The first
-    failure of a query ends the program with its reason. `prints`: without it, a listener shows the batches (progress.py)."""
+    failure of a query ends the program with its reason. `prints`: without it, a listener shows the batches."""
     stop = _asked_to_stop()
     queries = [sink.start() for sink in sinks]
     printed = {query.runId: -1 for query in queries}
@@ -71,3 +85,54 @@ def line_of(batch: dict[str, Any]) -> str:
         late = sum(state["numRowsDroppedByWatermark"] for state in batch["stateOperators"])
         line += f", watermark {watermark}, too late: {late}"
     return line
+
+
+def claim(checkpoint: Path, bootstrap: str) -> None:
+    """Notes the cluster in a checkpoint. Ends the program with a line if the checkpoint belongs to a different cluster."""
+    cluster_id = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_TIMEOUT_S).cluster_id
+    note = checkpoint / _NOTE
+    if not note.exists():
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{cluster_id}\n", encoding="utf-8")
+        return
+    known = note.read_text(encoding="utf-8").strip()
+    if known != cluster_id:
+        sys.exit(
+            f"{checkpoint} belongs to cluster {known}, and {bootstrap} is cluster {cluster_id}: delete {checkpoint} and the "
+            "tables written with it, or name another folder with --checkpoint"
+        )
+
+
+class ProgressLines(StreamingQueryListener):
+    """Spark calls it on a thread of its own, after the batch: it slows no query."""
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        print(f"{event.name or event.id}: started", flush=True)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        batch = json.loads(event.progress.json)
+        if rows_of(batch):
+            line = f"{line_of(batch)}, {event.progress.processedRowsPerSecond:,.0f} rows/s"
+            print(f"{line}, behind: {behind(batch):,}", flush=True)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Prints nothing: no record came."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        failure = f" by {event.exception.splitlines()[0]}" if event.exception else ""
+        print(f"query {event.id}: ended{failure}", flush=True)
+
+
+def behind(batch: dict) -> int:
+    """Returns the number of offsets that the sources had and the batch did not take."""
+    found = 0
+    for source in batch["sources"]:
+        latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
+        found += sum(offset - end.get(place, offset) for place, offset in latest.items())
+    return found
+
+
+def _offsets(text: dict | str | None) -> dict[tuple[str, str], int]:
+    topics = json.loads(text) if isinstance(text, str) else text
+    topics = topics.get("offsets", topics) if isinstance(topics, dict) else {}
+    return {(topic, one): offset for topic, partitions in topics.items() for one, offset in partitions.items()}

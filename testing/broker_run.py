@@ -24,8 +24,8 @@ from ..server.config.broker_config import BrokerConfig, check_known
 from ..server.runtime.thread_pools import begin_exit
 from .clock import MovedClock, return_to_real_time
 from .faults.faults import Faults, Interceptor
-from .inspection.request_log import RequestLog
 from .loop_thread import LoopThread, reached
+from .request_log import RequestLog
 from .secured_run import SecuredRun
 
 log = logging.getLogger("odradek.embedded")

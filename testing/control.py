@@ -22,9 +22,8 @@ from .loopback_http import BadBody, JsonHandler, LoopbackServer
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
     from .faults.faults import Fault, Faults
-    from .inspection.groups import GroupView
-    from .inspection.request_log import RequestLog
-    from .inspection.topics import SeenRecord, TopicView
+    from .inspection import GroupView, SeenRecord, TopicView
+    from .request_log import RequestLog
     from .run_holder import Completion, EmbeddedClock
 
 

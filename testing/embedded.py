@@ -20,10 +20,9 @@ from ..server.access.provisioning import plain_settings
 from ..storage.files.open_files import make_folder
 from .broker_run import EmbeddedRun, temporary_path
 from .faults.faults import Faults
-from .inspection.groups import GroupView
-from .inspection.request_log import RequestLog
-from .inspection.topics import TopicView
+from .inspection import GroupView, TopicView
 from .loop_thread import LoopThread
+from .request_log import RequestLog
 from .run_holder import Completion, EmbeddedClock, RunHolder, running_loop
 from .secured_run import SecuredRun, security_of
 

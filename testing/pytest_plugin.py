@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from .inspection.groups import lags, shard_states
-from .inspection.topics import leaders
+from .inspection import lags, leaders, shard_states
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
     from .embedded import Embedded
     from .faults.faults import Faults
-    from .inspection.topics import TopicView
+    from .inspection import TopicView
     from .registry.server import SchemaRegistry
 
 #: A topic's name has at most 249 characters.

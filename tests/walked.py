@@ -22,8 +22,8 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import odradek
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

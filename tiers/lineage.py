@@ -147,11 +147,6 @@ def remote_start_offset(cache: RemoteLogMetadataCache, epochs: Epochs) -> int | 
 _NOTHING = OffsetAndEpoch(-1, -1)
 
 
-def earliest_local(epochs: Epochs, local_log_start_offset: int) -> OffsetAndEpoch:
-    """EARLIEST_LOCAL, -4: the first offset on the disk."""
-    return OffsetAndEpoch(local_log_start_offset, epoch_of(epochs, local_log_start_offset))
-
-
 def latest_tiered(epochs: Epochs, highest_remote_offset: int) -> OffsetAndEpoch:
     """LATEST_TIERED, -5: the last offset in the store (KIP-1005)."""
     if highest_remote_offset == NO_OFFSET:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, TypeVar
 
@@ -560,6 +561,14 @@ def coordinator_now(admin: RequestSender, group: str) -> int:
 def coordinator_of(admin: RequestSender, group: str) -> int:
     """Works as `coordinator_now`, and waits while a new cluster has none."""
     return patiently(admin, lambda: coordinator_now(admin, group))
+
+
+def by_coordinator(admin: RequestSender, names: Iterable[str]) -> dict[int, list[str]]:
+    """Groups by the node that coordinates them."""
+    made: dict[int, list[str]] = defaultdict(list)
+    for name in names:
+        made[coordinator_of(admin, name)].append(name)
+    return made
 
 
 def patiently(admin: RequestSender, step: Callable[[], T]) -> T:

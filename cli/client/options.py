@@ -110,8 +110,6 @@ def _connected(
 
 # ---- options
 
-_CONNECTION = "connection options"
-
 OutputFormat = Enum("OutputFormat", {name: name for name in FORMATS}, type=str)  # type: ignore[misc]
 
 Bootstrap = Annotated[

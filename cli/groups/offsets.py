@@ -24,6 +24,7 @@ from ..client.admin import (
     LATEST,
     api_error,
     ask,
+    by_coordinator,
     check,
     config_values,
     coordinator_of,
@@ -33,7 +34,6 @@ from ..client.admin import (
 )
 from ..client.errors import COORDINATOR_MOVES, NOT_FOUND, CommandError, CoordinatorMoves, Misused
 from ..records.selection import BEGINNING, END, STORED, Position
-from .members import by_coordinator
 
 if TYPE_CHECKING:
     from ...protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
@@ -458,7 +458,7 @@ def _of_classic(admin: AdminClient, groups: list[str], node: int) -> dict[str, R
 def _subscribed(metadata: bytes) -> Sequence[str]:
     """The topics of a member's subscription. Every version begins with the fields of version 0, after its number."""
     from ...protocol.codec import MalformedMessage, decode
-    from ...protocol.internal.classic_groups import ConsumerProtocolSubscription
+    from ...protocol.internal.consumer_offsets import ConsumerProtocolSubscription
 
     try:
         subscription, _ = decode(ConsumerProtocolSubscription, 0, bytes(metadata), 2)

@@ -95,12 +95,12 @@ def _decode_with_schema(coding: Coding, connection: Connection) -> Callable[[byt
     if (coding.registry is None) == (coding.schema is None):
         raise Misused(f"{coding.form} needs --schema-registry URL or a schema file, not both")
     if coding.form is Form.avro:
-        from .avro import avro_from_file, avro_from_registry
+        from .decoding import avro_from_file, avro_from_registry
 
         if coding.schema is not None:
             return avro_from_file(coding.schema)
         return avro_from_registry(registry_of(coding, connection))
-    from .protobuf import protobuf_from_file, protobuf_from_registry
+    from .decoding import protobuf_from_file, protobuf_from_registry
 
     if coding.schema is not None:
         return protobuf_from_file(coding.schema, coding.message)
@@ -127,11 +127,11 @@ def decoder_by_schema(registry: SchemaRegistry) -> Callable[[bytes], tuple[str, 
 
 def _decoder_of_kind(kind: str, registry: SchemaRegistry) -> Callable[[bytes], Content]:
     if kind == "AVRO":
-        from .avro import avro_from_registry
+        from .decoding import avro_from_registry
 
         return avro_from_registry(registry)
     if kind == "PROTOBUF":
-        from .protobuf import protobuf_from_registry
+        from .decoding import protobuf_from_registry
 
         return protobuf_from_registry(registry)
     raise ValueError(f"its schema is {kind}")
@@ -197,13 +197,13 @@ def _encode_with_schema(coding: Coding, connection: Connection, subject: str) ->
     registered = registry_of(coding, connection).latest(subject)
     head = struct.pack(">bI", 0, registered.id)
     if coding.form is Form.avro:
-        from .avro import parsed_schema
+        from .decoding import parsed_schema
 
         if registered.schema.kind != "AVRO":
             raise Misused(f"the registry's schema of {subject} is {registered.schema.kind}, not AVRO")
         write = _encode_avro(parsed_schema(registered.schema))
         return lambda text: head + write(text)
-    from .protobuf import index_path, message_of_schema
+    from .decoding import index_path, message_of_schema
 
     message = message_of_schema(registered.schema, coding.message)
     head += index_path(message)
@@ -214,10 +214,10 @@ def _encode_with_schema(coding: Coding, connection: Connection, subject: str) ->
 def _encode_by_file(coding: Coding) -> Encode:
     assert coding.schema is not None
     if coding.form is Form.avro:
-        from .avro import schema_of_file
+        from .decoding import schema_of_file
 
         return _encode_avro(schema_of_file(coding.schema))
-    from .protobuf import message_of_file
+    from .decoding import message_of_file
 
     return _encode_protobuf(message_of_file(coding.schema, coding.message))
 

@@ -15,7 +15,7 @@ from odradek.protocol.messages.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.transactions import EndTxnRequest
 from odradek.protocol.schema import Message

@@ -24,7 +24,7 @@ from odradek.cli.client.admin import coordinator_of
 from odradek.cli.client.connection import Connection
 from odradek.cli.cluster_plan import read_plan
 from odradek.cli.cluster_processes import node_pids
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 
 from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.cli.commands import odradek_command

@@ -10,7 +10,7 @@ from typing import Any
 
 from odradek.coordinator.groups.shard import decode_record
 from odradek.coordinator.groups.silence import SilentMembersKey
-from odradek.protocol.internal.classic_groups import GroupMetadataKey, OffsetCommitKey
+from odradek.protocol.internal.consumer_offsets import GroupMetadataKey, OffsetCommitKey
 from odradek.protocol.schema import Message
 
 from .internal_records import History

@@ -28,7 +28,7 @@ from odradek.protocol.messages.groups import DeleteGroupsRequest
 from odradek.protocol.messages.topics import DeleteTopicsRequest
 from odradek.protocol.records.record import Record
 from odradek.testing.faults import Fault
-from odradek.testing.inspection.topics import send
+from odradek.testing.inspection import send
 
 from compat_tests.asking import coordinator_of
 from compat_tests.batches import read_batches, topic_names

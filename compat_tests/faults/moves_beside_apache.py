@@ -40,7 +40,7 @@ from odradek.protocol.messages.topics import (
 )
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
-from odradek.testing.inspection.topics import send
+from odradek.testing.inspection import send
 
 from compat_tests.batches import leader_of, read_batches
 from compat_tests.cluster.mixed import MixedCluster

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,

@@ -120,8 +120,9 @@ def _only(groups: Sequence[G], name: str) -> G:
     return found
 
 
-def _members_with_topics(found: ConsumerGroup | ShareGroup) -> list[Member]:
-    return [
+def _with_topics(kind: str, found: ConsumerGroup | ShareGroup, name: str, coordinator: int) -> Group:
+    """A group whose members are assigned partitions of topics."""
+    members = [
         Member(
             one.member_id,
             one.client_id,
@@ -131,38 +132,21 @@ def _members_with_topics(found: ConsumerGroup | ShareGroup) -> list[Member]:
         )
         for one in found.members
     ]
+    return Group(name, kind, found.group_state, coordinator, found.assignor_name, found.group_epoch, members)
 
 
 def _consumer(admin: AdminClient, name: str, coordinator: int) -> Group:
     from ...protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     response: ConsumerGroupDescribeResponse = ask(admin, ConsumerGroupDescribeRequest(group_ids=[name]), coordinator)
-    found = _only(response.groups, name)
-    return Group(
-        name,
-        "consumer",
-        found.group_state,
-        coordinator,
-        found.assignor_name,
-        found.group_epoch,
-        _members_with_topics(found),
-    )
+    return _with_topics("consumer", _only(response.groups, name), name, coordinator)
 
 
 def _share(admin: AdminClient, name: str, coordinator: int) -> Group:
     from ...protocol.messages.share_groups import ShareGroupDescribeRequest
 
     response: ShareGroupDescribeResponse = ask(admin, ShareGroupDescribeRequest(group_ids=[name]), coordinator)
-    found = _only(response.groups, name)
-    return Group(
-        name,
-        "share",
-        found.group_state,
-        coordinator,
-        found.assignor_name,
-        found.group_epoch,
-        _members_with_topics(found),
-    )
+    return _with_topics("share", _only(response.groups, name), name, coordinator)
 
 
 def _streams(admin: AdminClient, name: str, coordinator: int) -> Group:

@@ -18,7 +18,7 @@ from ...cli.records.formats import Coding, Form, decoder, decoder_by_schema
 from ...cli.records.reading import Reader
 from ...cli.records.schema_registry import SchemaRegistry, framed
 from ...cli.records.selection import Position, Selection, filters_of
-from ..views.formats import drawn_text, json_text
+from ..formats import drawn_text, json_text
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

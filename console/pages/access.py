@@ -12,7 +12,7 @@ from ...cli.client.errors import CommandError, Misused, from_library
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..views.parts import Button, Field, Form, Page, Part, Table, Text
+from ..parts import Button, Field, Form, Page, Part, Table, Text
 
 if TYPE_CHECKING:
     from kafka.admin import ACL, ACLFilter

@@ -12,8 +12,8 @@ from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.client.properties import HIDDEN
 from ..backend import Backend
 from ..cluster.model import BrokerRow
-from ..views.formats import NONE, age, number, size
-from ..views.parts import Badge, Facts, Link, Page, Table, Text
+from ..formats import NONE, age, number, size
+from ..parts import Badge, Facts, Link, Page, Table, Text
 from .lists import SortKey, listed, paged, path_to
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ...cli.client.admin import config_values
 from ...cli.client.errors import UNREACHABLE, CommandError, from_library
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
-from ..views.formats import number
-from ..views.parts import Link, Page, Part, Table, Text
+from ..formats import number
+from ..parts import Link, Page, Part, Table, Text
 from .lists import path_to
 
 #: Groups whose members are listed, of those that are not empty.

@@ -25,9 +25,9 @@ from ..cluster.groups import (
 )
 from ..cluster.model import GroupRow, History
 from ..cluster.records import MOST_REDRIVEN, ORIGIN, Query, redrive
-from ..views.drawings import chart, graph, scaled_sparkline
-from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Moment, Page, Part, Picture, Table, Text
+from ..drawings import chart, graph, scaled_sparkline
+from ..formats import NONE, number
+from ..parts import Badge, Charts, Drawing, Facts, Field, Form, Link, Moment, Page, Part, Picture, Table, Text
 from .lists import SortKey, listed, name_in, number_of, paged, path_to
 from .messages import cut, unread
 from .topics import confirmed

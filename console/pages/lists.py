@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote, urlencode
 from starlette.requests import Request
 
 from ...cli.client.errors import Misused
-from ..views.formats import Figure
-from ..views.parts import Badge, Cell, Drawing, Field, Form, Link, Moment, Pages, Table
+from ..formats import Figure
+from ..parts import Badge, Cell, Drawing, Field, Form, Link, Moment, Pages, Table
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison

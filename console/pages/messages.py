@@ -26,24 +26,8 @@ from ..actions import Form as Fields
 from ..backend import Backend
 from ..cluster.records import AUTO, FORMS, NEWEST, OLDEST, ORDERS, Outgoing, Query, Record, send
 from ..cluster.search import MOST_SECONDS, MOST_SHOWN, SLICE_SECONDS, Found, edges_of, edges_text, position_of
-from ..views.formats import escaped, field_of, hex_dump, json_text, number, numbers, paths_of, size, tree
-from ..views.parts import (
-    Bar,
-    Cell,
-    Code,
-    Facts,
-    Field,
-    Form,
-    Link,
-    Moment,
-    Page,
-    Pages,
-    Part,
-    Progress,
-    Table,
-    Text,
-    Tree,
-)
+from ..formats import escaped, field_of, hex_dump, json_text, number, numbers, paths_of, size, tree
+from ..parts import Bar, Cell, Code, Facts, Field, Form, Link, Moment, Page, Pages, Part, Progress, Table, Text, Tree
 from .lists import here, number_of, path_to
 
 if TYPE_CHECKING:

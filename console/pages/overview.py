@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from starlette.requests import Request
 
 from ..backend import Backend
-from ..views.drawings import chart
-from ..views.formats import NONE, number
-from ..views.parts import Badge, Charts, Facts, Link, Page, Table, Text
+from ..drawings import chart
+from ..formats import NONE, number
+from ..parts import Badge, Charts, Facts, Link, Page, Table, Text
 from .lists import path_to
 
 _MOST_ROWS = 10

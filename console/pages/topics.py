@@ -26,9 +26,9 @@ from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
 from ..cluster.model import Rates, TopicRow
-from ..views.drawings import chart, replicas_drawn
-from ..views.formats import NONE, in_unit_of, number, numbers, size, with_unit
-from ..views.parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
+from ..drawings import chart, replicas_drawn
+from ..formats import NONE, in_unit_of, number, numbers, size, with_unit
+from ..parts import Badge, Bar, Cell, Charts, Facts, Field, Form, Link, Page, Pages, Part, Table
 from .lists import SortKey, here, listed, number_of, paged, path_to
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from ...cli.transactions import OpenTransaction, open_transactions
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
-from ..views.formats import NONE, age
-from ..views.parts import Badge, Button, Form, Link, Page, Table, Text
-from ..views.parts import Field as Input
+from ..formats import NONE, age
+from ..parts import Badge, Button, Form, Link, Page, Table, Text
+from ..parts import Field as Input
 from .lists import SortKey, listed, paged, path_to
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
-from ...protocol.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
+from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from ...protocol.schema import Message
 from ..result import prefix
 from . import silence
-from .base.state import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 from .silence import SilentMembersKey
+from .state import ErrorResponse, Kind, Operation, RecordType, Replay
 
 #: Folders below this one whose kind.py has `KIND`.
 LAZY_KINDS = ("share", "streams")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.classic_groups import OffsetCommitValue
+from ...protocol.internal.consumer_offsets import OffsetCommitValue
 from ...protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -30,7 +30,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..result import GroupRequest
-from .base.state import CommittedOffset, Group, OffsetRules, OffsetStore, Partitions, ShardState
+from .state import CommittedOffset, Group, OffsetRules, OffsetStore, Partitions, ShardState
 
 # OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
 #

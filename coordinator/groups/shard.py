@@ -22,13 +22,13 @@ from typing import Any
 from ...protocol.codec import MalformedMessage
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.classic_groups import (
+from ...protocol.internal.consumer_offsets import (
+    ConsumerGroupMetadataKey,
     GroupMetadataKey,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ...protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
 from ...protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -70,10 +70,10 @@ from ..result import (
     number_of,
 )
 from . import offsets, silence
-from .base.state import NO_PRODUCER_ID, KeptListing, Operation, ShardState
 from .classic.group import ClassicGroup, State, find_or_make
 from .kinds import KINDS
 from .offsets import commit_transactional, delete_offsets_of_group, delete_offsets_of_topics, expire_offsets
+from .state import NO_PRODUCER_ID, KeptListing, Operation, ShardState
 
 # Validation of requests independent of the group's state, so that it can run before the lookup of the group's shard.
 #

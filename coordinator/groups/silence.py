@@ -18,7 +18,7 @@ from itertools import islice
 
 from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
 from ..result import Record, Timer
-from .base.state import RecordType, Session, ShardState
+from .state import RecordType, Session, ShardState
 
 # ---- the record
 #

@@ -7,7 +7,7 @@ import argparse
 import asyncio
 
 from aiokafka import AIOKafkaProducer
-from odradek.testing.inspection.topics import values_of
+from odradek.testing.inspection import values_of
 from odradek.testing.simulation import Simulation
 from service import serve
 

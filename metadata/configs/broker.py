@@ -606,3 +606,18 @@ TRANSACTIONS_KEYS = (
     key("transaction.two.phase.commit.enable", BOOLEAN, False, inert=TWO_PHASE_COMMIT),
     key("transactional.id.expiration.ms", INT, 604_800_000, at_least(1)),
 )
+
+#: All tables of this file.
+TABLES = (
+    GROUPS_KEYS,
+    LOG_KEYS,
+    NETWORK_KEYS,
+    NODE_KEYS,
+    OPERATIONS_KEYS,
+    REMOTE_KEYS,
+    REPLICATION_KEYS,
+    SECURITY_KEYS,
+    SHARE_KEYS,
+    STREAMS_KEYS,
+    TRANSACTIONS_KEYS,
+)

@@ -9,19 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .broker import (
-    GROUPS_KEYS,
-    LOG_KEYS,
-    NETWORK_KEYS,
-    NODE_KEYS,
-    OPERATIONS_KEYS,
-    REMOTE_KEYS,
-    REPLICATION_KEYS,
-    SECURITY_KEYS,
-    SHARE_KEYS,
-    STREAMS_KEYS,
-    TRANSACTIONS_KEYS,
-)
+from . import broker
 from .key import (
     BOOLEAN,
     DOUBLE,
@@ -212,19 +200,7 @@ OWN_KEYS = (
 
 # ---- combined tables
 
-BROKER = table(
-    GROUPS_KEYS,
-    LOG_KEYS,
-    NETWORK_KEYS,
-    NODE_KEYS,
-    OPERATIONS_KEYS,
-    REMOTE_KEYS,
-    REPLICATION_KEYS,
-    SECURITY_KEYS,
-    SHARE_KEYS,
-    STREAMS_KEYS,
-    TRANSACTIONS_KEYS,
-)
+BROKER = table(*broker.TABLES)
 TOPIC = table(TOPIC_KEYS)
 GROUP = table(GROUP_KEYS)
 CLIENT_METRICS = table(CLIENT_METRICS_KEYS)

@@ -1,6 +1,6 @@
 """Records of share groups (KIP-932) in `__consumer_offsets`, and of their share partitions in `__share_group_state`.
 
-Of groups, the framing is that of classic_groups.py: group epoch (11), members (10), target assignment (12 and 13),
+Of groups, the framing is that of consumer_offsets.py: group epoch (11), members (10), target assignment (12 and 13),
 current assignment of each member (14), and the topics whose state is initializing, initialized or being deleted (15).
 Of share partitions, a snapshot (0) holds the start offset and all ranges above it with their delivery states; updates (1)
 hold the changes since then, until the next snapshot. The tagged field counts completed deliveries above the start offset

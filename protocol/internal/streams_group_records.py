@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets` for KIP-1071 streams groups.
 
-The framing is that of classic_groups.py: group (17), members (19), target assignment (20 and 21), each member's
+The framing is that of consumer_offsets.py: group (17), members (19), target assignment (20 and 21), each member's
 current tasks and tasks to revoke (22), and the topology (23). Tagged fields were added later, so that older brokers
 skip them.
 """

@@ -1,8 +1,23 @@
-"""Brokers and controllers of the cluster: registration with the active controller, heartbeats, removal."""
+"""Brokers and controllers of the cluster: registration with the active controller, heartbeats, removal, envelopes."""
 
 from __future__ import annotations
 
-from ..schema import BOOL, ERROR_TEXT, INT16, INT32, INT64, STRING, UINT16, UUID, Message, array, message, struct, wire
+from ..schema import (
+    BOOL,
+    BYTES,
+    ERROR_TEXT,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT16,
+    UUID,
+    Message,
+    array,
+    message,
+    struct,
+    wire,
+)
 
 # BrokerRegistration (key 62): a broker enters the cluster.
 #
@@ -142,3 +157,34 @@ class UnregisterControllerResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
     error_message: str | None = wire(ERROR_TEXT, nullable="0+")
+
+
+# Envelope (key 58): a request that a broker hands on to the controller for a client.
+#
+# It holds the whole request with its header, the client's principal and address; the response holds the whole response.
+# Only from brokers (CLUSTER_AUTHORIZATION_FAILED else), and only for requests that may be handed on (KIP-590).
+#
+# Version 0, flexible.
+#
+# The principal, `DefaultPrincipalData`, is preceded by its version, an int16. Kafka's default principal builder reads and
+# writes it.
+
+
+@message("0", flexible="0+", key=58)
+class EnvelopeRequest(Message):
+    request_data: bytes = wire(BYTES)
+    request_principal: bytes | None = wire(BYTES, nullable="0+")
+    client_host_address: bytes = wire(BYTES)
+
+
+@message("0", flexible="0+", key=58)
+class EnvelopeResponse(Message):
+    response_data: bytes | None = wire(BYTES, nullable="0+", default=None)
+    error_code: int = wire(INT16)
+
+
+@message("0", flexible="0+")
+class DefaultPrincipalData(Message):
+    type: str = wire(STRING)
+    name: str = wire(STRING)
+    token_authenticated: bool = wire(BOOL)

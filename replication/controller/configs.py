@@ -58,16 +58,9 @@ def incremental_alter_configs(
         key = resource.resource_type, resource.resource_name
         changes = _check_resource(key, counts) or _computed(state, resource)
         made = changes if isinstance(changes, ApiError) else _altered(state, key, changes, ())
-        code, message, more = _outcome(made)
+        altered, more = _outcome(key, made)
+        response.responses.append(altered)
         records += more
-        response.responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
     return ControllerResult(_with_elr_clearing(state, records), response, validate_only=request.validate_only)
 
 
@@ -81,23 +74,20 @@ def alter_configs(state: ControllerState, request: AlterConfigsRequest, version:
         error = _check_resource(key, counts)
         said = {config.name: config.value for config in resource.configs}
         gone = sorted(name for name in state.image.config(*key) if name not in said)
-        code, message, more = _outcome(error or _altered(state, key, said, gone))
+        altered, more = _outcome(key, error or _altered(state, key, said, gone))
+        response.responses.append(altered)
         records += more
-        response.responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
     return ControllerResult(_with_elr_clearing(state, records), response, validate_only=request.validate_only)
 
 
-def _outcome(made: list[ConfigRecord] | ApiError) -> tuple[ErrorCode, str | None, list[ConfigRecord]]:
-    if isinstance(made, ApiError):
-        return made.code, made.message, []
-    return ErrorCode.NONE, None, made
+def _outcome(
+    key: tuple[int, str], made: list[ConfigRecord] | ApiError
+) -> tuple[AlterConfigsResourceResponse, list[ConfigRecord]]:
+    error = made if isinstance(made, ApiError) else ApiError(ErrorCode.NONE)
+    altered = AlterConfigsResourceResponse(
+        error_code=error.code, error_message=error.message, resource_type=key[0], resource_name=key[1]
+    )
+    return altered, made if isinstance(made, list) else []
 
 
 def _check_resource(resource: ConfigResource, counts: Counter[ConfigResource]) -> ApiError | None:

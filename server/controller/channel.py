@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Unpack
 from ...protocol.apis import APIS, RequestHeader, ResponseHeader
 from ...protocol.codec import MalformedMessage, decode, encode
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
+from ...protocol.messages.nodes import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message, ResponseCallback
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError

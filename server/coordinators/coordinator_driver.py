@@ -23,7 +23,7 @@ from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
 # them.
 if TYPE_CHECKING:
-    from ...coordinator.groups.base.state import GroupCounters
+    from ...coordinator.groups.state import GroupCounters
     from ...coordinator.result import GroupsConfig
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
@@ -242,7 +242,7 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
 
     @cached_property
     def counters(self) -> GroupCounters:
-        from ...coordinator.groups.base.state import GroupCounters
+        from ...coordinator.groups.state import GroupCounters
 
         return GroupCounters()
 

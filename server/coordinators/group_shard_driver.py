@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.groups.base.state import GroupCounters
 from ...coordinator.groups.consumer.assignment import ASSIGNORS
 from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.shard import GroupShard, ShardLoader, encode_record, error_response
+from ...coordinator.groups.state import GroupCounters
 from ...coordinator.result import (
     GroupRequest,
     GroupsConfig,

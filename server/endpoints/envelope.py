@@ -15,7 +15,7 @@ from ...protocol.apis import APIS, Api, RequestHeader, ResponseHeader
 from ...protocol.codec import DECODE_FAULTS, decode, encode, stepwise_encoder
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ...protocol.messages.nodes import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ..access.authorization.requirements import OF_NODES
 from ..controller.channel import decoded_principal, is_not_controller

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ...protocol.messages.metadata import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
 from ...replication.controller import topics
 from ..access.authorization.requirements import WORDS, Each

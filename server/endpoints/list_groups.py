@@ -10,7 +10,7 @@ import struct
 from itertools import islice
 from typing import cast
 
-from ...coordinator.groups.base.state import KeptListing
+from ...coordinator.groups.state import KeptListing
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.codec import stepwise_element_encoder
 from ...protocol.errors import ErrorCode

@@ -39,7 +39,7 @@ from ..runtime.sliced_work import Steps, in_slices
 from ..share.share_groups import EARLIEST, Ends
 
 if TYPE_CHECKING:
-    from ...coordinator.groups.base.state import Group
+    from ...coordinator.groups.state import Group
     from ...protocol.schema import ResponseCallback
     from ..services import Services
     from ..share.share_partitions import SharePartitions

@@ -22,7 +22,7 @@ from odradek.archive import (
     open_catalog,
     spark_tasks,
 )
-from odradek.cli.records.protobuf import message_of_schema
+from odradek.cli.records.decoding import message_of_schema
 from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.columns import Split, ValueSchema
 from odradek.columns.cluster import Cluster

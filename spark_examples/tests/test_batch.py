@@ -15,9 +15,8 @@ from backfill import replay
 from batch_report import revenue_by_region
 from confluent_kafka import Producer
 from orders import START
-from positions import between_offsets, between_times
 from pyspark.sql import SparkSession
-from topics import ensure_table, ensure_topic, read_topic
+from topics import between_offsets, between_times, ensure_table, ensure_topic, read_topic
 
 from spark_examples.tests.counting import (
     Sum,

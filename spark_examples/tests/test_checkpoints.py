@@ -8,7 +8,7 @@ from pathlib import Path
 
 import odradek
 import pytest
-from checkpoints import claim
+from streams import claim
 
 from spark_examples.tests.programs import command
 

@@ -14,7 +14,7 @@ from odradek.columns import ClusterError
 from odradek.protocol.records.batch import iter_headers
 from odradek.spark.options import InvalidOptions
 from odradek.spark.planning import DataLoss
-from odradek.spark.stream import HAS_ADMISSION_CONTROL
+from odradek.spark.source import HAS_ADMISSION_CONTROL
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 

@@ -272,13 +272,15 @@ class Simulation:
         replaced.replace_class(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))
         replaced.replace(os, "urandom", dice.randbytes)
         replaced.replace(random, "_urandom", dice.randbytes)
-        random.seed(dice.random())
+        seeded = random.Random(dice.random())
+        for name, draw in list(vars(random).items()):
+            if isinstance(getattr(draw, "__self__", None), random.Random):
+                replaced.replace(random, name, getattr(seeded, name))
         self.disk.install(replaced)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._replacements.undo()
-        random.seed()
         # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]

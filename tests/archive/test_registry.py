@@ -20,7 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 from odradek.archive import ArchiveOptions
 from odradek.archive.archiver import TopicArchive
 from odradek.cli.client.errors import CommandError
-from odradek.cli.records.protobuf import message_of_schema
+from odradek.cli.records.decoding import message_of_schema
 from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.columns import ValueSchema
 from odradek.columns.cluster import Cluster

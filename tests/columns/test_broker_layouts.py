@@ -20,7 +20,7 @@ from odradek.columns.reading import ReadOptions
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.spark.options import parse
 from odradek.spark.planning import batch_splits, limited
-from odradek.spark.stream import StreamReader
+from odradek.spark.source import StreamReader
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, write_offsets
 from pyspark.sql.types import StructType
 

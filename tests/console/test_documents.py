@@ -9,8 +9,8 @@ import pytest
 from odradek.cli.client.connection import Connection
 from odradek.console.cluster.model import MOST_MINUTES, MOST_POINTS, History, TopicRates
 from odradek.console.cluster.records import AUTO, RecordDecoder
-from odradek.console.views.drawings import replicas_drawn
-from odradek.console.views.formats import (
+from odradek.console.drawings import replicas_drawn
+from odradek.console.formats import (
     MOST_NODES,
     field_of,
     hex_dump,
@@ -21,7 +21,7 @@ from odradek.console.views.formats import (
     tree,
     with_unit,
 )
-from odradek.console.views.parts import Node
+from odradek.console.parts import Node
 
 
 def count(node: Node) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from odradek.console.formats import NONE, number, size
 from odradek.console.pages.lists import arranged, sort_key
-from odradek.console.views.formats import NONE, number, size
-from odradek.console.views.parts import Badge, Link, Moment, Table
+from odradek.console.parts import Badge, Link, Moment, Table
 
 ROWS = [
     (Link("orders", "/topics/orders"), size(2_000_000), Badge("12", "warn")),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from odradek.console import formats
 from odradek.console.cluster.model import MOST_POINTS, MOST_SERIES, History, Snapshot, TopicRow
-from odradek.console.views import formats
-from odradek.console.views.drawings import MOST_NODES, graph, layers, sparkline
+from odradek.console.drawings import MOST_NODES, graph, layers, sparkline
 
 
 @pytest.mark.parametrize(("count", "text"), [(None, formats.NONE), (0, "0 B"), (999, "999 B"), (1_234_567, "1.2 MB")])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 from immutables import Map
-from odradek.coordinator.groups.base.assigned_group import AssignedGroup
+from odradek.coordinator.groups.assigned_group import AssignedGroup
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage

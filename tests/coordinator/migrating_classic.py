@@ -13,7 +13,7 @@ from typing import Any
 from odradek.coordinator.groups.consumer.migration import by_id, read_assignment, read_subscription
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.classic_groups import (
+from odradek.protocol.internal.consumer_offsets import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base import state
+from odradek.coordinator.groups import state
 from odradek.coordinator.groups.consumer import assignment
 from odradek.coordinator.groups.consumer import group as writing
 from odradek.coordinator.groups.consumer import heartbeat as validation

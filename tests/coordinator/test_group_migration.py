@@ -10,7 +10,7 @@ from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.result import MetadataChanged
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.classic_groups import (
+from odradek.protocol.internal.consumer_offsets import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

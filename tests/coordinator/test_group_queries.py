@@ -12,7 +12,7 @@ from odradek.coordinator.groups.share.group import ShareGroup
 from odradek.coordinator.groups.streams import group as streams
 from odradek.coordinator.groups.streams.group import StreamsGroup, TaskId
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.consumer_group_records import ConsumerGroupRegularExpressionValue
+from odradek.protocol.internal.consumer_offsets import ConsumerGroupRegularExpressionValue
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
 
 STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS

@@ -10,8 +10,8 @@ from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
 from odradek.coordinator.transaction import TransactionRequest, TransactionsConfig
 from odradek.coordinator.transaction_shard import TransactionShard
-from odradek.protocol.internal import consumer_group_records as records
-from odradek.protocol.internal.consumer_group_records import (
+from odradek.protocol.internal import consumer_offsets as records
+from odradek.protocol.internal.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

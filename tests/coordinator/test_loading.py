@@ -6,13 +6,13 @@ import itertools
 import struct
 
 import pytest
-from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.shard import GroupShard, ShardLoader, encode_record
+from odradek.coordinator.groups.state import group_record, offset_record
 from odradek.coordinator.result import GroupsConfig
 from odradek.coordinator.result import Record as GroupRecord
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.classic_groups import (
+from odradek.protocol.internal.consumer_offsets import (
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,

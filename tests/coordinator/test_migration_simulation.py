@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.state import ShardState
 from odradek.coordinator.groups.classic import join as rebalance
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer import migration
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, Partitions
+from odradek.coordinator.groups.state import ShardState
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS

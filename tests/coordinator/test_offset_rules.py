@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base import state as base
+from odradek.coordinator.groups import state as base
 from odradek.coordinator.groups.classic import kind as classic
 from odradek.coordinator.groups.classic.group import State
 from odradek.coordinator.groups.consumer import kind as consumer

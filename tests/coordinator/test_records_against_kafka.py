@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
-from odradek.coordinator.groups.base.state import group_record, offset_record
 from odradek.coordinator.groups.shard import GroupShard, ShardLoader, decode_record, encode_record
+from odradek.coordinator.groups.state import group_record, offset_record
 from odradek.coordinator.result import GroupsConfig, UnknownRecord
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.classic_groups import (
+from odradek.protocol.internal.consumer_offsets import (
     ConsumerProtocolSubscription,
     GroupMetadataValue,
     MemberMetadata,

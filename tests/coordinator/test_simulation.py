@@ -7,7 +7,7 @@ import os
 import pytest
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member, State
 from odradek.coordinator.groups.classic.join import synced
-from odradek.protocol.internal.classic_groups import GroupMetadataValue
+from odradek.protocol.internal.consumer_offsets import GroupMetadataValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.simulation import Simulation

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.base.state import ShardState
+from odradek.coordinator.groups.state import ShardState
 from odradek.coordinator.groups.streams import assignment, description
 from odradek.coordinator.groups.streams import group as writing
 from odradek.coordinator.groups.streams import heartbeat as validation

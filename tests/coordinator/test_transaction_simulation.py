@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator import transaction, transaction_shard
-from odradek.coordinator.groups.base.state import NO_PRODUCER_ID, OffsetStore
+from odradek.coordinator.groups.state import NO_PRODUCER_ID, OffsetStore
 from odradek.coordinator.transaction import (
     NOT_IN_TRANSACTION,
     SendMarkers,

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.endpoints import endpoint_files, endpoint_of
 from odradek.server.network.api_endpoint import EACH

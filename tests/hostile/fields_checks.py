@@ -9,8 +9,7 @@ from typing import Any
 
 from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.messages.quorum import (

@@ -20,9 +20,8 @@ from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from odradek.protocol.messages.envelope import EnvelopeRequest
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.nodes import EnvelopeRequest
 from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message

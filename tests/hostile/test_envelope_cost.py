@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.messages.nodes import EnvelopeRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.controller.channel import encoded_principal
 from odradek.server.runtime.sliced_work import TURN_BUDGET_S

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.records.batch import TRANSACTIONAL_FLAG
 from odradek.protocol.records.compression import Compression

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from odradek.spark.planning import DataLoss
-from odradek.spark.source import OdradekSource
-from odradek.spark.stream import StreamReader
+from odradek.spark.source import OdradekSource, StreamReader
 from pyspark.sql.types import BinaryType, LongType, StructType
 
 from tests.columns.harness.world import World

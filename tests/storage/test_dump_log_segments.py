@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer
 from odradek.metadata.metadata_version import DEFAULT
 from odradek.metadata.records import encode_record
 from odradek.protocol.codec import encode
-from odradek.protocol.internal import classic_groups as groups
 from odradek.protocol.internal import cluster_metadata as metadata
+from odradek.protocol.internal import consumer_offsets as groups
 from odradek.protocol.internal import transaction_state as transactions
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction

@@ -16,10 +16,9 @@ import pytest
 from odradek.testing.cluster import Isolation
 from odradek.testing.control import ControlPort
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.inspection.groups import GroupView
-from odradek.testing.inspection.request_log import RequestLog, SeenRequest
-from odradek.testing.inspection.topics import SeenRecord, TopicView
+from odradek.testing.inspection import GroupView, SeenRecord, TopicView
 from odradek.testing.registry.server import SchemaRegistry
+from odradek.testing.request_log import RequestLog, SeenRequest
 from odradek.testing.run_holder import EmbeddedClock
 from odradek.testing.simulation import Node, Process, Simulation
 

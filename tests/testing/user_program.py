@@ -11,12 +11,11 @@ from odradek.columns.scan import Scan
 from odradek.testing.cluster import Isolation
 from odradek.testing.control import ControlPort
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.inspection.groups import GroupView
-from odradek.testing.inspection.request_log import RequestLog, SeenRequest
-from odradek.testing.inspection.topics import SeenRecord, TopicView
+from odradek.testing.inspection import GroupView, SeenRecord, TopicView
 from odradek.testing.pytest_plugin import NewBroker
 from odradek.testing.recording import Masking, record, replay
 from odradek.testing.registry.server import SchemaRegistry
+from odradek.testing.request_log import RequestLog, SeenRequest
 from odradek.testing.simulation import Network, Node, Process, Simulation
 from odradek.testing.testcontainers import KafkaContainer, RedpandaContainer
 

@@ -18,7 +18,6 @@ from odradek.tiers.leader_tasks import (
     plan_retention,
 )
 from odradek.tiers.lineage import (
-    earliest_local,
     earliest_pending_upload,
     highest_remote_offset,
     latest_tiered,
@@ -218,7 +217,6 @@ def test_log_is_read_to_its_new_start_after_remote_retention(tiered: TieredLog) 
 
 
 def test_special_offsets_have_the_epoch_of_their_record() -> None:
-    assert earliest_local(EPOCHS, 50) == (50, 1) and earliest_local([(3, 60)], 50) == (50, -1)
     assert latest_tiered(EPOCHS, -1) == (-1, -1) and latest_tiered(EPOCHS, 44) == (44, 0)
     assert earliest_pending_upload(EPOCHS, 44, 0, 40) == (45, 1)
     assert earliest_pending_upload(EPOCHS, 44, 70, 70) == (70, 1), "records below the log start are not uploaded"

@@ -31,11 +31,11 @@ from typing import ClassVar
 
 from ....protocol.codec import MalformedMessage, decode
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import ConsumerProtocolSubscription, GroupMetadataValue, MemberMetadata
+from ....protocol.internal.consumer_offsets import ConsumerProtocolSubscription, GroupMetadataValue, MemberMetadata
 from ....protocol.messages.groups import DescribedGroupMember, JoinGroupResponse, SyncGroupResponse
 from ....protocol.schema import Message
 from ...result import Reply, Timer, Timers
-from ..base.state import Group, ShardState, group_record
+from ..state import Group, ShardState, group_record
 
 # A member of a classic group.
 #

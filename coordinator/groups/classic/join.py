@@ -20,7 +20,7 @@ from ....protocol.messages.groups import (
 )
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...result import GroupRequest, Timer
-from ..base.state import ShardState, encoded_size
+from ..state import ShardState, encoded_size
 from .group import (
     ClassicGroup,
     Member,

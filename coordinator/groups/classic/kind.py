@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import GroupMetadataKey, GroupMetadataValue
+from ....protocol.internal.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from ....protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -17,7 +17,7 @@ from ....protocol.messages.groups import (
 from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from ....protocol.schema import Message
 from ...result import Event
-from ..base.state import CommittedOffset, ErrorResponse, Kind, OffsetRules, Session
+from ..state import CommittedOffset, ErrorResponse, Kind, OffsetRules, Session
 from . import join
 from . import join as leave
 from . import join as sync
@@ -33,7 +33,7 @@ from .group import (
 from .join import join_timer_expired, prepare, session_expired, sync_timer_expired
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # One error for a whole request of the classic protocol, where it is not the one of the schema.

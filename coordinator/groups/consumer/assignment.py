@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.assigned_group import TargetNeed, target_need, topics_by_name
-from ..base.state import Session
+from ..assigned_group import TargetNeed, target_need, topics_by_name
+from ..state import Session
 from .group import (
     ConsumerGroup,
     Member,
@@ -35,7 +35,7 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # ---- `uniform` for heterogeneous subscriptions

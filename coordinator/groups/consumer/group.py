@@ -1,6 +1,6 @@
 """One consumer group: the state that its records define.
 
-Besides the group's two epochs (base/assigned_group.py) each member has its own epoch, and advances it at its own pace
+Besides the group's two epochs (assigned_group.py) each member has its own epoch, and advances it at its own pace
 (assignment.py).
 
 Empty          no members
@@ -21,7 +21,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any
 
 from ....metadata.image import MetadataImage, TopicImage
-from ....protocol.internal.consumer_group_records import (
+from ....protocol.internal.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -42,11 +42,11 @@ from ....protocol.internal.consumer_group_records import (
 from ....protocol.schema import Message
 from ....protocol.uuids import uuid_to_text
 from ...patterns import compiled
-from ..base.assigned_group import AssignedGroup, AssignedRecords, write
-from ..base.state import number
+from ..assigned_group import AssignedGroup, AssignedRecords, write
+from ..state import number
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # The settings of a consumer group: its own configuration if present, else the broker's (KIP-848).

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ....protocol.internal.consumer_offsets import ConsumerGroupMemberMetadataValue
 from ....protocol.messages.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -18,7 +18,7 @@ from ....protocol.messages.consumer_groups import (
 )
 from ...patterns import InvalidRegularExpression, compiled
 from ...result import GroupRequest
-from ..base.assigned_group import (
+from ..assigned_group import (
     ValidationError,
     find_member,
     first_error,
@@ -29,8 +29,8 @@ from ..base.assigned_group import (
     validate_names,
     wrong_epoch,
 )
-from ..base.state import ShardState
 from ..classic.group import ClassicGroup
+from ..state import ShardState
 from . import migration
 from .assignment import ASSIGNORS, reconcile_member, update_epoch, update_target
 from .group import (

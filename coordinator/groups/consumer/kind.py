@@ -7,7 +7,7 @@ from functools import partial
 
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
+from ....protocol.internal.consumer_offsets import ConsumerGroupMetadataKey
 from ....protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -20,23 +20,14 @@ from ....protocol.messages.consumer_groups import Member as DescribedMember
 from ....protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from ....protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from ...result import Event, GroupRequest
-from ..base.assigned_group import described, replays
-from ..base.state import (
-    Kind,
-    OffsetRules,
-    ShardState,
-    is_expired,
-    stale,
-    validate_commit,
-    validate_delete,
-    validate_fetch,
-)
+from ..assigned_group import described, replays
+from ..state import Kind, OffsetRules, ShardState, is_expired, stale, validate_commit, validate_delete, validate_fetch
 from . import heartbeat, migration
 from . import migration as classic_members
 from .assignment import restore, sessions
 from .group import RECORD_TYPES, ConsumerGroup, Member, MemberState, delete_group
 
-# Offset rules of consumer groups. The rules that all kinds share are in coordinator/groups/base/state.py.
+# Offset rules of consumer groups. The rules that all kinds share are in coordinator/groups/state.py.
 
 
 def validate_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:

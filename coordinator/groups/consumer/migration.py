@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ....metadata.image import MetadataImage
 from ....protocol.codec import MalformedMessage, decode, encode
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-    ConsumerProtocolSubscription,
-)
-from ....protocol.internal.consumer_group_records import (
+from ....protocol.internal.consumer_offsets import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
 )
 from ....protocol.messages.groups import (
     HeartbeatRequest,
@@ -45,7 +43,7 @@ from ....protocol.messages.groups import (
 )
 from ....protocol.schema import Message
 from ...result import GroupRequest, Timer
-from ..base.assigned_group import ValidationError
+from ..assigned_group import ValidationError
 from ..classic.group import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
@@ -81,7 +79,7 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # The consumer protocol in JoinGroup and SyncGroup, decoded and encoded for groups in migration (KIP-848).

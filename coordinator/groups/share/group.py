@@ -33,12 +33,12 @@ from ....protocol.internal.share_group_records import (
     TopicPartitionsInfo,
 )
 from ....protocol.schema import Message
-from ..base.assigned_group import AssignedGroup, AssignedRecords, write
-from ..base.state import number
+from ..assigned_group import AssignedGroup, AssignedRecords, write
 from ..consumer.group import JOIN_EPOCH, LEAVE_EPOCH, Partitions, as_partitions
+from ..state import number
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # The settings of a share group: its own configuration if present, else the broker's (KIP-932).

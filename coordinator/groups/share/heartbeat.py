@@ -18,7 +18,7 @@ from ....protocol.messages.consumer_groups import Assignment as AssignmentRespon
 from ....protocol.messages.consumer_groups import TopicPartitions
 from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...result import Event, GroupRequest
-from ..base.assigned_group import (
+from ..assigned_group import (
     TargetNeed,
     ValidationError,
     first_error,
@@ -49,7 +49,7 @@ from .group import (
 from .offset_requests import Followed, begin
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # The assignor of share groups: `simple`.

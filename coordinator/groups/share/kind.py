@@ -21,8 +21,8 @@ from ....protocol.messages.share_groups import (
 from ....protocol.messages.share_groups import Member as DescribedMember
 from ....protocol.schema import Message
 from ...result import GroupRequest
-from ..base.assigned_group import described, replays, sessions
-from ..base.state import ErrorResponse, Kind, OffsetRules
+from ..assigned_group import described, replays, sessions
+from ..state import ErrorResponse, Kind, OffsetRules
 from . import heartbeat, offset_requests
 from .group import RECORD_TYPES, Member, ShareGroup, delete_group, session_timeout_ms
 from .heartbeat import expired, restore
@@ -40,7 +40,7 @@ from .offset_requests import (
 )
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # One error for a whole request about share groups, where it is not the one of the schema.

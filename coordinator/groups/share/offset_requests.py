@@ -31,7 +31,7 @@ from ....protocol.messages.share_groups import (
 )
 from ....protocol.schema import Message
 from ...result import GroupRequest
-from ..base.assigned_group import no_group
+from ..assigned_group import no_group
 from .group import (
     UNKNOWN_TOPIC,
     ShareGroup,
@@ -45,7 +45,7 @@ from .group import (
 )
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # Internal requests and responses of a share group's shard: the steps that involve the persister.

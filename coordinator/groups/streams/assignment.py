@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ..base.assigned_group import TargetNeed, restart_sessions, target_need
+from ..assigned_group import TargetNeed, restart_sessions, target_need
 from .group import (
     NO_TASKS,
     NOTHING_HELD,
@@ -32,7 +32,7 @@ from .group import (
 from .topology import ConfiguredSubtopology
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # ---- the assignor

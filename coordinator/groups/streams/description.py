@@ -30,11 +30,11 @@ from ....protocol.messages.streams_groups import (
     UpdatedTopologyDescriptionNode,
 )
 from ...result import GroupRequest, encoded_size
-from ..base.assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
+from ..assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
 from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup, write_group_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 

@@ -37,12 +37,12 @@ from ....protocol.internal.streams_group_records import (
 )
 from ....protocol.schema import Message
 from ...result import Timer
-from ..base.assigned_group import FIRST_EPOCH, AssignedGroup, AssignedRecords, write
-from ..base.state import number
+from ..assigned_group import FIRST_EPOCH, AssignedGroup, AssignedRecords, write
+from ..state import number
 from .topology import ConfiguredTopology, input_topics, is_same, required_topics
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # The settings of a streams group: its own configuration if present, else the broker's (KIP-1071).

@@ -30,7 +30,7 @@ from ....protocol.messages.streams_groups import Status as StatusTold
 from ....protocol.messages.topics import CreatableTopic
 from ....protocol.schema import Message
 from ...result import GroupRequest
-from ..base.assigned_group import (
+from ..assigned_group import (
     ValidationError,
     find_member,
     first_error,
@@ -74,7 +74,7 @@ from .group import (
 from .topology import ConfiguredTopology, InvalidTopology, Status, as_record, configure, is_same, required_topics
 
 if TYPE_CHECKING:
-    from ..base.state import ShardState
+    from ..state import ShardState
 
 
 # Validation of StreamsGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order.

@@ -26,8 +26,8 @@ from ....protocol.messages.streams_groups import (
 )
 from ....protocol.messages.streams_groups import Member as DescribedMember
 from ...result import GroupRequest
-from ..base.assigned_group import described, replays, sessions
-from ..base.state import Kind, OffsetRules, ShardState, is_expired, validate_commit, validate_delete, validate_fetch
+from ..assigned_group import described, replays, sessions
+from ..state import Kind, OffsetRules, ShardState, is_expired, validate_commit, validate_delete, validate_fetch
 from . import description, heartbeat
 from .assignment import expired, restore
 from .group import (
@@ -43,7 +43,7 @@ from .group import (
 )
 from .topology import subtopology_of
 
-# Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/base/state.py.
+# Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/state.py.
 
 
 def validate_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitRequest) -> ErrorCode:

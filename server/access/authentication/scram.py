@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from ....client.sasl import AuthenticationFailed
-from ....client.scram_messages import (
+from ....client.sasl import (
+    AuthenticationFailed,
     ClientFirst,
     InvalidScramMessage,
     encoded,

@@ -210,13 +210,6 @@ class AccessRules:
                         yield found
 
 
-def rules_of(rules: Iterable[AclImage], *, tracks_resources: bool = False) -> AccessRules:
-    made = AccessRules(tracks_resources=tracks_resources)
-    for rule in rules:
-        made.add(rule)
-    return made
-
-
 def _place(rule: AclImage) -> _Place:
     return rule.resource_type, rule.pattern_type, rule.principal, rule.host, rule.resource_name
 

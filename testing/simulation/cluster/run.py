@@ -16,8 +16,7 @@ from ....server.runtime.gc_policy import GC_PAUSES
 from ..loop import OUTSIDE
 from ..world import Simulation
 from .invariants import ACKNOWLEDGED, NO_BUG, PROGRESS, Broken
-from .nodes import VOTER_IDS, Cluster, Trace
-from .watch import Key, Watch
+from .nodes import VOTER_IDS, Cluster, Key, Trace, Watch
 from .workload import PARTITIONS, TOPIC, Client, Committer, Consumer, Operator, Producer, create_topic
 
 # ---- faults: killed processes, power loss, cut, slow and unreliable links, and clock jumps

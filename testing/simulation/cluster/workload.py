@@ -15,8 +15,12 @@ from ....protocol.codec import decode, encode
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from ....protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ....protocol.messages.find_coordinator import FindCoordinatorRequest
-from ....protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ....protocol.messages.metadata import (
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from ....protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

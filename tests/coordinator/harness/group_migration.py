@@ -8,7 +8,7 @@ from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.shard import GroupShard, encode_record
 from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.classic_groups import (
+from odradek.protocol.internal.consumer_offsets import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,6 @@ from odradek.server.access.authorization.authorization import (
     AccessRules,
     Authorization,
     StandardAuthorizer,
-    rules_of,
 )
 from odradek.server.access.authorization.requirements import AuthorizerNotReady
 from odradek.server.runtime.clock import Clock
@@ -47,6 +46,13 @@ RULES = st.builds(
     OPERATIONS,
     st.sampled_from([Permission.DENY, Permission.ALLOW]),
 )
+
+
+def rules_of(rules: Iterable[AclImage], *, tracks_resources: bool = False) -> AccessRules:
+    made = AccessRules(tracks_resources=tracks_resources)
+    for rule in rules:
+        made.add(rule)
+    return made
 
 
 def applies_to(rule: AclImage, kind: int, name: str) -> bool:

@@ -13,8 +13,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.acls import DescribeAclsRequest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.credentials import CreateDelegationTokenRequest
-from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.nodes import EnvelopeRequest
 from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message

@@ -19,8 +19,8 @@ from odradek.protocol.apis import APIS, ResponseHeader
 from odradek.protocol.codec import decode
 from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.nodes import EnvelopeRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.server.access.authorization.requirements import Each, Split

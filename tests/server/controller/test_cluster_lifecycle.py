@@ -13,7 +13,7 @@ import odradek
 import pytest
 from odradek.client.probes import is_gone, is_refused
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.messages.nodes import EnvelopeRequest
 from odradek.protocol.messages.partitions import AlterPartitionRequest
 from odradek.protocol.messages.producers import AllocateProducerIdsRequest
 from odradek.protocol.messages.quorum import (

@@ -9,7 +9,7 @@ from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import UpdateFeaturesRequest, UpdateFeaturesResponse
-from odradek.protocol.messages.envelope import EnvelopeResponse
+from odradek.protocol.messages.nodes import EnvelopeResponse
 from odradek.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import UpdateFeaturesRequest
-from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.protocol.messages.nodes import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message

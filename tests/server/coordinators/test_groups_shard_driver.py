@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.state import offset_record
 from odradek.coordinator.groups.shard import GroupShard, encode_record
+from odradek.coordinator.groups.state import offset_record
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.classic_groups import OffsetCommitValue
+from odradek.protocol.internal.consumer_offsets import OffsetCommitValue
 from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.base.state import KeptListing
+from odradek.coordinator.groups.state import KeptListing
 from odradek.protocol.codec import encode, stepwise_encoder
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.groups import (
     DeleteGroupsRequest,
     JoinGroupRequest,
@@ -19,6 +18,7 @@ from odradek.protocol.messages.groups import (
     ListGroupsResponse,
     MemberIdentity,
 )
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

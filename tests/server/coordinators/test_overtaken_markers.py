@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import odradek
 import pytest
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,

@@ -12,7 +12,7 @@ import pytest
 from odradek.coordinator.groups.shard import encode_record
 from odradek.coordinator.result import Output, Record, Reply
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
+from odradek.protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from odradek.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression

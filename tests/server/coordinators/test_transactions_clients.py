@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka.structs import OffsetAndMetadata
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,

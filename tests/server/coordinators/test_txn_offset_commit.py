@@ -9,7 +9,7 @@ import odradek
 import pytest
 from odradek.coordinator.transaction import result
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,

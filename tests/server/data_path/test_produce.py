@@ -166,7 +166,7 @@ def test_a_batch_larger_than_a_segment_may_be_is_refused(path: DataPath) -> None
 
 
 def test_internal_topics_are_written_by_the_admin_client_only(path: DataPath, broker: odradek.Broker) -> None:
-    from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+    from odradek.protocol.messages.metadata import FindCoordinatorRequest
 
     path.client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
     response = path.produce("__consumer_offsets", batch_of(b"v"))

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 from odradek.protocol.messages.share_records import (
     AcknowledgementBatch,

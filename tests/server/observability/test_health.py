@@ -13,7 +13,7 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

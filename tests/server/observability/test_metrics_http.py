@@ -13,8 +13,8 @@ import odradek
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.groups import DeleteGroupsRequest
+from odradek.protocol.messages.metadata import FindCoordinatorRequest
 from odradek.protocol.messages.streams_groups import (
     StreamsGroupDescribeRequest,
     StreamsGroupHeartbeatRequest,

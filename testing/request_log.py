@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..faults.striking import OWN_CLIENT_ID, PEER_CLIENT_ID, TopicNames, groups_of, topics_of
+from .faults.striking import OWN_CLIENT_ID, PEER_CLIENT_ID, TopicNames, groups_of, topics_of
 
 if TYPE_CHECKING:
-    from ...server.network.call import Call
+    from ..server.network.call import Call
 
 #: Requests that are remembered, and topics and groups of one that are named.
 MOST_REQUESTS = 1000

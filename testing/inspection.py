@@ -1,4 +1,8 @@
-"""`broker.topic("orders")`: the records of a topic, read from the broker's own log, without a client."""
+"""Brokers as a test sees them, without a client.
+
+`broker.topic("orders")`: the records of a topic, read from the broker's own log. `broker.group("billing")`: the committed
+offsets, the lag, the state and the members of a group.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,27 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from ...protocol.apis import APIS, RequestHeader, ResponseHeader
-from ...protocol.codec import decode, encode
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ...protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ...protocol.records.batch import iter_headers
-from ...protocol.records.record import Record, decode_batch, encode_batch
-from ...protocol.schema import Message
-from ...server.access.provisioning import ClientFiles
-from ...server.services import Services
-from ..faults.striking import OWN_CLIENT_ID
-from ..loop_thread import reached
-from ..run_holder import Completion
+from ..protocol.apis import APIS, RequestHeader, ResponseHeader
+from ..protocol.codec import decode, encode
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ..protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ..protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ..protocol.records.batch import iter_headers
+from ..protocol.records.record import Record, decode_batch, encode_batch
+from ..protocol.schema import Message
+from ..server.access.provisioning import ClientFiles
+from ..server.services import Services
+from .faults.striking import OWN_CLIENT_ID
+from .loop_thread import reached
+from .run_holder import Completion
 
 if TYPE_CHECKING:
-    from ...server.broker import BrokerServer
-    from ...server.partitions.hosted_partition import HostedPartition
-    from ..broker_run import EmbeddedRun
-    from ..run_holder import RunHolder
-
+    from ..coordinator.groups.state import ShardState
+    from ..server.broker import BrokerServer
+    from ..server.partitions.hosted_partition import HostedPartition
+    from .broker_run import EmbeddedRun
+    from .run_holder import RunHolder
 
 # Records that a test puts into a topic without a client of its own; faults do not strike them.
 
@@ -73,7 +77,7 @@ def _connected(address: str, files: ClientFiles | None) -> socket.socket:
 
 def _log_in(connection: socket.socket, files: ClientFiles) -> None:
     """Raises RuntimeError."""
-    from ...client.sasl import PasswordLogin
+    from ..client.sasl import PasswordLogin
 
     security = files.security
     user = security.first_user
@@ -383,3 +387,112 @@ def _waited(holder: RunHolder, work: Callable[[], Coroutine[object, None, list[S
     waited = Waited()
     waited.extend(done.result)
     return waited
+
+
+class GroupView:
+    """A group of consumers of any kind; it need not exist yet."""
+
+    def __init__(self, embedded: RunHolder, group_id: str) -> None:
+        self._embedded = embedded
+        self.group_id = group_id
+
+    def __repr__(self) -> str:
+        return f"<group {self.group_id}>"
+
+    @property
+    def offsets(self) -> dict[tuple[str, int], int]:
+        """Committed offsets by topic and partition."""
+        run = self._embedded._here()
+        return self._embedded._look(lambda: offsets(run, self.group_id))
+
+    @property
+    def lags(self) -> dict[tuple[str, int], int]:
+        """Records that wait, by topic and partition: of every partition of the topics in which the group has committed."""
+        run = self._embedded._here()
+        return self._embedded._look(lambda: lags(run, self.group_id))
+
+    @property
+    def lag(self) -> int | None:
+        """The sum of `lags`; None before the group has committed anything."""
+        found = self.lags
+        return sum(found.values()) if found else None
+
+    @property
+    def state(self) -> str | None:
+        """The state of the group by Kafka's name, such as "Stable"; None where there is no such group."""
+        run = self._embedded._here()
+        return self._embedded._look(lambda: state(run, self.group_id))
+
+    @property
+    def members(self) -> list[str]:
+        """The ids of its members."""
+        run = self._embedded._here()
+        return self._embedded._look(lambda: sorted(getattr(_group(run, self.group_id), "members", ())))
+
+    def wait_for(
+        self, *, lag: int | None = None, state: str | None = None, members: int | None = None, timeout: float = 10.0
+    ) -> Completion[None]:
+        """Waits until the lag is at most so many records, the state is this one, there are so many members.
+
+        Blocks, or is awaited in an event loop. Raises TimeoutError, whose text has the state at the end.
+        """
+        run, group_id = self._embedded._here(), self.group_id
+        state_of = globals()["state"]
+
+        def is_there() -> bool:
+            waiting = lags(run, group_id)
+            return (
+                (lag is None or (bool(waiting) and sum(waiting.values()) <= lag))
+                and (state is None or state_of(run, group_id) == state)
+                and (members is None or len(getattr(_group(run, group_id), "members", ())) == members)
+            )
+
+        async def wait() -> None:
+            try:
+                await reached(is_there, f"a condition on group {group_id}", timeout)
+            except TimeoutError as late:
+                count = len(getattr(_group(run, group_id), "members", ()))
+                raise TimeoutError(
+                    f"{late}; the group is {state_of(run, group_id)} with {count} members and lag {lags(run, group_id)}"
+                ) from None
+
+        return self._embedded._wait_done("wait_for()", wait)
+
+
+def shard_states(run: EmbeddedRun) -> list[ShardState]:
+    """Returns the states of the groups' coordinators. Belongs to the loop's thread, as all below."""
+    drivers = [
+        driver
+        for server in run.servers.values()
+        if isinstance(server.services, Services)
+        for driver in server.services.coordinators.groups.shards()
+    ]
+    return [driver.shard.state for driver in drivers if driver.shard is not None]
+
+
+def _group(run: EmbeddedRun, group_id: str) -> Any:
+    return next((one.groups[group_id] for one in shard_states(run) if group_id in one.groups), None)
+
+
+def state(run: EmbeddedRun, group_id: str) -> str | None:
+    group = _group(run, group_id)
+    return str(group.state.value) if group is not None else None
+
+
+def offsets(run: EmbeddedRun, group_id: str) -> dict[tuple[str, int], int]:
+    return {
+        (topic, index): committed.offset
+        for one in shard_states(run)
+        for topic, partitions in one.offsets.of_group(group_id).items()
+        for index, committed in partitions.items()
+    }
+
+
+def lags(run: EmbeddedRun, group_id: str) -> dict[tuple[str, int], int]:
+    committed = offsets(run, group_id)
+    found = {}
+    for topic in dict.fromkeys(topic for topic, _ in committed):
+        for hosted in leaders(run, topic):
+            begin = committed.get((topic, hosted.index), hosted.log.log_start_offset)
+            found[topic, hosted.index] = max(0, hosted.role.high_watermark - begin)
+    return found

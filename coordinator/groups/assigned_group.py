@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from ....metadata.image import MetadataImage, TopicImage
-from ....protocol.errors import ErrorCode
-from ....protocol.schema import Message
-from ...result import Record, Timer
+from ...metadata.image import MetadataImage, TopicImage
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..result import Record, Timer
 from .state import Session
 
 if TYPE_CHECKING:

@@ -18,22 +18,22 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from ....metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
-from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_groups import (
+from ...metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ....protocol.messages.groups import ListedGroup
-from ....protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
-from ....protocol.schema import Message
-from ... import result
-from ...result import Bounds, Event, GroupRequest, GroupsConfig, Record, Reply, Timer, Timers
+from ...protocol.messages.groups import ListedGroup
+from ...protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
+from ...protocol.schema import Message
+from .. import result
+from ..result import Bounds, Event, GroupRequest, GroupsConfig, Record, Reply, Timer, Timers
 
 if TYPE_CHECKING:
-    from ....metadata.delta import Part
+    from ...metadata.delta import Part
 
 # ---- kinds of groups
 

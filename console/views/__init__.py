@@ -1,1 +1,0 @@
-"""Parts of pages, and drawings: pure functions of what they show."""

@@ -1,1 +1,0 @@
-"""State and rules that all kinds of groups share."""
