@@ -117,7 +117,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     left_out = [item for item in items if tier_of(item) > selected or item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    are_left_out = set(left_out)
+    items[:] = [item for item in items if item not in are_left_out]
 
 
 @pytest.hookimpl(optionalhook=True)
