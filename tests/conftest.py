@@ -16,10 +16,10 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -107,7 +107,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selected = TIERS.index(config.getoption("--tier"))
-    items.sort(key=lambda item: _reads_trees(item.path))
+    items.sort(key=lambda item: _reads_trees(str(item.path)))
     if selected == _EVERYTHING:
         # Modules that wait for processes begin first, and the others fill the gaps.
         highest: dict[Path, int] = {}
@@ -117,7 +117,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     left_out = [item for item in items if tier_of(item) > selected or item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    are_left_out = set(left_out)
+    items[:] = [item for item in items if item not in are_left_out]
+
+
+class _Indexed(list[str]):
+    """Names of tests; the library asks for the index of each, and a list compares it with all before."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self._indexes = {name: index for index, name in enumerate(self)}
+
+    def index(self, value: str, start: SupportsIndex = 0, stop: SupportsIndex = sys.maxsize) -> int:
+        return self._indexes[value]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -130,14 +142,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return "syntax trees" if _reads_trees(config.rootpath / file) else file
+            return "syntax trees" if _reads_trees(f"{config.rootpath}/{file}") else file
+
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            super().add_node_collection(node, collection)
+            self.registered_collections[node] = _Indexed(collection)
+
+        def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
+            """Counts from the last file: a process runs its files in order. The library counts all, after each test."""
+            pending = 0
+            for tests in reversed(workload.values()):
+                left = list(tests.values()).count(False)
+                if not left:
+                    break
+                pending += left
+            return pending
 
     return Scheduling(config, log)
 
 
 @cache
-def _reads_trees(path: Path) -> bool:
-    return _READS_TREES.search(path.read_text(encoding="utf-8")) is not None
+def _reads_trees(path: str) -> bool:
+    return _READS_TREES.search(Path(path).read_text(encoding="utf-8")) is not None
 
 
 def tier_of(item: pytest.Item) -> int:

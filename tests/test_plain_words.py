@@ -7,11 +7,11 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.harness.facts import kept_facts
 from tests.harness.prose import comments_and_docstrings, statements_of, tokens_in, tokens_of
 from tests.harness.sources import files, nodes_of, text_of
 
@@ -117,15 +117,19 @@ def first_word(text: str) -> str:
     return found[1].lower() if found else ""
 
 
-@cache
-def definitions() -> list[tuple[str, str, str]]:
-    """Returns file, name and docstring of each module, class and function."""
+@kept_facts
+def definitions_of(file: str) -> list[tuple[str, str]]:
+    """Returns name and docstring of the module, and of each class and function in it."""
     return [
-        (file, getattr(node, "name", ""), ast.get_docstring(node, clean=False) or "")
-        for file in files("*.py")
+        (getattr(node, "name", ""), ast.get_docstring(node, clean=False) or "")
         for node in statements_of(file)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
+
+
+def definitions() -> list[tuple[str, str, str]]:
+    """Returns file, name and docstring of each module, class and function."""
+    return [(file, name, docstring) for file in files("*.py") for name, docstring in definitions_of(file)]
 
 
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
@@ -145,25 +149,34 @@ def test_names_of_tests_say_condition_and_outcome_of_a_named_actor() -> None:
     assert [(file, name) for file, name in names if UNCLEAR_IN_TESTS & set(name.split("_"))] == []
 
 
+@kept_facts
+def terms_of(file: str) -> list[tuple[int, str]]:
+    """Returns line and text of each home-made name in a module."""
+    if not re.search(rf"\b(?:{'|'.join(TERMS)})\b", text_of(file)):
+        return []
+    return [(line, text) for kind, line, text in tokens_of(file) if kind == tokenize.NAME and text in TERMS]
+
+
 def test_code_uses_the_terms_of_the_field() -> None:
     found = []
-    may_have = re.compile(rf"\b(?:{'|'.join(TERMS)})\b")
     for file in files("*.py"):
-        if file in LETTERS_OF_THE_ALPHABET or not may_have.search(text_of(file)):
-            continue
-        for kind, line, text in tokens_of(file):
-            if kind == tokenize.NAME and text in TERMS:
-                found.append(f"{file}:{line}: {text}, say {TERMS[text]}")
+        if file not in LETTERS_OF_THE_ALPHABET:
+            found += [f"{file}:{line}: {text}, say {TERMS[text]}" for line, text in terms_of(file)]
     assert found == []
 
 
+@kept_facts
+def phrases_of(file: str) -> list[str]:
+    """Returns the home-made phrases in a file."""
+    return re.findall("|".join(f"(?:{phrase})" for phrase in PHRASES), text_of(file))
+
+
 def test_prose_uses_the_terms_of_the_field() -> None:
-    phrases = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES))
     found = [
-        f"{file}: {match[0]!r}, say {next(term for phrase, term in PHRASES.items() if re.search(phrase, match[0]))}"
+        f"{file}: {text!r}, say {next(term for phrase, term in PHRASES.items() if re.search(phrase, text))}"
         for file in files("*.py", "*.md", "*.toml")
         if file not in ("tests/test_plain_words.py", "CHANGELOG.md")
-        for match in phrases.finditer(text_of(file))
+        for text in phrases_of(file)
     ]
     assert found == []
 
@@ -208,11 +221,15 @@ def test_tokens_are_those_of_the_tokenizer() -> None:
 def uses_of_answer(pattern: re.Pattern[str], *patterns: str) -> Iterator[str]:
     """Yields the names, comments and texts in which a pattern is found, as `file:line: token`."""
     for file in files(*patterns):
-        if not ANSWER.search(text_of(file)) or file == "tests/test_plain_words.py":
-            continue
-        for _, line, text in tokens_of(file):
-            if pattern.search(text):
-                yield f"{file}:{line}: {text}"
+        if file != "tests/test_plain_words.py":
+            yield from (f"{file}:{line}: {text}" for line, text in answers_of(file) if pattern.search(text))
+
+
+@kept_facts
+def answers_of(file: str) -> list[tuple[int, str]]:
+    """Returns line and text of the names, comments and texts that have the word in any form."""
+    tokens = tokens_of(file) if ANSWER.search(text_of(file)) else ()
+    return [(line, text) for _, line, text in tokens if ANSWER.search(text)]
 
 
 def test_docstrings_and_comments_name_the_actor() -> None:
@@ -269,9 +286,13 @@ def test_pages_name_the_actor() -> None:
 def messages() -> Iterator[tuple[str, int, str]]:
     """Yields file, line and text of each string of at least three words that the product writes."""
     for file in files(*(f"{package}/*.py" for package in PRODUCT)):
-        for line, text in strings(nodes_of(file)):
-            if len(re.findall(r"\b[A-Za-z]{2,}\b", text)) >= 3:
-                yield file, line, text
+        yield from ((file, line, text) for line, text in messages_of(file))
+
+
+@kept_facts
+def messages_of(file: str) -> list[tuple[int, str]]:
+    found = strings(nodes_of(file))
+    return [(line, text) for line, text in found if len(re.findall(r"\b[A-Za-z]{2,}\b", text)) >= 3]
 
 
 def strings(found: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
@@ -296,6 +317,13 @@ def literal(node: ast.AST) -> str:
 def help_texts() -> Iterator[tuple[str, int, str]]:
     """Yields file, line and text of each description of a command or an option."""
     for file in files("cli/*.py", "console/*.py", "testing/*.py"):
-        for node in nodes_of(file) if "help=" in text_of(file) else ():
-            if isinstance(node, ast.keyword) and node.arg in ("help", "description") and literal(node.value):
-                yield file, node.value.lineno, literal(node.value)
+        yield from ((file, line, text) for line, text in help_texts_of(file))
+
+
+@kept_facts
+def help_texts_of(file: str) -> list[tuple[int, str]]:
+    return [
+        (node.value.lineno, literal(node.value))
+        for node in (nodes_of(file) if "help=" in text_of(file) else ())
+        if isinstance(node, ast.keyword) and node.arg in ("help", "description") and literal(node.value)
+    ]

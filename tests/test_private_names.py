@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from tests.harness.facts import kept_facts
 from tests.harness.sources import files, nodes_of
 
 PACKAGES = ("archive", "cli", "client", "columns", "console", "testing", "tiers")
@@ -56,13 +57,23 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
+@kept_facts
+def defined_in(file: str) -> set[str]:
+    return defined(nodes_of(file))
+
+
+@kept_facts
+def private_names_in(file: str) -> list[tuple[int, str]]:
+    return private_names(nodes_of(file))
+
+
 def test_no_private_name_of_a_library_is_used() -> None:
     found = files(*(f"{package}/*.py" for package in PACKAGES))
-    own = {name for path in found for name in defined(nodes_of(path))}
+    own = {name for path in found for name in defined_in(path)}
     foreign = [
         f"{path}:{line}: {name}"
         for path in found
-        for line, name in private_names(nodes_of(path))
+        for line, name in private_names_in(path)
         if name not in own and name not in ALLOWED
     ]
     assert foreign == []

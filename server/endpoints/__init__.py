@@ -8,6 +8,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,9 @@ def endpoint_files(folders: frozenset[str] = _FOLDERS) -> dict[str, str]:
     return found | {name.replace("_", ""): name for name in _modules(here) if name not in _FOLDERS}
 
 
-def _modules(folder: Path) -> list[str]:
-    return [module.name for module in pkgutil.iter_modules([str(folder)])]
+@cache
+def _modules(folder: Path) -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules([str(folder)]))
 
 
 def load_all() -> None:

@@ -13,7 +13,7 @@ import pytest
 from odradek.archive import ArchiveError, Covered, ParquetTable, PartitionBy, TableChanged, open_catalog
 from odradek.archive.iceberg import OFFSETS, replace_files, rows_of_files
 from odradek.archive.rows import RAW_SCHEMA
-from odradek.archive.store import groups_to_merge
+from odradek.archive.store import FILES_TO_MERGE, groups_to_merge
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import StringType
@@ -140,17 +140,18 @@ def test_columns_are_added_and_widened_in_the_table(kind: str, tmp_path: Path) -
 
 def test_small_files_are_merged_and_the_offsets_stay(kind: str, tmp_path: Path) -> None:
     table = open_table(kind, tmp_path, **({"snapshots_s": 0, "most_expired_kept": 3} if kind == "iceberg" else {}))
-    for number in range(20):
+    for number in range(FILES_TO_MERGE + 1):
         append(table, number * 2, number * 2 + 2, number * 2, hours=0)
     table.maintain()
     assert len(source_of(kind, tmp_path).ranges()) < 6
     assert len(source_of(kind, tmp_path, dead_letters=True).ranges()) < 6
-    append(table, 40, 42)
-    assert offsets_of(source_of(kind, tmp_path)) == list(range(42))
-    assert offsets_of(source_of(kind, tmp_path, dead_letters=True)) == list(range(0, 40, 2))
+    end = 2 * FILES_TO_MERGE + 2
+    append(table, end, end + 2)
+    assert offsets_of(source_of(kind, tmp_path)) == list(range(end + 2))
+    assert offsets_of(source_of(kind, tmp_path, dead_letters=True)) == list(range(0, end, 2))
     table.close()
     again = open_table(kind, tmp_path)
-    assert again.covered == covered(42)
+    assert again.covered == covered(end + 2)
     again.close()
 
 

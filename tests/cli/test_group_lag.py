@@ -30,7 +30,12 @@ def metrics_port() -> int:
 
 @pytest.fixture(scope="module")
 def broker(metrics_port: int) -> Iterator[odradek.Broker]:
-    with odradek.Broker(config={"odradek.metrics.port": metrics_port}) as running:
+    # Members learn of their partitions by heartbeats, every 5 s by default.
+    kinds = ("consumer", "consumer.min", "share", "share.min")
+    heartbeats = {f"group.{kind}.heartbeat.interval.ms": 500 for kind in kinds} | {
+        "group.share.assignment.interval.ms": 0
+    }
+    with odradek.Broker(config={"odradek.metrics.port": metrics_port, **heartbeats}) as running:
         words = ("topic", "create", "orders", "--partitions", str(PARTITIONS), "-b", running.bootstrap_servers)
         assert odradek_command(*words).status == 0
         for partition in range(PARTITIONS):

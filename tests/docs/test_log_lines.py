@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from tests.docs.pages import DOCS, blocks
+from tests.harness.facts import kept_facts
 from tests.harness.sources import files, nodes_of
 
 PACKAGES = ("server/access", "server/network", "client")
@@ -32,11 +33,18 @@ def written() -> re.Pattern[str]:
 
 def texts() -> Iterator[str]:
     for path in files(*(f"{package}/*.py" for package in PACKAGES)):
-        for node in nodes_of(path):
-            if isinstance(node, ast.JoinedStr):
-                yield "".join(str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+        yield from texts_of(path)
+
+
+@kept_facts
+def texts_of(file: str) -> list[str]:
+    found = []
+    for node in nodes_of(file):
+        if isinstance(node, ast.JoinedStr):
+            found.append("".join(str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    return found
 
 
 LOG_LINES = [

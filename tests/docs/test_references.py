@@ -12,6 +12,7 @@ from posixpath import normpath
 
 import pytest
 
+from tests.harness.facts import kept_facts
 from tests.harness.prose import comments_and_docstrings, statements_of
 from tests.harness.sources import files, nodes_of, text_of
 
@@ -104,7 +105,7 @@ def resolves(file: str, path: str) -> bool:
     return any(name.startswith(below) and name.endswith(f"/{path}") for name in named)
 
 
-@cache
+@kept_facts
 def names_of(file: str) -> frozenset[str]:
     """Returns the classes, imports and assigned names of a module, and the modules that it imports from."""
     found: set[str] = set()
@@ -119,14 +120,15 @@ def names_of(file: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@kept_facts
+def public_classes_of(file: str) -> list[str]:
+    classes = [node.name for node in statements_of(file) if isinstance(node, ast.ClassDef)]
+    return [name for name in classes if not name.startswith("_")]
+
+
 @cache
 def public_classes() -> frozenset[str]:
-    return frozenset(
-        node.name
-        for file in files("*.py")
-        for node in statements_of(file)
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
+    return frozenset(name for file in files("*.py") for name in public_classes_of(file))
 
 
 def is_known(file: str, name: str) -> bool:

@@ -8,6 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from functools import cache
 
+from tests.harness.facts import kept_facts
 from tests.harness.sources import text_of, tree_of
 
 #: Fields with lists of statements. Expressions are most of a tree and define nothing.
@@ -48,11 +49,12 @@ def tokens_in(text: str) -> Iterator[tuple[int, int, str]]:
             yield _KINDS[kind], line, match[0]
 
 
-def comments_and_docstrings(name: str) -> Iterator[tuple[int, str]]:
-    """Yields line and text of each comment of a module, and of each string that is a statement."""
-    for kind, line, text in tokens_of(name) if "#" in text_of(name) else ():
-        if kind == tokenize.COMMENT:
-            yield line, text
+@kept_facts
+def comments_and_docstrings(name: str) -> list[tuple[int, str]]:
+    """Returns line and text of each comment of a module, and of each string that is a statement."""
+    tokens = tokens_of(name) if "#" in text_of(name) else ()
+    found = [(line, text) for kind, line, text in tokens if kind == tokenize.COMMENT]
     for node in statements_of(name):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, node.value.value
+            found.append((node.lineno, node.value.value))
+    return found

@@ -15,6 +15,7 @@ from odradek.server.access.tls_stores import (
     read_java_store,
 )
 
+from tests.harness.examples import examples
 from tests.server.harness.java_key_stores import key_entry, trusted_entry, written_jks
 
 PASSWORD = "pässword"
@@ -63,7 +64,7 @@ def test_damage_anywhere_is_an_error_of_the_store() -> None:
         with pytest.raises(InvalidStore):  # without a password no checksum comes before the entries
             read_java_store(STORE[:end], None)
     rng = random.Random(5)
-    for _ in range(2000):
+    for _ in range(examples(2000)):
         data = bytearray(STORE)
         for _ in range(rng.randint(1, 4)):
             data[rng.randrange(len(data))] = rng.randrange(256)

@@ -10,6 +10,7 @@ from odradek.metadata.configs.broker_values import synonyms
 from odradek.metadata.configs.key import ConfigKey
 from odradek.metadata.configs.resources import BROKER, OWN, TOPIC
 
+from tests.harness.facts import kept_facts
 from tests.harness.sources import files, nodes_of
 
 #: The keys in this folder are those of clients.
@@ -30,16 +31,23 @@ def named() -> re.Pattern[str]:
     texts: set[str] = set()
     for room in ROOMS:
         for file in files(f"{room}/*.py"):
-            if file.startswith(CLIENT):
-                continue
-            for node in nodes_of(file):
-                if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z0-9.]+", str(node.value)):
-                    texts.add(re.escape(str(node.value)))
-                elif isinstance(node, ast.JoinedStr):
-                    parts = [re.escape(p.value) if isinstance(p, ast.Constant) else r"[a-z0-9]+" for p in node.values]
-                    if any(re.search(r"[a-z].*\\\.|\\\..*[a-z]", part) for part in parts if part != r"[a-z0-9]+"):
-                        texts.add("".join(parts))
+            if not file.startswith(CLIENT):
+                texts |= names_of(file)
     return re.compile("|".join(sorted(texts)))
+
+
+@kept_facts
+def names_of(file: str) -> set[str]:
+    """Returns a pattern of each name in the code of a module."""
+    found = set()
+    for node in nodes_of(file):
+        if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z0-9.]+", str(node.value)):
+            found.add(re.escape(str(node.value)))
+        elif isinstance(node, ast.JoinedStr):
+            parts = [re.escape(p.value) if isinstance(p, ast.Constant) else r"[a-z0-9]+" for p in node.values]
+            if any(re.search(r"[a-z].*\\\.|\\\..*[a-z]", part) for part in parts if part != r"[a-z0-9]+"):
+                found.add("".join(parts))
+    return found
 
 
 def is_wrong(key: ConfigKey, is_named: bool) -> bool:

@@ -6,7 +6,6 @@ import ast
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,8 +21,9 @@ from odradek.server.endpoints import endpoint_files, endpoint_of, metadata
 from odradek.server.network.api_endpoint import ApiEndpoint
 
 from compat_tests.wire import ConnectionClosed, WireClient
+from tests.harness.facts import kept_facts
+from tests.harness.sources import files, tree_of
 
-SERVER = Path(str(odradek.__file__)).parent / "server"
 FILES = endpoint_files()
 NAMES = {api.name for api in APIS.values()}
 MODULES = {file.rpartition(".")[2] for file in FILES.values()}
@@ -119,25 +119,39 @@ def test_a_start_imports_no_endpoint() -> None:
 _WORDS = {"metadata", "fetch", "produce", "vote", "envelope", "heartbeat"}
 
 
-def names_in(node: ast.AST) -> set[str]:
-    """Returns the names of APIs, and in tables and comparisons of their modules, that a part of a program states."""
+def texts_in(node: ast.AST) -> tuple[set[str], set[str]]:
+    """Returns the strings of a part of a program, and those within tables and comparisons."""
     found: set[str] = set()
-    for one in ast.walk(node):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value in NAMES:
+    in_tables: set[str] = set()
+    nodes = [(node, False)]
+    for one, is_in_table in nodes:
+        is_table = isinstance(one, ast.Dict | ast.Compare | ast.Set | ast.List | ast.Tuple | ast.MatchValue)
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
             found.add(one.value)
-        elif isinstance(one, ast.Dict | ast.Compare | ast.Set | ast.List | ast.Tuple | ast.MatchValue):
-            parts = [part for part in ast.walk(one) if isinstance(part, ast.Constant)]
-            found |= {str(part.value) for part in parts if part.value in MODULES - _WORDS}
-    return found
+            if is_in_table:
+                in_tables.add(one.value)
+        nodes += [(below, is_in_table or is_table) for below in ast.iter_child_nodes(one)]
+    return found, in_tables
 
 
-def files_of_server() -> Iterator[Path]:
-    return (path for path in SERVER.rglob("*.py") if "endpoints" not in path.relative_to(SERVER).parts[:1])
+@kept_facts
+def texts_of(file: str) -> tuple[set[str], set[str]]:
+    return texts_in(tree_of(file))
+
+
+def names_in(texts: tuple[set[str], set[str]]) -> set[str]:
+    """Returns the names of APIs, and in tables and comparisons of their modules, that a part of a program states."""
+    found, in_tables = texts
+    return found & NAMES | in_tables & (MODULES - _WORDS)
+
+
+def files_of_server() -> list[str]:
+    return [file for file in files("server/*.py") if not file.startswith("server/endpoints/")]
 
 
 def test_nothing_outside_its_endpoint_names_an_api() -> None:
-    assert len(list(files_of_server())) > 100
-    found = {path.name: names for path in files_of_server() if (names := names_in(ast.parse(path.read_text("utf-8"))))}
+    assert len(files_of_server()) > 100
+    found = {file.rpartition("/")[2]: names for file in files_of_server() if (names := names_in(texts_of(file)))}
     # The words of a failure, which name the request that came.
     assert found == {"authentication.py": {"SaslAuthenticate"}}
 
@@ -152,11 +166,11 @@ def test_nothing_outside_its_endpoint_names_an_api() -> None:
     ],
 )
 def test_the_reader_finds_names(program: str) -> None:
-    assert names_in(ast.parse(program))
+    assert names_in(texts_in(ast.parse(program)))
 
 
 def test_endpoints_name_no_other_api() -> None:
     for api in APIS.values():
-        module = module_of(api)
-        others = names_in(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))) - {api.name, api.module}
+        texts = texts_of(f"server/endpoints/{FILES[api.name.lower()].replace('.', '/')}.py")
+        others = names_in(texts) - {api.name, api.module}
         assert not others, api.name

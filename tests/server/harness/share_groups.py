@@ -19,6 +19,7 @@ GROUP_RESOURCE, SET = 32, 0
 
 
 SETTINGS = {
+    "group.share.assignment.interval.ms": 0,
     "group.share.min.record.lock.duration.ms": 1000,
     "offsets.topic.num.partitions": 2,
     "share.coordinator.state.topic.num.partitions": 3,

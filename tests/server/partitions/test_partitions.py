@@ -313,14 +313,22 @@ def test_flush_messages_flushes_each_batch_before_the_response(start: Start) -> 
         assert path.hosted(topic).log.recovery_point == number + 1
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-def test_a_compacted_topic_keeps_the_last_of_each_key(
-    start: Start, monkeypatch: pytest.MonkeyPatch, in_process: bool
+@pytest.mark.usefixtures("processes")
+def test_a_topic_compacted_in_a_process_keeps_the_last_of_each_key(
+    start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odradek.server.replicas import maintenance as compaction_jobs
+    monkeypatch.setattr("odradek.server.replicas.maintenance.SMALL_JOB_BYTES", 0)
+    assert_compaction_keeps_the_last_of_each_key(start())
 
-    monkeypatch.setattr(compaction_jobs, "SMALL_JOB_BYTES", 0 if in_process else 1 << 30)
-    path = start()
+
+def test_a_topic_compacted_by_a_thread_keeps_the_last_of_each_key(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.server.replicas.maintenance.SMALL_JOB_BYTES", 1 << 30)
+    assert_compaction_keeps_the_last_of_each_key(start())
+
+
+def assert_compaction_keeps_the_last_of_each_key(path: DataPath) -> None:
     topic = filled(path, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     hosted = path.hosted(topic)
     before = hosted.log.size
@@ -338,6 +346,7 @@ def test_a_compacted_topic_keeps_the_last_of_each_key(
     assert on_loop(path, path.broker.server.replicas.cleaner.clean_one) is False, "nothing is left to clean"
 
 
+@pytest.mark.usefixtures("processes")
 def test_cleaner_leaves_damaged_log_alone_until_its_damage_is_known(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
