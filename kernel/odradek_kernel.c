@@ -282,6 +282,40 @@ static PyObject *py_read_small_log(PyObject *module, PyObject *arguments)
                          (long long)found.max_timestamp, (long long)found.offset_of_max_timestamp, epochs);
 }
 
+/* Returns the number of paths in the bytes, each of which ends with a NUL; -1 with an exception. */
+static Py_ssize_t count_paths(PyObject *paths, char **bytes, Py_ssize_t *size)
+{
+    Py_ssize_t position, count = 0;
+    if (PyBytes_AsStringAndSize(paths, bytes, size) < 0)
+        return -1;
+    if (*size > 0 && (*bytes)[*size - 1] != 0) {
+        PyErr_SetString(PyExc_ValueError, "each path ends with a NUL");
+        return -1;
+    }
+    for (position = 0; position < *size; position++)
+        count += (*bytes)[position] == 0;
+    return count;
+}
+
+static PyObject *py_stat_files(PyObject *module, PyObject *paths)
+{
+    char *bytes;
+    Py_ssize_t size, count = count_paths(paths, &bytes, &size);
+    PyObject *found;
+    FileState *states;
+    (void)module;
+    if (count < 0)
+        return NULL;
+    found = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(FileState));
+    if (found == NULL)
+        return NULL;
+    states = (FileState *)(void *)PyBytes_AsString(found);
+    Py_BEGIN_ALLOW_THREADS
+    stat_files(bytes, (size_t)size, states);
+    Py_END_ALLOW_THREADS
+    return found;
+}
+
 static PyObject *py_trim_memory(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -311,6 +345,9 @@ static PyMethodDef methods[] = {
      "[(leader_epoch, start_offset)]; None where storage/log/small_logs.py has to read the log"},
     {"set_zstd_functions", py_set_zstd_functions, METH_VARARGS,
      "set_zstd_functions(create, decompress, frame_bytes, is_error, error_code) -> None: addresses of libzstd's functions"},
+    {"stat_files", py_stat_files, METH_O,
+     "stat_files(paths) -> bytes: size, modified_ns and mode of each file, of 64 bits each. A NUL ends each path; the mode is -1 "
+     "where stat fails"},
     {"trim_memory", py_trim_memory, METH_NOARGS,
      "trim_memory() -> None: makes glibc give free memory back to the system; no effect with another C library"},
     {"validate_batch", (PyCFunction)(void (*)(void))py_validate_batch, METH_FASTCALL,

@@ -160,6 +160,17 @@ static int64_t modified_ns(const struct stat *found)
 #endif
 }
 
+void stat_files(const char *paths, size_t size, FileState *found)
+{
+    const char *end = paths + size;
+    struct stat file;
+    for (; paths < end; paths += strlen(paths) + 1, found++) {
+        *found = (FileState){0, 0, NO_FILE};
+        if (stat(paths, &file) == 0)
+            *found = (FileState){file.st_size, modified_ns(&file), file.st_mode};
+    }
+}
+
 /* Reads a file whole, into memory that the caller frees; 0 when it is too large, or not to be read. */
 static int read_file(const char *path, int64_t most_bytes, uint8_t **bytes, struct stat *found)
 {

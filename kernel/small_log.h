@@ -1,4 +1,4 @@
-/* The recovery of a small log after a crash. See small_log.c. */
+/* Files of many logs at a start, and the recovery of a small log after a crash. See small_log.c. */
 #ifndef ODRADEK_SMALL_LOG_H
 #define ODRADEK_SMALL_LOG_H
 
@@ -23,6 +23,16 @@ typedef struct {
     int epoch_count;
     EpochStart epochs[MOST_EPOCHS];
 } SmallLog;
+
+/* `mode` is NO_FILE of a file that is not there, or that cannot be looked at. */
+typedef struct {
+    int64_t size, modified_ns, mode;
+} FileState;
+
+enum { NO_FILE = -1 };
+
+/* Looks at each file. `paths`: `size` bytes, with a NUL after each path. */
+void stat_files(const char *paths, size_t size, FileState *found);
 
 /* To be called once, before the other functions. */
 void prepare_checksum(void);

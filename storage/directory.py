@@ -20,7 +20,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from .files.checkpoints import (
     FoundOffsets,
     TopicPartition,
     add_clean_replicas,
+    as_noted,
     compact_clean_replicas,
     find_offsets,
     folder_time,
@@ -49,7 +50,6 @@ from .files.open_files import (
     make_folder,
     read_if_exists,
     restrict,
-    restrict_files,
     restrict_folder,
     set_aside,
     unlink_if_exists,
@@ -205,11 +205,13 @@ class LogDirectory:
     def _restrict(self) -> None:
         """Takes the rights of others, which older versions and Apache Kafka give. Each log does so for its folder."""
         restrict(self.path)
-        restrict_files(self.path)
-        for entry in os.scandir(self.path):
-            is_unused = "." in entry.name and entry.is_dir(follow_symlinks=False)  # deleted, stray, set aside
-            if is_unused:
-                restrict_folder(entry.path)
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    if entry.is_file(follow_symlinks=False):
+                        restrict(entry.path)
+                elif "." in entry.name:  # deleted, stray, set aside
+                    restrict_folder(entry.path)
 
     @property
     def directory_id(self) -> bytes | None:
@@ -347,12 +349,55 @@ class LogDirectory:
             raise LogDirectoryFailure(self.path, "listing it", error) from error
         topics: dict[str, str] = {}
         found = [_listed_replica(name, f"{self.path}/{name}", topics) for name in names]
-        return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
+        metadata_log, number = METADATA_LOG
+        return [one for one in found if one is not None and (one.topic != metadata_log or one.partition != number)]
 
     def unchanged(self, replica: ReplicaDirectory) -> CleanReplica | None:
         """Returns the note of a replica whose folder was not changed since."""
         noted = self._clean_replicas.get((replica.topic, replica.partition))
         return noted if noted is not None and noted.modified_ns == folder_time(replica.path) else None
+
+    def as_noted(self, replicas: Sequence[ReplicaDirectory]) -> list[CleanReplica | None]:
+        """Returns the note of each replica whose folder and segments were not changed since. Any thread may call it."""
+        notes = [self._clean_replicas.get((replica[0], replica[1])) for replica in replicas]
+        found = as_noted([(replica.path, noted) for replica, noted in zip(replicas, notes, strict=True)])
+        return [noted if is_same else None for noted, is_same in zip(notes, found, strict=True)]
+
+    def open_noted(
+        self,
+        replica: ReplicaDirectory,
+        config: LogConfig,
+        noted: CleanReplica,
+        *,
+        now_ms: int,
+        is_replicated: bool,
+        jitter: float,
+    ) -> Log | None:
+        """The log of a replica from its result of `as_noted`, without a look at its files: as `open_log`. Returns None
+        where `open_log` has to look at them.
+        """
+        if (
+            not self._in_use
+            or replica.path != f"{self.path}/{replica_directory_name(replica.topic, replica.partition)}"
+        ):
+            return None
+        found, key = self.checkpoints, (replica[0], replica[1])
+        recovery_point = found.recovery_points.get(key, 0)
+        log_start_offset = found.log_start_offsets.get(key, 0)
+        flushed = recovery_point if self.had_clean_shutdown or not is_replicated else 0
+        return Log.open_noted(
+            replica.path,
+            *key,
+            config,
+            noted,
+            now_ms=now_ms,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            claimed=max(flushed, log_start_offset, found.high_watermarks.get(key, 0)),
+            clean=self.had_clean_shutdown,
+            jitter=jitter,
+            files=OPEN_FILES,
+        )
 
     def open_log(
         self,
@@ -405,12 +450,10 @@ class LogDirectory:
 
     def forget_checkpoint(self, key: TopicPartition) -> None:
         """The replica is open, or deleted: the next one of its name is another."""
-        for offsets in (
-            self.checkpoints.recovery_points,
-            self.checkpoints.log_start_offsets,
-            self.checkpoints.high_watermarks,
-        ):
-            offsets.pop(key, None)
+        found = self.checkpoints
+        found.recovery_points.pop(key, None)
+        found.log_start_offsets.pop(key, None)
+        found.high_watermarks.pop(key, None)
 
     def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
         """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose files are gone."""

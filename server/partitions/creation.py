@@ -14,10 +14,10 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metadata.image import (
@@ -247,6 +247,21 @@ class ReplicaOpening:
             is_replicated=len(image.topics.by_name[topic].partitions[index].replicas) > 1,
             noted=noted,
             jitter=random.random(),
+        )
+
+    def read_noted(
+        self,
+        directory: LogDirectory,
+        image: MetadataImage,
+        replica: ReplicaDirectory,
+        noted: CleanReplica,
+        *,
+        is_replicated: bool,
+    ) -> Log | None:
+        """Opens a log by its result of `LogDirectory.as_noted`; None where `read` has to look at its files."""
+        config, now_ms = self.log_config(image, replica.topic), self._clock.now_ms()
+        return directory.open_noted(
+            replica, config, noted, now_ms=now_ms, is_replicated=is_replicated, jitter=random.random()
         )
 
     def host(self, directory: LogDirectory, image: MetadataImage, opened: Log, high_watermark: int) -> HostedPartition:
@@ -495,6 +510,22 @@ class Opened(NamedTuple):
     log: Log | None
 
 
+class Batch(NamedTuple):
+    """Folders to open. `notes`: the notes of those whose files are as noted."""
+
+    keys: list[TopicPartition]
+    found: list[Found]
+    notes: asyncio.Future[list[CleanReplica | None]]
+
+
+def _compare_with_notes(found: list[Found]) -> list[CleanReplica | None]:
+    """Returns the notes of the folders that are as noted. Any thread may call it."""
+    notes: list[CleanReplica | None] = []
+    for directory, group in groupby(found, key=lambda one: one.directory):
+        notes += directory.as_noted([one.replica for one in group])
+    return notes
+
+
 class _Progress:
     """The opened logs of a directory, for the broker's log."""
 
@@ -536,6 +567,8 @@ class ReplicaLoading:
         self._wanted: dict[TopicPartition, None] = {}
         #: Those of them that a thread opens.
         self._in_work: set[TopicPartition] = set()
+        #: The batch after the one that is being opened: a thread looks at its files meanwhile.
+        self._ahead: Batch | None = None
         #: The number of times that the first thread has opened some.
         self._batches = 0
         self._progress: dict[LogDirectory, _Progress] = {}
@@ -644,9 +677,10 @@ class ReplicaLoading:
         if key in self._waiting:
             self._wanted[key] = None
 
-    def is_waiting(self, key: TopicPartition) -> bool:
-        """Returns whether there is a replica that is not open yet."""
-        return key in self._waiting
+    @property
+    def waiting(self) -> Mapping[TopicPartition, object]:
+        """Returns the replicas that are not open yet."""
+        return self._waiting
 
     @contextmanager
     def paused(self, image: MetadataImage) -> Iterator[None]:
@@ -666,6 +700,8 @@ class ReplicaLoading:
         finally:
             end_of_pause.cancel()
             self._gc_pause.close()
+            if self._ahead is not None:
+                await asyncio.wait([self._ahead.notes])
         # After a failure those that wait stay without a leader, and the next stop is not a clean one.
         if not self._waiting and not self._is_stopped:
             self._end()
@@ -680,14 +716,25 @@ class ReplicaLoading:
 
     async def _load_some_and_more(self, beside: int | None = None) -> None:
         """`beside`: the number of batches; as long as it is that, the first thread reads one log."""
-        while beside in (None, self._batches) and (keys := self._next()):
+        while beside in (None, self._batches) and (batch := self._begin()):
             try:
-                await self._load_some(keys)
+                await self._load_some(batch)
             except Exception as failure:
                 self._partitions.background.failed(TASK, failure)
                 return
-            self._in_work.difference_update(keys)
+            self._in_work.difference_update(batch.keys)
             self._batches += beside is None
+
+    def _begin(self) -> Batch | None:
+        """Returns the replicas to open now. A thread looks at their files."""
+        if self._ahead is not None:
+            batch, self._ahead = self._ahead, None
+            return batch
+        keys = self._next()
+        if not keys:
+            return None
+        found = [one for key in keys for one in self._waiting[key]]
+        return Batch(keys, found, asyncio.ensure_future(self._disk.run(_compare_with_notes, found)))
 
     def _next(self) -> list[TopicPartition]:
         """Returns the replicas to open now, first those that requests have named."""
@@ -699,10 +746,56 @@ class ReplicaLoading:
         self._in_work.update(keys)
         return keys
 
-    async def _load_some(self, keys: list[TopicPartition]) -> None:
-        configs = {topic: self._config(topic) for topic in {key[0] for key in keys}}
-        wanted = [(one, configs[key[0]]) for key in keys for one in self._waiting[key]]
-        opened, failures = await self._disk.run(self._open_some, wanted)
+    async def _load_some(self, batch: Batch) -> None:
+        notes = await batch.notes
+        await self._may_apply.wait()
+        if self._ahead is None:
+            self._ahead = self._begin()
+        others = []
+        for found, noted in zip(batch.found, notes, strict=True):
+            if self._is_stopped:
+                return
+            if noted is None or not self._take_noted(found, noted):
+                others.append(found)
+        if others:
+            await self._load_others(others)
+        else:
+            await asyncio.sleep(0)  # others have their turn
+        if not all(directory.is_online for directory in self._partitions.directories):
+            for found in [one for key in batch.keys for one in self._waiting.get(key, ())]:
+                if not found.directory.is_online:
+                    self._leave(found)
+
+    def _take_noted(self, found: Found, noted: CleanReplica) -> bool:
+        """Opens a log whose files are as noted. Returns False where a thread has to look at them."""
+        directory, replica, key = found
+        topic = self._newest.topic(key[0])
+        registration = topic.partitions.get(key[1]) if topic is not None else None
+        if (
+            topic is None
+            or registration is None
+            or self._node_id not in registration.replicas
+            or noted.topic_id != topic.id
+            or not directory.is_online
+            or self._partitions.get(key) is not None
+        ):
+            return False
+        is_replicated = len(registration.replicas) > 1
+        opened = self._opening.read_noted(directory, self._newest, replica, noted, is_replicated=is_replicated)
+        if opened is None:
+            return False
+        high_watermark = directory.checkpoints.high_watermarks.get(key, 0)
+        directory.forget_checkpoint(key)
+        self._opening.host(directory, self._newest, opened, high_watermark)
+        self._progress[directory].opened += 1
+        self._leave(found)
+        return True
+
+    async def _load_others(self, wanted: list[Found]) -> None:
+        """Opens logs whose files a thread has to look at."""
+        configs = {topic: self._config(topic) for topic in {found.key[0] for found in wanted}}
+        asked = [(found, configs[found.key[0]]) for found in wanted]
+        opened, failures = await self._disk.run(self._open_some, asked)
         await self._may_apply.wait()
         if self._is_stopped:
             return
@@ -717,11 +810,6 @@ class ReplicaLoading:
                 except LogDirectoryFailure as failure:
                     self._partitions.directory_failed(failure)
                 self._leave(one.found)
-        if all(directory.is_online for directory in self._partitions.directories):
-            return
-        for key in keys:
-            for found in [one for one in self._waiting.get(key, ()) if not one.directory.is_online]:
-                self._leave(found)
 
     def _open_some(
         self, wanted: list[tuple[Found, LogConfig | None]]

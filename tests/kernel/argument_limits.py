@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +19,7 @@ INT64 = (-(1 << 63), -(1 << 63) + 1, -1, 0, 1, 1_700_000_000_000, (1 << 63) - 1)
 RECORDS = [Record(number, 1_700_000_000_000 + number, b"k", b"v" * 90) for number in range(3)]
 FUNCTIONS = (
     "decompress_gzip", "decompress_lz4", "decompress_snappy", "decompress_zstd", "find_record", "load_isal",
-    "read_small_log", "set_zstd_functions", "trim_memory", "validate_batch", "walk_records",
+    "read_small_log", "set_zstd_functions", "stat_files", "trim_memory", "validate_batch", "walk_records",
 )  # fmt: skip
 WRONG: tuple[Any, ...] = (None, 1, "text", b"", 1 << 70, object())
 
@@ -85,6 +87,27 @@ def read_at_limits() -> None:
             assert (kernel.read_small_log(path, 0, 1 << 20) is None) == (size > 0), size
 
 
+def stat_at_limits() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        file = Path(made, "file")
+        file.write_bytes(b"12345")
+        folder, path, found = os.fsencode(made), os.fsencode(file), file.stat()
+        expected = (5, found.st_mtime_ns, found.st_mode)
+        for paths in itertools.product((b"", folder, path, b"x" * 10_000, b"/" * 10_000, b"\xff"), repeat=3):
+            states = list(struct.iter_unpack("=qqq", kernel.stat_files(b"\0".join((*paths, b"")))))
+            assert [one == expected for one in states] == [one == path for one in paths]
+            assert [one[2] == -1 for one in states] == [
+                one in (b"", b"x" * 10_000, b"/" * 10_000, b"\xff") for one in paths
+            ]
+    assert kernel.stat_files(b"") == b""
+    for wrong in (b"x", b"\0x", path):
+        try:
+            kernel.stat_files(wrong)
+        except ValueError:
+            continue
+        raise AssertionError(wrong)
+
+
 def reject_wrong_arguments() -> None:
     for name in FUNCTIONS:
         for count, wrong in itertools.product(range(14), WRONG):
@@ -102,6 +125,7 @@ def main() -> None:
     walk_at_limits()
     decompress_at_limits()
     read_at_limits()
+    stat_at_limits()
     reject_wrong_arguments()
     print("validated", accepted)
 

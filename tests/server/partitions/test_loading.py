@@ -16,7 +16,7 @@ from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.partitions import creation
 from odradek.server.partitions.creation import Found, Opened, ReplicaLoading
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
-from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from odradek.storage.files.checkpoints import HIGH_WATERMARKS, CleanReplica, read_offsets, write_offsets
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.config import LogConfig
 
@@ -42,7 +42,16 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    made, opens = Gate(), ReplicaLoading._open
+    made, opens, compares = Gate(), ReplicaLoading._open, creation._compare_with_notes
+
+    def compared(found: list[Found]) -> list[CleanReplica | None]:
+        if any(map(made.holds, found)):
+            assert made.is_open.wait(DEADLINE_S)
+        if made.lacks_descriptors:
+            return [None] * len(found)
+        notes = compares(found)
+        made.passed += [one.key[1] for one, noted in zip(found, notes, strict=True) if noted is not None]
+        return notes
 
     def held(self: ReplicaLoading, found: Found, config: LogConfig | None) -> Opened:
         if made.holds(found):
@@ -55,6 +64,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 1)
     monkeypatch.setattr(ReplicaLoading, "_open", held)
+    monkeypatch.setattr(creation, "_compare_with_notes", compared)
     yield made
     made.is_open.set()
 
