@@ -316,6 +316,45 @@ static PyObject *py_stat_files(PyObject *module, PyObject *paths)
     return found;
 }
 
+/* `each`: the number of texts for one log. */
+static PyObject *read_many(PyObject *arguments, Py_ssize_t each, void (*read)(const char *, size_t, int64_t, ManyLog *))
+{
+    PyObject *texts, *found;
+    long long most_bytes;
+    char *bytes;
+    Py_ssize_t size, count;
+    ManyLog *logs;
+    if (!PyArg_ParseTuple(arguments, "SL", &texts, &most_bytes))
+        return NULL;
+    count = count_paths(texts, &bytes, &size);
+    if (count < 0)
+        return NULL;
+    if (count % each != 0) {
+        PyErr_SetString(PyExc_ValueError, "each folder has a path and a content");
+        return NULL;
+    }
+    found = PyBytes_FromStringAndSize(NULL, count / each * (Py_ssize_t)sizeof(ManyLog));
+    if (found == NULL)
+        return NULL;
+    logs = (ManyLog *)(void *)PyBytes_AsString(found);
+    Py_BEGIN_ALLOW_THREADS
+    read(bytes, (size_t)size, most_bytes, logs);
+    Py_END_ALLOW_THREADS
+    return found;
+}
+
+static PyObject *py_read_small_logs(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return read_many(arguments, 1, read_small_logs);
+}
+
+static PyObject *py_read_small_folders(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return read_many(arguments, 2, read_small_folders);
+}
+
 static PyObject *py_trim_memory(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -343,6 +382,12 @@ static PyMethodDef methods[] = {
     {"read_small_log", py_read_small_log, METH_VARARGS,
      "read_small_log(path, base_offset, most_bytes) -> size, modified_ns, end_offset, max_timestamp, offset_of_max_timestamp, "
      "[(leader_epoch, start_offset)]; None where storage/log/small_logs.py has to read the log"},
+    {"read_small_folders", py_read_small_folders, METH_VARARGS,
+     "read_small_folders(folders, most_bytes) -> bytes: as read_small_logs. A path and the content of partition.metadata, with "
+     "a NUL after both, for each folder"},
+    {"read_small_logs", py_read_small_logs, METH_VARARGS,
+     "read_small_logs(paths, most_bytes) -> bytes: ten numbers of 64 bits for each log, see ManyLog in small_log.h. A NUL ends "
+     "each path"},
     {"set_zstd_functions", py_set_zstd_functions, METH_VARARGS,
      "set_zstd_functions(create, decompress, frame_bytes, is_error, error_code) -> None: addresses of libzstd's functions"},
     {"stat_files", py_stat_files, METH_O,

@@ -32,10 +32,11 @@ from .files.checkpoints import (
     RECOVERY_POINTS,
     CleanReplica,
     FoundOffsets,
+    NoteState,
     TopicPartition,
     add_clean_replicas,
-    as_noted,
     compact_clean_replicas,
+    compare_with_notes,
     find_offsets,
     folder_time,
     read_clean_replicas,
@@ -58,6 +59,7 @@ from .files.open_files import (
 from .log.config import LogConfig
 from .log.loading import PROVEN, UNPROVEN, Claim
 from .log.log import Log
+from .log.small_logs import SeenReplica, read_grown_logs, read_small_folders
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
@@ -262,14 +264,20 @@ class LogDirectory:
         After a crash the recovery point of a replica may be of records that were cut off since, since others have not
         had them.
         """
-        found = self.checkpoints
-        flushed = found.recovery_points.get(key, 0) if self.had_clean_shutdown or not is_replicated else 0
-        offsets = flushed, found.log_start_offsets.get(key, 0), found.high_watermarks.get(key, 0)
-        return [
-            Claim(offset, weight, source)
-            for offset, (weight, source) in zip(offsets, self._sources, strict=True)
-            if offset
-        ]
+        found, claims = self.checkpoints, []
+        if found.recovery_points and (self.had_clean_shutdown or not is_replicated):
+            offset = found.recovery_points.get(key, 0)
+            if offset:
+                claims.append(Claim(offset, *self._sources[0]))
+        if found.log_start_offsets:
+            offset = found.log_start_offsets.get(key, 0)
+            if offset:
+                claims.append(Claim(offset, *self._sources[1]))
+        if found.high_watermarks:
+            offset = found.high_watermarks.get(key, 0)
+            if offset:
+                claims.append(Claim(offset, *self._sources[2]))
+        return claims
 
     def _begin_use(self) -> None:
         """Starts the use of the directory. A crash is assumed at the next start unless `mark_clean_shutdown` ran."""
@@ -357,43 +365,55 @@ class LogDirectory:
         noted = self._clean_replicas.get((replica.topic, replica.partition))
         return noted if noted is not None and noted.modified_ns == folder_time(replica.path) else None
 
-    def as_noted(self, replicas: Sequence[ReplicaDirectory]) -> list[CleanReplica | None]:
-        """Returns the note of each replica whose folder and segments were not changed since. Any thread may call it."""
-        notes = [self._clean_replicas.get((replica[0], replica[1])) for replica in replicas]
-        found = as_noted([(replica.path, noted) for replica, noted in zip(replicas, notes, strict=True)])
-        return [noted if is_same else None for noted, is_same in zip(notes, found, strict=True)]
+    def look_at(self, replicas: Sequence[tuple[ReplicaDirectory, bytes]]) -> list[SeenReplica | None]:
+        """Looks at the files of many replicas, each with the id of its topic. Returns None for those whose logs `open_log`
+        has to look at. Any thread may call it, and others run meanwhile.
+        """
+        notes = [self._clean_replicas.get(replica[:2]) for replica, _ in replicas]
+        found: list[SeenReplica | None] = [None] * len(replicas)
+        grown, others = [], []
+        states = compare_with_notes([(one[0].path, noted) for one, noted in zip(replicas, notes, strict=True)])
+        for number, (noted, state) in enumerate(zip(notes, states, strict=True)):
+            if noted is not None and state is NoteState.SAME_FILES:
+                found[number] = SeenReplica(noted, True)
+            elif noted is not None and noted.log is not None and state is NoteState.SAME_FOLDER:
+                grown.append((number, (replicas[number][0].path, noted)))
+            else:
+                others.append((number, (replicas[number][0].path, replicas[number][1])))
+        if not self.had_clean_shutdown:
+            for (number, _), seen in zip(grown, read_grown_logs([one for _, one in grown]), strict=True):
+                found[number] = seen
+            for (number, _), seen in zip(others, read_small_folders([one for _, one in others]), strict=True):
+                found[number] = seen
+        return found
 
-    def open_noted(
+    def open_seen(
         self,
         replica: ReplicaDirectory,
         config: LogConfig,
-        noted: CleanReplica,
+        seen: SeenReplica,
         *,
         now_ms: int,
         is_replicated: bool,
         jitter: float,
     ) -> Log | None:
-        """The log of a replica from its result of `as_noted`, without a look at its files: as `open_log`. Returns None
+        """The log of a replica from its result of `look_at`, without another look at its files: as `open_log`. Returns None
         where `open_log` has to look at them.
         """
-        if (
-            not self._in_use
-            or replica.path != f"{self.path}/{replica_directory_name(replica.topic, replica.partition)}"
-        ):
+        topic, partition = key = replica[:2]
+        if not self._in_use or replica.path != f"{self.path}/{topic}-{partition}":
             return None
-        found, key = self.checkpoints, (replica[0], replica[1])
-        recovery_point = found.recovery_points.get(key, 0)
-        log_start_offset = found.log_start_offsets.get(key, 0)
-        flushed = recovery_point if self.had_clean_shutdown or not is_replicated else 0
-        return Log.open_noted(
+        found = self.checkpoints
+        return Log.open_seen(
             replica.path,
-            *key,
+            topic,
+            partition,
             config,
-            noted,
+            seen,
             now_ms=now_ms,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            claimed=max(flushed, log_start_offset, found.high_watermarks.get(key, 0)),
+            recovery_point=found.recovery_points.get(key, 0),
+            log_start_offset=found.log_start_offsets.get(key, 0),
+            claims=self._claims(key, is_replicated=is_replicated),
             clean=self.had_clean_shutdown,
             jitter=jitter,
             files=OPEN_FILES,
@@ -421,8 +441,7 @@ class LogDirectory:
         if not self._in_use:
             self._begin_use()
         found = self.checkpoints
-        has_checkpoints = found.recovery_points or found.log_start_offsets or found.high_watermarks
-        claims = self._claims(key, is_replicated=is_replicated) if current and has_checkpoints else []
+        claims = self._claims(key, is_replicated=is_replicated) if current else []
         return Log.open(
             path or f"{self.path}/{replica_directory_name(topic, partition)}",
             topic,

@@ -51,6 +51,7 @@ from ...storage.files.identity import (
 from ...storage.files.open_files import LogDirectoryFailure, check_room, read_if_exists, set_aside
 from ...storage.log.config import LogConfig
 from ...storage.log.log import Log
+from ...storage.log.small_logs import SeenReplica
 from ..runtime.gc_policy import GC_PAUSES
 from ..runtime.sliced_work import SlicedWork
 from ..runtime.subsystem import MetadataCache
@@ -249,19 +250,19 @@ class ReplicaOpening:
             jitter=random.random(),
         )
 
-    def read_noted(
+    def open_seen(
         self,
         directory: LogDirectory,
         image: MetadataImage,
         replica: ReplicaDirectory,
-        noted: CleanReplica,
+        seen: SeenReplica,
         *,
         is_replicated: bool,
     ) -> Log | None:
-        """Opens a log by its result of `LogDirectory.as_noted`; None where `read` has to look at its files."""
+        """Opens a log by its result of `LogDirectory.look_at`; None where `read` has to look at its files."""
         config, now_ms = self.log_config(image, replica.topic), self._clock.now_ms()
-        return directory.open_noted(
-            replica, config, noted, now_ms=now_ms, is_replicated=is_replicated, jitter=random.random()
+        return directory.open_seen(
+            replica, config, seen, now_ms=now_ms, is_replicated=is_replicated, jitter=random.random()
         )
 
     def host(self, directory: LogDirectory, image: MetadataImage, opened: Log, high_watermark: int) -> HostedPartition:
@@ -482,6 +483,7 @@ class Reconfiguration:
 OPENED_AT_FIRST = 1000
 #: A thread opens so many at a time, or as many as it can in this time: the loop then gives them their roles, 5 ms for all.
 OPENED_AT_A_TIME = 200
+FIRST_AT_A_TIME = 25
 OPENING_S = 0.02
 #: One thread opens the logs: two that share the interpreter take twice the CPU. While it has read one for so long, another
 #: opens those behind it.
@@ -510,20 +512,32 @@ class Opened(NamedTuple):
     log: Log | None
 
 
+class Looks(NamedTuple):
+    """Results of `LogDirectory.look_at`, and the time that they took."""
+
+    seen: list[SeenReplica | None]
+    took_s: float
+
+
 class Batch(NamedTuple):
-    """Folders to open. `notes`: the notes of those whose files are as noted."""
+    """Folders to open, and what a thread sees of them."""
 
     keys: list[TopicPartition]
     found: list[Found]
-    notes: asyncio.Future[list[CleanReplica | None]]
+    looks: asyncio.Future[Looks]
 
 
-def _compare_with_notes(found: list[Found]) -> list[CleanReplica | None]:
-    """Returns the notes of the folders that are as noted. Any thread may call it."""
-    notes: list[CleanReplica | None] = []
+#: A topic that the metadata does not have.
+_NO_TOPIC_ID = bytes(16)
+
+
+def _look_at(found: list[Found], topic_ids: dict[str, bytes]) -> Looks:
+    """Looks at the files of replicas. Any thread may call it."""
+    seen: list[SeenReplica | None] = []
+    began_s = time.monotonic()
     for directory, group in groupby(found, key=lambda one: one.directory):
-        notes += directory.as_noted([one.replica for one in group])
-    return notes
+        seen += directory.look_at([(one.replica, topic_ids.get(one.key[0], _NO_TOPIC_ID)) for one in group])
+    return Looks(seen, time.monotonic() - began_s)
 
 
 class _Progress:
@@ -567,6 +581,8 @@ class ReplicaLoading:
         self._wanted: dict[TopicPartition, None] = {}
         #: Those of them that a thread opens.
         self._in_work: set[TopicPartition] = set()
+        #: The size of a batch, at most `OPENED_AT_A_TIME`: half of it after one whose files took longer than `OPENING_S`.
+        self._at_a_time = FIRST_AT_A_TIME
         #: The batch after the one that is being opened: a thread looks at its files meanwhile.
         self._ahead: Batch | None = None
         #: The number of times that the first thread has opened some.
@@ -701,7 +717,7 @@ class ReplicaLoading:
             end_of_pause.cancel()
             self._gc_pause.close()
             if self._ahead is not None:
-                await asyncio.wait([self._ahead.notes])
+                await asyncio.wait([self._ahead.looks])
         # After a failure those that wait stay without a leader, and the next stop is not a clean one.
         if not self._waiting and not self._is_stopped:
             self._end()
@@ -734,7 +750,9 @@ class ReplicaLoading:
         if not keys:
             return None
         found = [one for key in keys for one in self._waiting[key]]
-        return Batch(keys, found, asyncio.ensure_future(self._disk.run(_compare_with_notes, found)))
+        topics = [self._newest.topic(name) for name in {key[0] for key in keys}]
+        topic_ids = {topic.name: topic.id for topic in topics if topic is not None}
+        return Batch(keys, found, asyncio.ensure_future(self._disk.run(_look_at, found, topic_ids)))
 
     def _next(self) -> list[TopicPartition]:
         """Returns the replicas to open now, first those that requests have named."""
@@ -742,20 +760,22 @@ class ReplicaLoading:
             return []
         wanted, self._wanted = self._wanted, {}
         waiting = chain((key for key in wanted if key in self._waiting), self._waiting)
-        keys = list(dict.fromkeys(islice((key for key in waiting if key not in self._in_work), OPENED_AT_A_TIME)))
+        self._at_a_time = min(self._at_a_time, OPENED_AT_A_TIME)
+        keys = list(dict.fromkeys(islice((key for key in waiting if key not in self._in_work), self._at_a_time)))
         self._in_work.update(keys)
         return keys
 
     async def _load_some(self, batch: Batch) -> None:
-        notes = await batch.notes
+        looks = await batch.looks
+        self._at_a_time = max(self._at_a_time // 2, 1) if looks.took_s > OPENING_S else self._at_a_time * 2
         await self._may_apply.wait()
         if self._ahead is None:
             self._ahead = self._begin()
         others = []
-        for found, noted in zip(batch.found, notes, strict=True):
-            if self._is_stopped:
-                return
-            if noted is None or not self._take_noted(found, noted):
+        if self._is_stopped:
+            return
+        for found, seen in zip(batch.found, looks.seen, strict=True):
+            if seen is None or not self._take_seen(found, seen):
                 others.append(found)
         if others:
             await self._load_others(others)
@@ -766,8 +786,8 @@ class ReplicaLoading:
                 if not found.directory.is_online:
                     self._leave(found)
 
-    def _take_noted(self, found: Found, noted: CleanReplica) -> bool:
-        """Opens a log whose files are as noted. Returns False where a thread has to look at them."""
+    def _take_seen(self, found: Found, seen: SeenReplica) -> bool:
+        """Opens a log that a thread has looked at. Returns False where one has to look at more of its files."""
         directory, replica, key = found
         topic = self._newest.topic(key[0])
         registration = topic.partitions.get(key[1]) if topic is not None else None
@@ -775,13 +795,13 @@ class ReplicaLoading:
             topic is None
             or registration is None
             or self._node_id not in registration.replicas
-            or noted.topic_id != topic.id
+            or seen.noted.topic_id != topic.id
             or not directory.is_online
             or self._partitions.get(key) is not None
         ):
             return False
         is_replicated = len(registration.replicas) > 1
-        opened = self._opening.read_noted(directory, self._newest, replica, noted, is_replicated=is_replicated)
+        opened = self._opening.open_seen(directory, self._newest, replica, seen, is_replicated=is_replicated)
         if opened is None:
             return False
         high_watermark = directory.checkpoints.high_watermarks.get(key, 0)

@@ -12,6 +12,7 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...protocol.checksum import crc32c
@@ -326,8 +327,18 @@ _STATE = struct.Struct("=qqq")
 _NO_FILE = 0, 0, -1
 
 
-def as_noted(replicas: Sequence[tuple[str, CleanReplica | None]]) -> list[bool]:
-    """Returns for the path and the note of each replica whether its folder and its segments are as the note has them.
+class NoteState(IntEnum):
+    """How far the files of a replica are as its note has them."""
+
+    #: There is no note, or the folder was changed.
+    OUTDATED = 0
+    #: Its segments were changed.
+    SAME_FOLDER = 1
+    SAME_FILES = 2
+
+
+def compare_with_notes(replicas: Sequence[tuple[str, CleanReplica | None]]) -> list[NoteState]:
+    """Compares the folder and the segments of each replica, of which it gets the path and the note, with the note.
 
     The compiled kernel (kernel/small_log.c) looks at all files in one call, which leaves the interpreter to other threads.
     """
@@ -338,17 +349,20 @@ def as_noted(replicas: Sequence[tuple[str, CleanReplica | None]]) -> list[bool]:
             if noted.log is not None:
                 paths += [f"{path}/{segment[0]:020d}{LOG_SUFFIX}" for segment in noted.log.segments]
     states = _states_of(paths)
-    return [noted is not None and _is_as_noted(noted, states) for _, noted in replicas]
+    return [NoteState.OUTDATED if noted is None else _compared(noted, states) for _, noted in replicas]
 
 
-def _is_as_noted(noted: CleanReplica, states: Iterator[tuple[int, int, int]]) -> bool:
+def _compared(noted: CleanReplica, states: Iterator[tuple[int, int, int]]) -> NoteState:
     """Takes the states of the replica's files from the iterator, whether the first ones are as noted or not."""
     _, modified_ns, mode = next(states)
-    is_same = mode >= 0 and not mode & RIGHTS_OF_OTHERS and modified_ns == noted.modified_ns
+    is_same_folder = mode >= 0 and not mode & RIGHTS_OF_OTHERS and modified_ns == noted.modified_ns
+    are_same = True
     for segment in noted.log.segments if noted.log is not None else ():
         size, modified_ns, mode = next(states)
-        is_same = is_same and mode >= 0 and size == segment.size and modified_ns == segment.modified_ns
-    return is_same
+        are_same = are_same and mode >= 0 and size == segment.size and modified_ns == segment.modified_ns
+    if not is_same_folder:
+        return NoteState.OUTDATED
+    return NoteState.SAME_FILES if are_same else NoteState.SAME_FOLDER
 
 
 def _states_of(paths: list[str]) -> Iterator[tuple[int, int, int]]:

@@ -47,7 +47,7 @@ from .loading import (
     load_noted,
 )
 from .log_segments import UNNOTED, LogSegments, NotedState
-from .small_logs import recover_small_log
+from .small_logs import SeenReplica, recover_small_log
 
 # ---- flushes
 
@@ -167,29 +167,34 @@ class Log(LogSegments):
         return log
 
     @classmethod
-    def open_noted(
+    def open_seen(
         cls,
         path: str,
         topic: str,
         partition: int,
         config: LogConfig,
-        noted: CleanReplica,
+        seen: SeenReplica,
         *,
         now_ms: int,
         recovery_point: int,
         log_start_offset: int,
-        claimed: int,
+        claims: Sequence[Claim],
         clean: bool,
         jitter: float,
         files: OpenFiles,
     ) -> Log | None:
-        """Opens a log whose folder and files are as noted, without a look at them: see `open`. Returns None where `open`
-        has to look at them. `claimed`: the highest offset of the claims, 0 without any.
+        """Opens a log that was looked at, without a look at its files: see `open`. Returns None where `open` has to look at
+        them.
         """
-        if noted.log is not None and noted.log.has_producers:
+        directory, noted = PartitionDirectory(path), seen.noted
+        if not seen.is_noted:
+            assert not clean, "after a clean shutdown the batches are not read"
+            unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims, seen=seen)
+        elif noted.log is not None and noted.log.has_producers:
             return None  # their snapshot may be damaged
-        directory = PartitionDirectory(path)
-        unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
+        else:
+            claimed = max([claim[0] for claim in claims], default=0)
+            unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
         if unused is not None:
             unused._begin(topic, partition, files, jitter, now_ms)
         return unused
@@ -621,10 +626,11 @@ class NotedLog(Log):
         log_start_offset: int,
         recovery_point: int,
         claims: Sequence[Claim],
-        noted: CleanReplica | None,
+        noted: CleanReplica | None = None,
+        seen: SeenReplica | None = None,
     ) -> NotedLog | None:
         """Returns a small log whose batches were read and are whole, after a crash; None where more has to be looked at."""
-        found = recover_small_log(directory, config, log_start_offset, claims, noted)
+        found = recover_small_log(directory, config, log_start_offset, claims, noted, seen)
         if found is None:
             return None
         log = cls._of_note(directory, found, config, found.log.start_offset if found.log is not None else 0)

@@ -163,12 +163,12 @@ def compared(request, monkeypatch):
 
     def opened(directory):
         (replica,) = directory.replicas()
-        noted = directory.as_noted([replica])[0]
-        assert noted in (None, directory.unchanged(replica))
+        seen = directory.look_at([(replica, bytes(16))])[0]
+        assert seen in (None, (directory.unchanged(replica), True, None))
         directory.open_log("begins-the-use", 0, SMALL, now_ms=NOW_MS)
-        if noted is None:
+        if seen is None:
             return None
-        return directory.open_noted(replica, SMALL, noted, now_ms=NOW_MS, is_replicated=False, jitter=0.0)
+        return directory.open_seen(replica, SMALL, seen, now_ms=NOW_MS, is_replicated=False, jitter=0.0)
 
     return opened
 
@@ -222,9 +222,10 @@ def test_folder_that_is_gone_or_was_never_noted_is_not_as_noted(stopped, compare
     (replica,) = directory.replicas()
     (path / "u-1").mkdir()
     others = [parse_replica_directory(str(path / name)) for name in ("gone-0", "u-1")]
-    assert [one is not None for one in directory.as_noted([others[0], replica, others[1]])] == [False, True, False]
+    replicas = [(one, bytes(16)) for one in (others[0], replica, others[1])]
+    assert [one is not None for one in directory.look_at(replicas)] == [False, True, False]
     shutil.rmtree(path / "t-0")
-    assert directory.as_noted([replica]) == [None]
+    assert directory.look_at([(replica, bytes(16))]) == [None]
 
 
 def test_folder_with_another_name_of_the_same_partition_is_looked_at(stopped, compared):

@@ -75,7 +75,7 @@ class Directory:
             found.append(ReplicaDirectory(topic, int(index), f"{self.path}/{name}", suffix))
         return found
 
-    def as_noted(self, replicas: Sequence[ReplicaDirectory]) -> list[Any]:
+    def look_at(self, replicas: Sequence[Any]) -> list[Any]:
         return [None] * len(replicas)
 
     def unchanged(self, replica: ReplicaDirectory) -> Any:
