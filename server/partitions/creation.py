@@ -483,7 +483,7 @@ class Reconfiguration:
 OPENED_AT_FIRST = 1000
 #: A thread opens so many at a time, or as many as it can in this time: the loop then gives them their roles, 5 ms for all.
 OPENED_AT_A_TIME = 200
-FIRST_AT_A_TIME = 25
+LEAST_AT_A_TIME = 25
 OPENING_S = 0.02
 #: One thread opens the logs: two that share the interpreter take twice the CPU. While it has read one for so long, another
 #: opens those behind it.
@@ -581,8 +581,8 @@ class ReplicaLoading:
         self._wanted: dict[TopicPartition, None] = {}
         #: Those of them that a thread opens.
         self._in_work: set[TopicPartition] = set()
-        #: The size of a batch, at most `OPENED_AT_A_TIME`: half of it after one whose files took longer than `OPENING_S`.
-        self._at_a_time = FIRST_AT_A_TIME
+        #: The size of the next batch: twice that of the one before, unless a look at its files took `LARGE_LOG_S`.
+        self._at_a_time = LEAST_AT_A_TIME
         #: The batch after the one that is being opened: a thread looks at its files meanwhile.
         self._ahead: Batch | None = None
         #: The number of times that the first thread has opened some.
@@ -767,7 +767,7 @@ class ReplicaLoading:
 
     async def _load_some(self, batch: Batch) -> None:
         looks = await batch.looks
-        self._at_a_time = max(self._at_a_time // 2, 1) if looks.took_s > OPENING_S else self._at_a_time * 2
+        self._at_a_time = LEAST_AT_A_TIME if looks.took_s > LARGE_LOG_S else self._at_a_time * 2
         await self._may_apply.wait()
         if self._ahead is None:
             self._ahead = self._begin()

@@ -82,13 +82,10 @@ def recover_small_log(
     """
     if config.remote_storage:
         return None
-    if seen is not None and seen.noted.log is None:
-        return seen.noted if not (claims or log_start_offset) else None
     if seen is not None:
-        noted = seen.noted
+        return _recover_seen(directory, seen, log_start_offset, claims)
     if noted is not None and noted.log is not None:
-        read = seen.log if seen is not None else None
-        return _recover_grown(directory, noted, noted.log, log_start_offset, claims, read)
+        return _recover_grown(directory, noted, noted.log, log_start_offset, claims)
     path = directory.path
     try:
         # The time is that before the folder is listed: a change meanwhile makes the note outdated.
@@ -113,13 +110,24 @@ def recover_small_log(
     return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, True, note) if note is not None else None
 
 
+def _recover_seen(
+    directory: PartitionDirectory, seen: SeenReplica, log_start_offset: int, claims: Sequence[Claim]
+) -> CleanReplica | None:
+    note = seen.noted.log
+    if note is None:
+        return seen.noted if not (claims or log_start_offset) else None
+    if seen.is_whole and log_start_offset <= note.start_offset:
+        return seen.noted if max([claim.offset for claim in claims], default=0) <= note.end_offset else None
+    return _recover_grown(directory, seen.noted, note, log_start_offset, claims, seen.log)
+
+
 def _recover_grown(
     directory: PartitionDirectory,
     noted: CleanReplica,
     before: CleanLog,
     log_start_offset: int,
     claims: Sequence[Claim],
-    read: SmallLog | None,
+    read: SmallLog | None = None,
 ) -> CleanReplica | None:
     """Recovers a log that was written to since its note: what the other files hold is in the note."""
     base_offset = before.segments[0].base_offset
@@ -292,13 +300,14 @@ _NO_SEGMENT = _NO_EPOCH = -1
 class SeenReplica(NamedTuple):
     """A replica that was looked at among many.
 
-    `is_noted`: its files are as in the note of an earlier start or stop. Else `log` has what was read of its only segment,
-    None in a folder without a log, and the note has what is known of the other files.
+    `is_noted`: its files are as in the note of an earlier start or stop. `log`: what was read of its only segment, of a
+    log that was written to since then. `is_whole`: the note has it already, since there is no older one.
     """
 
     noted: CleanReplica
     is_noted: bool
     log: SmallLog | None = None
+    is_whole: bool = False
 
 
 def read_grown_logs(replicas: Sequence[tuple[str, CleanReplica]]) -> list[SeenReplica | None]:
@@ -340,10 +349,10 @@ def _found_in_folder(topic_id: bytes, row: tuple[int, ...]) -> SeenReplica | Non
         return None
     if base_offset == _NO_SEGMENT:
         return SeenReplica(CleanReplica(topic_id, folder_ns, False), False)
-    log = _small_log(row)
-    segment = CleanSegment(base_offset, log.size, log.modified_ns)
-    empty = CleanLog(0, base_offset, [segment], [], [], False, NO_TIMESTAMP, base_offset, False)
-    return SeenReplica(CleanReplica(topic_id, folder_ns, True, empty), False, log)
+    size, modified_ns, end, newest, newest_at, epochs = log = _small_log(row)
+    segment = CleanSegment(base_offset, size, modified_ns)
+    note = CleanLog(base_offset, end, [segment], [], epochs, False, newest, newest_at, False)
+    return SeenReplica(CleanReplica(topic_id, folder_ns, True, note), False, log, True)
 
 
 def _small_log(row: tuple[int, ...]) -> SmallLog:

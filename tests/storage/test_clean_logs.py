@@ -164,7 +164,7 @@ def compared(request, monkeypatch):
     def opened(directory):
         (replica,) = directory.replicas()
         seen = directory.look_at([(replica, bytes(16))])[0]
-        assert seen in (None, (directory.unchanged(replica), True, None))
+        assert seen in (None, (directory.unchanged(replica), True, None, False))
         directory.open_log("begins-the-use", 0, SMALL, now_ms=NOW_MS)
         if seen is None:
             return None

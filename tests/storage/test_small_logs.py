@@ -333,6 +333,16 @@ def test_log_start_offset_of_the_checkpoint_holds_for_a_small_log(killed, monkey
     assert states(opened, expected)[0] == states(opened, expected)[1]
 
 
+@pytest.mark.parametrize("opened", [opened_alone, opened_among_many])
+@pytest.mark.parametrize("offset", [1, 3, 9, 10, 20])
+@pytest.mark.parametrize("name", [LOG_START_OFFSETS, RECOVERY_POINTS])
+def test_checkpoint_of_a_log_with_one_epoch_is_heeded(killed, monkeypatch, name, offset, opened):
+    path = killed(with_times_out_of_order, INDEXED)
+    write_offsets(str(path), name, {("t", 0): offset})
+    both = states(*opened_both_ways(path, monkeypatch, INDEXED, opened))
+    assert both[0] == both[1]
+
+
 def flipped(path, rng):
     content = bytearray(path.read_bytes())
     if content:
