@@ -520,10 +520,11 @@ class Looks(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Folders to open, and what a thread sees of them."""
+    """Folders to open, and what a thread sees of those that are `found`. `others`: those that were looked at before."""
 
     keys: list[TopicPartition]
     found: list[Found]
+    others: list[Found]
     looks: asyncio.Future[Looks]
 
 
@@ -583,6 +584,8 @@ class ReplicaLoading:
         self._in_work: set[TopicPartition] = set()
         #: The size of the next batch: twice that of the one before, unless a look at its files took `LARGE_LOG_S`.
         self._at_a_time = LEAST_AT_A_TIME
+        #: Those that a look among many was not enough for, and that a thread has not come to yet.
+        self._looked_at: set[TopicPartition] = set()
         #: The batch after the one that is being opened: a thread looks at its files meanwhile.
         self._ahead: Batch | None = None
         #: The number of times that the first thread has opened some.
@@ -749,10 +752,11 @@ class ReplicaLoading:
         keys = self._next()
         if not keys:
             return None
-        found = [one for key in keys for one in self._waiting[key]]
+        found = [one for key in keys if key not in self._looked_at for one in self._waiting[key]]
+        others = [one for key in keys if key in self._looked_at for one in self._waiting[key]]
         topics = [self._newest.topic(name) for name in {key[0] for key in keys}]
         topic_ids = {topic.name: topic.id for topic in topics if topic is not None}
-        return Batch(keys, found, asyncio.ensure_future(self._disk.run(_look_at, found, topic_ids)))
+        return Batch(keys, found, others, asyncio.ensure_future(self._disk.run(_look_at, found, topic_ids)))
 
     def _next(self) -> list[TopicPartition]:
         """Returns the replicas to open now, first those that requests have named."""
@@ -771,14 +775,16 @@ class ReplicaLoading:
         await self._may_apply.wait()
         if self._ahead is None:
             self._ahead = self._begin()
-        others = []
+        others = batch.others
         if self._is_stopped:
             return
         for found, seen in zip(batch.found, looks.seen, strict=True):
             if seen is None or not self._take_seen(found, seen):
                 others.append(found)
         if others:
+            self._looked_at.update(one.key for one in others)
             await self._load_others(others)
+            self._looked_at.intersection_update(self._waiting)
         else:
             await asyncio.sleep(0)  # others have their turn
         if not all(directory.is_online for directory in self._partitions.directories):

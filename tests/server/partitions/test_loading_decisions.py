@@ -447,3 +447,58 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
     (line,) = [one for one in caplog.messages if "logs opened" in one]
     assert line.startswith(f"{tmp_path}/a: 3 logs opened after {how} in ")
     assert f"{tmp_path}/a: a note" in caplog.messages
+
+
+def test_replicas_that_were_looked_at_in_vain_are_not_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    seconds = iter(range(1000))
+    monkeypatch.setattr(creation, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
+    looks: list[int] = []
+
+    def look_at(replicas: Sequence[Any]) -> list[Any]:
+        looks.extend(replica.partition for replica, _ in replicas)
+        return [None] * len(replicas)
+
+    async def story() -> None:
+        directory = Directory(tmp_path, *replicas(9))
+        monkeypatch.setattr(directory, "look_at", look_at)
+        harness = Harness(directory)
+        harness.load(image_of(TOPIC, count=9))
+        await turns()
+        assert harness.opened == list(range(9)) and harness.partitions.are_loaded, "three by three, by the clock"
+        assert looks == list(range(9))
+
+    simulated(story)
+
+
+def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    ids = {0: id_of(TOPIC), 1: id_of(GONE), 2: id_of(TOPIC), 3: id_of(TOPIC), 4: id_of(TOPIC)}
+
+    async def story() -> None:
+        directory = Directory(tmp_path, *replicas(5))
+        seen = [SimpleNamespace(noted=SimpleNamespace(topic_id=topic_id)) for topic_id in ids.values()]
+        monkeypatch.setattr(directory, "look_at", lambda replicas: seen)
+        harness = Harness(directory)
+        loop_opened: list[int] = []
+
+        def open_seen(directory: Any, image: Any, replica: Any, seen: Any, *, is_replicated: bool) -> Any:
+            assert not is_replicated
+            if replica.partition == 2:
+                return None
+            loop_opened.append(replica.partition)
+            return SimpleNamespace(topic=replica.topic, partition=replica.partition)
+
+        harness.loading._opening.open_seen = open_seen  # type: ignore[method-assign]
+        harness.load(image_of(TOPIC, count=4))
+        await turns()
+        assert loop_opened == [0, 3], "1 has the id of another topic, 4 is not in the metadata"
+        assert harness.opened == [1, 2], "these are opened by a thread"
+        assert harness.partitions.are_loaded and harness.indexes() == [0, 3, 1, 2]
+        assert harness.hosted[TOPIC, 1] == 7 and (TOPIC, 0) in directory.forgotten
+
+    simulated(story)
