@@ -264,20 +264,14 @@ class LogDirectory:
         After a crash the recovery point of a replica may be of records that were cut off since, since others have not
         had them.
         """
-        found, claims = self.checkpoints, []
-        if found.recovery_points and (self.had_clean_shutdown or not is_replicated):
-            offset = found.recovery_points.get(key, 0)
-            if offset:
-                claims.append(Claim(offset, *self._sources[0]))
-        if found.log_start_offsets:
-            offset = found.log_start_offsets.get(key, 0)
-            if offset:
-                claims.append(Claim(offset, *self._sources[1]))
-        if found.high_watermarks:
-            offset = found.high_watermarks.get(key, 0)
-            if offset:
-                claims.append(Claim(offset, *self._sources[2]))
-        return claims
+        found = self.checkpoints
+        flushed = found.recovery_points.get(key, 0) if self.had_clean_shutdown or not is_replicated else 0
+        offsets = flushed, found.log_start_offsets.get(key, 0), found.high_watermarks.get(key, 0)
+        return [
+            Claim(offset, weight, source)
+            for offset, (weight, source) in zip(offsets, self._sources, strict=True)
+            if offset
+        ]
 
     def _begin_use(self) -> None:
         """Starts the use of the directory. A crash is assumed at the next start unless `mark_clean_shutdown` ran."""
@@ -403,21 +397,16 @@ class LogDirectory:
         topic, partition = key = replica[:2]
         if not self._in_use or replica.path != f"{self.path}/{topic}-{partition}":
             return None
-        found = self.checkpoints
-        return Log.open_seen(
-            replica.path,
-            topic,
-            partition,
-            config,
-            seen,
-            now_ms=now_ms,
-            recovery_point=found.recovery_points.get(key, 0),
-            log_start_offset=found.log_start_offsets.get(key, 0),
-            claims=self._claims(key, is_replicated=is_replicated),
-            clean=self.had_clean_shutdown,
-            jitter=jitter,
-            files=OPEN_FILES,
-        )
+        found, clean = self.checkpoints, self.had_clean_shutdown
+        recovery_point = flushed = found.recovery_points.get(key, 0)
+        log_start_offset = found.log_start_offsets.get(key, 0)
+        if is_replicated and not clean:
+            flushed = 0  # see `_claims`
+        claimed = max(flushed, log_start_offset, found.high_watermarks.get(key, 0))
+        log = Log.open_seen(replica.path, config, seen, recovery_point, log_start_offset, claimed, clean=clean)
+        if log is not None:
+            log.begin(topic, partition, OPEN_FILES, jitter, now_ms)
+        return log
 
     def open_log(
         self,
@@ -441,7 +430,8 @@ class LogDirectory:
         if not self._in_use:
             self._begin_use()
         found = self.checkpoints
-        claims = self._claims(key, is_replicated=is_replicated) if current else []
+        has_checkpoints = found.recovery_points or found.log_start_offsets or found.high_watermarks
+        claims = self._claims(key, is_replicated=is_replicated) if current and has_checkpoints else []
         return Log.open(
             path or f"{self.path}/{replica_directory_name(topic, partition)}",
             topic,

@@ -144,16 +144,15 @@ class Log(LogSegments):
         """
         directory = PartitionDirectory(os.fspath(path))
         try:
-            unused = None
+            unused, claimed = None, max([claim.offset for claim in claims], default=0)
             if noted is not None:
-                claimed = max((claim.offset for claim in claims), default=0)
                 unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
                 if unused is not None and noted.log is not None and not is_as_noted(directory.path, noted.log):
                     unused = None
             if unused is None and not clean and must_be_whole_from is None:
-                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims, noted)
+                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claimed, noted)
             if unused is not None:
-                unused._begin(topic, partition, files, jitter, now_ms)
+                unused.begin(topic, partition, files, jitter, now_ms)
                 if noted is not None and noted.log is not None and noted.log.has_producers:
                     unused.open_whole()  # their snapshot may be damaged
                 return unused
@@ -170,34 +169,24 @@ class Log(LogSegments):
     def open_seen(
         cls,
         path: str,
-        topic: str,
-        partition: int,
         config: LogConfig,
         seen: SeenReplica,
-        *,
-        now_ms: int,
         recovery_point: int,
         log_start_offset: int,
-        claims: Sequence[Claim],
+        claimed: int,
+        *,
         clean: bool,
-        jitter: float,
-        files: OpenFiles,
-    ) -> Log | None:
+    ) -> NotedLog | None:
         """Opens a log that was looked at, without a look at its files: see `open`. Returns None where `open` has to look at
-        them.
+        them. `claimed`: the highest offset of the claims, 0 without any. The caller calls `begin`.
         """
         directory, noted = PartitionDirectory(path), seen.noted
         if not seen.is_noted:
             assert not clean, "after a clean shutdown the batches are not read"
-            unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims, seen=seen)
-        elif noted.log is not None and noted.log.has_producers:
+            return NotedLog.recovered(directory, config, log_start_offset, recovery_point, claimed, seen=seen)
+        if noted.log is not None and noted.log.has_producers:
             return None  # their snapshot may be damaged
-        else:
-            claimed = max([claim[0] for claim in claims], default=0)
-            unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
-        if unused is not None:
-            unused._begin(topic, partition, files, jitter, now_ms)
-        return unused
+        return NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
 
     def to_note(self, quiet_since_ns: int | None = None) -> CleanLog | None:
         """Returns what the next start need not read; None where it has to.
@@ -601,7 +590,7 @@ class NotedLog(Log):
         clean: bool,
     ) -> NotedLog | None:
         """Returns None where a checkpoint contradicts the note, or the files have to be looked at. The caller compares
-        the files with the note, and calls `_begin`. `claimed`: the highest offset of the claims, 0 without any.
+        the files with the note, and calls `begin`. `claimed`: the highest offset of the claims, 0 without any.
         """
         note, end = noted.log, 0
         if note is None:
@@ -625,12 +614,12 @@ class NotedLog(Log):
         config: LogConfig,
         log_start_offset: int,
         recovery_point: int,
-        claims: Sequence[Claim],
+        claimed: int,
         noted: CleanReplica | None = None,
         seen: SeenReplica | None = None,
     ) -> NotedLog | None:
         """Returns a small log whose batches were read and are whole, after a crash; None where more has to be looked at."""
-        found = recover_small_log(directory, config, log_start_offset, claims, noted, seen)
+        found = recover_small_log(directory, config, log_start_offset, claimed, noted, seen)
         if found is None:
             return None
         log = cls._of_note(directory, found, config, found.log.start_offset if found.log is not None else 0)
@@ -650,7 +639,7 @@ class NotedLog(Log):
         log.recovered_bytes, log.opening_notes, log.generation = 0, (), 0
         return log
 
-    def _begin(self, topic: str, partition: int, files: OpenFiles, jitter: float, now_ms: int) -> None:
+    def begin(self, topic: str, partition: int, files: OpenFiles, jitter: float, now_ms: int) -> None:
         """Sets the attributes that are not of the note."""
         self.topic, self.partition, self._files = topic, partition, files
         self._jitter, self.last_flush_ms = jitter, now_ms

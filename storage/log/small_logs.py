@@ -38,7 +38,6 @@ from ..segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, Tim
 from .config import LogConfig
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import UNDEFINED_EPOCH, LeaderEpochs
-from .loading import Claim
 
 try:
     from odradek_kernel import read_small_folders as _kernel_folders
@@ -71,7 +70,7 @@ def recover_small_log(
     directory: PartitionDirectory,
     config: LogConfig,
     log_start_offset: int,
-    claims: Sequence[Claim],
+    claimed: int,
     noted: CleanReplica | None = None,
     seen: SeenReplica | None = None,
 ) -> CleanReplica | None:
@@ -83,9 +82,9 @@ def recover_small_log(
     if config.remote_storage:
         return None
     if seen is not None:
-        return _recover_seen(directory, seen, log_start_offset, claims)
+        return _recover_seen(directory, seen, log_start_offset, claimed)
     if noted is not None and noted.log is not None:
-        return _recover_grown(directory, noted, noted.log, log_start_offset, claims)
+        return _recover_grown(directory, noted, noted.log, log_start_offset, claimed)
     path = directory.path
     try:
         # The time is that before the folder is listed: a change meanwhile makes the note outdated.
@@ -98,7 +97,7 @@ def recover_small_log(
         return None
     names = [name for name, _ in entries]
     if names == _WITHOUT_LOG:
-        return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, False) if not (claims or log_start_offset) else None
+        return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, False) if not (claimed or log_start_offset) else None
     digits = next((name[:20] for name in names if name.endswith(LOG_SUFFIX)), "")
     if len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None
@@ -106,19 +105,19 @@ def recover_small_log(
     if snapshots is None or (snapshots and snapshots[0] <= int(digits)):
         return None
     epochs = LeaderEpochs.load(directory) if EPOCHS_FILE in names else LeaderEpochs(directory, are_written=False)
-    note = _recovered(directory, int(digits), snapshots, epochs, log_start_offset, claims)
+    note = _recovered(directory, int(digits), snapshots, epochs, log_start_offset, claimed)
     return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, True, note) if note is not None else None
 
 
 def _recover_seen(
-    directory: PartitionDirectory, seen: SeenReplica, log_start_offset: int, claims: Sequence[Claim]
+    directory: PartitionDirectory, seen: SeenReplica, log_start_offset: int, claimed: int
 ) -> CleanReplica | None:
     note = seen.noted.log
     if note is None:
-        return seen.noted if not (claims or log_start_offset) else None
+        return seen.noted if not (claimed or log_start_offset) else None
     if seen.is_whole and log_start_offset <= note.start_offset:
-        return seen.noted if max([claim.offset for claim in claims], default=0) <= note.end_offset else None
-    return _recover_grown(directory, seen.noted, note, log_start_offset, claims, seen.log)
+        return seen.noted if claimed <= note.end_offset else None
+    return _recover_grown(directory, seen.noted, note, log_start_offset, claimed, seen.log)
 
 
 def _recover_grown(
@@ -126,7 +125,7 @@ def _recover_grown(
     noted: CleanReplica,
     before: CleanLog,
     log_start_offset: int,
-    claims: Sequence[Claim],
+    claimed: int,
     read: SmallLog | None = None,
 ) -> CleanReplica | None:
     """Recovers a log that was written to since its note: what the other files hold is in the note."""
@@ -136,7 +135,7 @@ def _recover_grown(
     epochs = LeaderEpochs(directory, before.epochs, are_written=before.are_epochs_written)
     start = max(log_start_offset, before.start_offset)
     try:
-        note = _recovered(directory, base_offset, before.snapshots, epochs, start, claims, read)
+        note = _recovered(directory, base_offset, before.snapshots, epochs, start, claimed, read)
     except FileNotFoundError:
         return None
     return noted._replace(log=note) if note is not None else None
@@ -166,14 +165,14 @@ def _recovered(
     snapshots: list[int],
     epochs: LeaderEpochs,
     log_start_offset: int,
-    claims: Sequence[Claim],
+    claimed: int,
     read: SmallLog | None = None,
 ) -> CleanLog | None:
     read = read or read_in_kernel(directory, base_offset) or read_in_python(directory, base_offset)
     if read is None:
         return None
     size, modified_ns, end, newest, newest_at, starts = read
-    known = max(log_start_offset, *(claim.offset for claim in claims), *snapshots[-1:], epochs.latest_start)
+    known = max(log_start_offset, claimed, *snapshots[-1:], epochs.latest_start)
     if known > end or epochs.is_doubtful:
         return None
     for epoch, start in starts:
