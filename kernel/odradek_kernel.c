@@ -282,6 +282,79 @@ static PyObject *py_read_small_log(PyObject *module, PyObject *arguments)
                          (long long)found.max_timestamp, (long long)found.offset_of_max_timestamp, epochs);
 }
 
+/* Returns the number of paths in the bytes, each of which ends with a NUL; -1 with an exception. */
+static Py_ssize_t count_paths(PyObject *paths, char **bytes, Py_ssize_t *size)
+{
+    Py_ssize_t position, count = 0;
+    if (PyBytes_AsStringAndSize(paths, bytes, size) < 0)
+        return -1;
+    if (*size > 0 && (*bytes)[*size - 1] != 0) {
+        PyErr_SetString(PyExc_ValueError, "each path ends with a NUL");
+        return -1;
+    }
+    for (position = 0; position < *size; position++)
+        count += (*bytes)[position] == 0;
+    return count;
+}
+
+static PyObject *py_stat_files(PyObject *module, PyObject *paths)
+{
+    char *bytes;
+    Py_ssize_t size, count = count_paths(paths, &bytes, &size);
+    PyObject *found;
+    FileState *states;
+    (void)module;
+    if (count < 0)
+        return NULL;
+    found = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(FileState));
+    if (found == NULL)
+        return NULL;
+    states = (FileState *)(void *)PyBytes_AsString(found);
+    Py_BEGIN_ALLOW_THREADS
+    stat_files(bytes, (size_t)size, states);
+    Py_END_ALLOW_THREADS
+    return found;
+}
+
+/* `each`: the number of texts for one log. */
+static PyObject *read_many(PyObject *arguments, Py_ssize_t each, void (*read)(const char *, size_t, int64_t, ManyLog *))
+{
+    PyObject *texts, *found;
+    long long most_bytes;
+    char *bytes;
+    Py_ssize_t size, count;
+    ManyLog *logs;
+    if (!PyArg_ParseTuple(arguments, "SL", &texts, &most_bytes))
+        return NULL;
+    count = count_paths(texts, &bytes, &size);
+    if (count < 0)
+        return NULL;
+    if (count % each != 0) {
+        PyErr_SetString(PyExc_ValueError, "each folder has a path and a content");
+        return NULL;
+    }
+    found = PyBytes_FromStringAndSize(NULL, count / each * (Py_ssize_t)sizeof(ManyLog));
+    if (found == NULL)
+        return NULL;
+    logs = (ManyLog *)(void *)PyBytes_AsString(found);
+    Py_BEGIN_ALLOW_THREADS
+    read(bytes, (size_t)size, most_bytes, logs);
+    Py_END_ALLOW_THREADS
+    return found;
+}
+
+static PyObject *py_read_small_logs(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return read_many(arguments, 1, read_small_logs);
+}
+
+static PyObject *py_read_small_folders(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return read_many(arguments, 2, read_small_folders);
+}
+
 static PyObject *py_trim_memory(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -309,8 +382,17 @@ static PyMethodDef methods[] = {
     {"read_small_log", py_read_small_log, METH_VARARGS,
      "read_small_log(path, base_offset, most_bytes) -> size, modified_ns, end_offset, max_timestamp, offset_of_max_timestamp, "
      "[(leader_epoch, start_offset)]; None where storage/log/small_logs.py has to read the log"},
+    {"read_small_folders", py_read_small_folders, METH_VARARGS,
+     "read_small_folders(folders, most_bytes) -> bytes: as read_small_logs. A path and the content of partition.metadata, with "
+     "a NUL after both, for each folder"},
+    {"read_small_logs", py_read_small_logs, METH_VARARGS,
+     "read_small_logs(paths, most_bytes) -> bytes: ten numbers of 64 bits for each log, see ManyLog in small_log.h. A NUL ends "
+     "each path"},
     {"set_zstd_functions", py_set_zstd_functions, METH_VARARGS,
      "set_zstd_functions(create, decompress, frame_bytes, is_error, error_code) -> None: addresses of libzstd's functions"},
+    {"stat_files", py_stat_files, METH_O,
+     "stat_files(paths) -> bytes: size, modified_ns and mode of each file, of 64 bits each. A NUL ends each path; the mode is -1 "
+     "where stat fails"},
     {"trim_memory", py_trim_memory, METH_NOARGS,
      "trim_memory() -> None: makes glibc give free memory back to the system; no effect with another C library"},
     {"validate_batch", (PyCFunction)(void (*)(void))py_validate_batch, METH_FASTCALL,

@@ -7,6 +7,8 @@
  */
 #include "small_log.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +162,17 @@ static int64_t modified_ns(const struct stat *found)
 #endif
 }
 
+void stat_files(const char *paths, size_t size, FileState *found)
+{
+    const char *end = paths + size;
+    struct stat file;
+    for (; paths < end; paths += strlen(paths) + 1, found++) {
+        *found = (FileState){0, 0, NO_FILE};
+        if (stat(paths, &file) == 0)
+            *found = (FileState){file.st_size, modified_ns(&file), file.st_mode};
+    }
+}
+
 /* Reads a file whole, into memory that the caller frees; 0 when it is too large, or not to be read. */
 static int read_file(const char *path, int64_t most_bytes, uint8_t **bytes, struct stat *found)
 {
@@ -219,4 +232,143 @@ int read_small_log(const char *path, int64_t base_offset, int64_t most_bytes, Sm
     for (number = 0; number < 3; number++)
         free(buffers[number]);
     return is_found;
+}
+
+/* ---- many logs */
+
+enum { DIGITS = 20, MOST_METADATA_BYTES = 512, RIGHTS_OF_OTHERS = 077 };
+enum { HAS_METADATA = 1, HAS_LOG = 2, HAS_INDEX = 4, HAS_TIME_INDEX = 8 };
+static const char METADATA[] = "partition.metadata";
+
+/* The number that twenty digits are, or -1. */
+static int64_t base_offset_of(const char *digits)
+{
+    int64_t number = 0;
+    int position;
+    for (position = 0; position < DIGITS; position++) {
+        int digit = digits[position] - '0';
+        if (digit < 0 || digit > 9 || number > (INT64_MAX - digit) / 10)
+            return -1;
+        number = number * 10 + digit;
+    }
+    return number;
+}
+
+static void read_segment(const char *path, int64_t base_offset, int64_t most_bytes, ManyLog *found)
+{
+    SmallLog log;
+    if (base_offset < 0 || !read_small_log(path, base_offset, most_bytes, &log) || log.epoch_count > 1)
+        return;
+    found->base_offset = base_offset;
+    found->size = log.size;
+    found->modified_ns = log.modified_ns;
+    found->end_offset = log.end_offset;
+    found->max_timestamp = log.max_timestamp;
+    found->offset_of_max_timestamp = log.offset_of_max_timestamp;
+    found->leader_epoch = log.epoch_count ? log.epochs[0].leader_epoch : NO_EPOCH;
+    found->start_offset = log.epoch_count ? log.epochs[0].start_offset : NO_EPOCH;
+    found->is_found = 1;
+}
+
+void read_small_logs(const char *paths, size_t size, int64_t most_bytes, ManyLog *found)
+{
+    const char *end = paths + size;
+    for (; paths < end; paths += strlen(paths) + 1, found++) {
+        const char *name = strrchr(paths, '/');
+        *found = (ManyLog){0};
+        if (name != NULL && strlen(name + 1) == DIGITS + 4)
+            read_segment(paths, base_offset_of(name + 1), most_bytes, found);
+    }
+}
+
+/* The bit of a file that a folder may have; 0 for another. `digits`: of the segment, "" before the first of its files. */
+static int kind_of(const char *name, char *digits)
+{
+    int kind;
+    if (strcmp(name, METADATA) == 0)
+        return HAS_METADATA;
+    if (strlen(name) < DIGITS)
+        return 0;
+    kind = strcmp(name + DIGITS, ".log") == 0 ? HAS_LOG
+        : strcmp(name + DIGITS, ".index") == 0 ? HAS_INDEX
+        : strcmp(name + DIGITS, ".timeindex") == 0 ? HAS_TIME_INDEX
+        : 0;
+    if (digits[0] == 0)
+        memcpy(digits, name, DIGITS);
+    return memcmp(digits, name, DIGITS) == 0 ? kind : 0;
+}
+
+/* The bits of all files in the folder; 0 where it has another, or one that is no regular file. */
+static int list_folder(const char *folder, char *digits)
+{
+    int kinds = 0;
+    struct dirent *entry;
+    DIR *listed = opendir(folder);
+    if (listed == NULL)
+        return 0;
+    while (errno = 0, (entry = readdir(listed)) != NULL) {
+        int kind;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        kind = entry->d_type == DT_REG ? kind_of(entry->d_name, digits) : 0;
+        if (kind == 0) {
+            kinds = 0;
+            break;
+        }
+        kinds |= kind;
+    }
+    if (entry == NULL && errno != 0)
+        kinds = 0; /* the rest of the names is not known */
+    closedir(listed);
+    return kinds;
+}
+
+static int has_content(const char *path, const char *content)
+{
+    uint8_t *bytes = NULL;
+    struct stat file;
+    int is_same = read_file(path, MOST_METADATA_BYTES, &bytes, &file) && (size_t)file.st_size == strlen(content)
+        && memcmp(bytes, content, strlen(content)) == 0;
+    free(bytes);
+    return is_same;
+}
+
+static void read_folder(const char *folder, const char *metadata, int64_t most_bytes, ManyLog *found)
+{
+    char path[LONGEST_PATH], digits[DIGITS + 1] = {0};
+    size_t length = strlen(folder);
+    struct stat state;
+    int kinds;
+    if (length > LONGEST_PATH - 64 || stat(folder, &state) < 0 || (state.st_mode & RIGHTS_OF_OTHERS) != 0)
+        return;
+    kinds = list_folder(folder, digits);
+    if ((kinds & HAS_METADATA) == 0)
+        return;
+    memcpy(path, folder, length);
+    path[length] = '/';
+    strcpy(path + length + 1, METADATA);
+    if (!has_content(path, metadata))
+        return;
+    found->folder_ns = modified_ns(&state);
+    if (kinds == HAS_METADATA) {
+        found->base_offset = NO_SEGMENT;
+        found->is_found = 1;
+    } else if (kinds == (HAS_METADATA | HAS_LOG | HAS_INDEX | HAS_TIME_INDEX)) {
+        memcpy(path + length + 1, digits, DIGITS);
+        strcpy(path + length + 1 + DIGITS, ".log");
+        read_segment(path, base_offset_of(digits), most_bytes, found);
+    }
+}
+
+void read_small_folders(const char *folders, size_t size, int64_t most_bytes, ManyLog *found)
+{
+    const char *end = folders + size;
+    for (; folders < end; found++) {
+        const char *metadata = folders + strlen(folders) + 1;
+        *found = (ManyLog){0};
+        if (metadata >= end)
+            return;
+        read_folder(folders, metadata, most_bytes, found);
+        folders = metadata + strlen(metadata) + 1;
+    }
 }

@@ -340,10 +340,12 @@ class Partition:
         """Advances the high watermark to what all replicas of the maximal ISR, and those about to join, have."""
         if not self.has_enough_in_sync:
             return False
-        lowest, in_sync = self.log_end_offset, self.maximal_isr
-        for replica, follower in self.followers.items():
-            if follower.end_offset < lowest and (replica in in_sync or self._is_joining(replica, follower, now_ms)):
-                lowest = follower.end_offset
+        lowest = self.log_end_offset
+        if self.followers:
+            in_sync = self.maximal_isr
+            for replica, follower in self.followers.items():
+                if follower.end_offset < lowest and (replica in in_sync or self._is_joining(replica, follower, now_ms)):
+                    lowest = follower.end_offset
         if lowest <= self.high_watermark:
             return False
         self.high_watermark = lowest
@@ -371,7 +373,8 @@ class Partition:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        return len(self.isr) >= self.least_in_sync
+        in_sync = len(self.isr)
+        return in_sync >= self.min_insync_replicas or in_sync >= len(self.replicas)
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:

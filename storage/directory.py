@@ -20,7 +20,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,9 +32,11 @@ from .files.checkpoints import (
     RECOVERY_POINTS,
     CleanReplica,
     FoundOffsets,
+    NoteState,
     TopicPartition,
     add_clean_replicas,
     compact_clean_replicas,
+    compare_with_notes,
     find_offsets,
     folder_time,
     read_clean_replicas,
@@ -49,7 +51,6 @@ from .files.open_files import (
     make_folder,
     read_if_exists,
     restrict,
-    restrict_files,
     restrict_folder,
     set_aside,
     unlink_if_exists,
@@ -58,6 +59,7 @@ from .files.open_files import (
 from .log.config import LogConfig
 from .log.loading import PROVEN, UNPROVEN, Claim
 from .log.log import Log
+from .log.small_logs import SeenReplica, read_grown_logs, read_small_folders
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
@@ -205,11 +207,13 @@ class LogDirectory:
     def _restrict(self) -> None:
         """Takes the rights of others, which older versions and Apache Kafka give. Each log does so for its folder."""
         restrict(self.path)
-        restrict_files(self.path)
-        for entry in os.scandir(self.path):
-            is_unused = "." in entry.name and entry.is_dir(follow_symlinks=False)  # deleted, stray, set aside
-            if is_unused:
-                restrict_folder(entry.path)
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    if entry.is_file(follow_symlinks=False):
+                        restrict(entry.path)
+                elif "." in entry.name:  # deleted, stray, set aside
+                    restrict_folder(entry.path)
 
     @property
     def directory_id(self) -> bytes | None:
@@ -347,12 +351,62 @@ class LogDirectory:
             raise LogDirectoryFailure(self.path, "listing it", error) from error
         topics: dict[str, str] = {}
         found = [_listed_replica(name, f"{self.path}/{name}", topics) for name in names]
-        return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
+        metadata_log, number = METADATA_LOG
+        return [one for one in found if one is not None and (one.topic != metadata_log or one.partition != number)]
 
     def unchanged(self, replica: ReplicaDirectory) -> CleanReplica | None:
         """Returns the note of a replica whose folder was not changed since."""
         noted = self._clean_replicas.get((replica.topic, replica.partition))
         return noted if noted is not None and noted.modified_ns == folder_time(replica.path) else None
+
+    def look_at(self, replicas: Sequence[tuple[ReplicaDirectory, bytes]]) -> list[SeenReplica | None]:
+        """Looks at the files of many replicas, each with the id of its topic. Returns None for those whose logs `open_log`
+        has to look at. Any thread may call it, and others run meanwhile.
+        """
+        notes = [self._clean_replicas.get(replica[:2]) for replica, _ in replicas]
+        found: list[SeenReplica | None] = [None] * len(replicas)
+        grown, others = [], []
+        states = compare_with_notes([(one[0].path, noted) for one, noted in zip(replicas, notes, strict=True)])
+        for number, (noted, state) in enumerate(zip(notes, states, strict=True)):
+            if noted is not None and state is NoteState.SAME_FILES:
+                found[number] = SeenReplica(noted, True)
+            elif noted is not None and noted.log is not None and state is NoteState.SAME_FOLDER:
+                grown.append((number, (replicas[number][0].path, noted)))
+            else:
+                others.append((number, (replicas[number][0].path, replicas[number][1])))
+        if not self.had_clean_shutdown:
+            for (number, _), seen in zip(grown, read_grown_logs([one for _, one in grown]), strict=True):
+                found[number] = seen
+            for (number, _), seen in zip(others, read_small_folders([one for _, one in others]), strict=True):
+                found[number] = seen
+        return found
+
+    def open_seen(
+        self,
+        replica: ReplicaDirectory,
+        config: LogConfig,
+        seen: SeenReplica,
+        *,
+        now_ms: int,
+        is_replicated: bool,
+        jitter: float,
+    ) -> Log | None:
+        """The log of a replica from its result of `look_at`, without another look at its files: as `open_log`. Returns None
+        where `open_log` has to look at them.
+        """
+        topic, partition = key = replica[:2]
+        if not self._in_use or replica.path != f"{self.path}/{topic}-{partition}":
+            return None
+        found, clean = self.checkpoints, self.had_clean_shutdown
+        recovery_point = flushed = found.recovery_points.get(key, 0)
+        log_start_offset = found.log_start_offsets.get(key, 0)
+        if is_replicated and not clean:
+            flushed = 0  # see `_claims`
+        claimed = max(flushed, log_start_offset, found.high_watermarks.get(key, 0))
+        log = Log.open_seen(replica.path, config, seen, recovery_point, log_start_offset, claimed, clean=clean)
+        if log is not None:
+            log.begin(topic, partition, OPEN_FILES, jitter, now_ms)
+        return log
 
     def open_log(
         self,
@@ -405,12 +459,10 @@ class LogDirectory:
 
     def forget_checkpoint(self, key: TopicPartition) -> None:
         """The replica is open, or deleted: the next one of its name is another."""
-        for offsets in (
-            self.checkpoints.recovery_points,
-            self.checkpoints.log_start_offsets,
-            self.checkpoints.high_watermarks,
-        ):
-            offsets.pop(key, None)
+        found = self.checkpoints
+        found.recovery_points.pop(key, None)
+        found.log_start_offsets.pop(key, None)
+        found.high_watermarks.pop(key, None)
 
     def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
         """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose files are gone."""

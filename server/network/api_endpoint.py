@@ -263,11 +263,15 @@ def portions(request: Message, portioning: Portioning, size: Callable[[], int]) 
 def _repeated(request: Message, portioning: Portioning) -> Generator[None, None, set[Hashable]]:
     seen = SeenValues()
     repeated: set[Hashable] = set()
+    place: Ancestors | None = None
+    identities: tuple[frozenset[Hashable], ...] = ()
     for ancestors, item in _walk(request, portioning.asked, ()):
         yield None
         if item is _NOTHING:
             continue
-        key = (tuple(map(_identity, ancestors)), portioning.key(item))
+        if ancestors is not place:
+            place, identities = ancestors, tuple(map(_identity, ancestors))
+        key = (identities, portioning.key(item))
         if not seen.add(key):
             repeated.add(key)
     return repeated

@@ -272,11 +272,14 @@ class AppendRules:
     validation: Validation = Validation.FULL
     #: The codecs of the batches whose records are checked in any case: a bit for each.
     checked_codecs: int = field(init=False)
-    #: Whether a valid batch is written unchanged.
+    #: Whether a valid batch is written unchanged, and the size up to which it is checked at once.
     is_plain: bool = field(init=False)
+    most_plain_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_plain", self.compression is None and not self.log_append_time)
+        most_bytes = min(self.max_message_bytes, self.segment_bytes, LARGE_BATCH_BYTES)
+        object.__setattr__(self, "most_plain_bytes", most_bytes)
         is_checked = (self.validation >= (Validation.FULL if codec else Validation.FRAMING) for codec in Compression)
         codecs = sum(1 << codec for codec, checked in zip(Compression, is_checked) if checked or self.needs_records)
         object.__setattr__(self, "checked_codecs", codecs)

@@ -14,10 +14,10 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metadata.image import (
@@ -51,6 +51,7 @@ from ...storage.files.identity import (
 from ...storage.files.open_files import LogDirectoryFailure, check_room, read_if_exists, set_aside
 from ...storage.log.config import LogConfig
 from ...storage.log.log import Log
+from ...storage.log.small_logs import SeenReplica
 from ..runtime.gc_policy import GC_PAUSES
 from ..runtime.sliced_work import SlicedWork
 from ..runtime.subsystem import MetadataCache
@@ -247,6 +248,21 @@ class ReplicaOpening:
             is_replicated=len(image.topics.by_name[topic].partitions[index].replicas) > 1,
             noted=noted,
             jitter=random.random(),
+        )
+
+    def open_seen(
+        self,
+        directory: LogDirectory,
+        image: MetadataImage,
+        replica: ReplicaDirectory,
+        seen: SeenReplica,
+        *,
+        is_replicated: bool,
+    ) -> Log | None:
+        """Opens a log by its result of `LogDirectory.look_at`; None where `read` has to look at its files."""
+        config, now_ms = self.log_config(image, replica.topic), self._clock.now_ms()
+        return directory.open_seen(
+            replica, config, seen, now_ms=now_ms, is_replicated=is_replicated, jitter=random.random()
         )
 
     def host(self, directory: LogDirectory, image: MetadataImage, opened: Log, high_watermark: int) -> HostedPartition:
@@ -467,6 +483,7 @@ class Reconfiguration:
 OPENED_AT_FIRST = 1000
 #: A thread opens so many at a time, or as many as it can in this time: the loop then gives them their roles, 5 ms for all.
 OPENED_AT_A_TIME = 200
+LEAST_AT_A_TIME = 25
 OPENING_S = 0.02
 #: One thread opens the logs: two that share the interpreter take twice the CPU. While it has read one for so long, another
 #: opens those behind it.
@@ -493,6 +510,35 @@ class Opened(NamedTuple):
 
     found: Found
     log: Log | None
+
+
+class Looks(NamedTuple):
+    """Results of `LogDirectory.look_at`, and the time that they took."""
+
+    seen: list[SeenReplica | None]
+    took_s: float
+
+
+class Batch(NamedTuple):
+    """Folders to open, and what a thread sees of those that are `found`. `others`: those that were looked at before."""
+
+    keys: list[TopicPartition]
+    found: list[Found]
+    others: list[Found]
+    looks: asyncio.Future[Looks]
+
+
+#: A topic that the metadata does not have.
+_NO_TOPIC_ID = bytes(16)
+
+
+def _look_at(found: list[Found], topic_ids: dict[str, bytes]) -> Looks:
+    """Looks at the files of replicas. Any thread may call it."""
+    seen: list[SeenReplica | None] = []
+    began_s = time.monotonic()
+    for directory, group in groupby(found, key=lambda one: one.directory):
+        seen += directory.look_at([(one.replica, topic_ids.get(one.key[0], _NO_TOPIC_ID)) for one in group])
+    return Looks(seen, time.monotonic() - began_s)
 
 
 class _Progress:
@@ -536,6 +582,12 @@ class ReplicaLoading:
         self._wanted: dict[TopicPartition, None] = {}
         #: Those of them that a thread opens.
         self._in_work: set[TopicPartition] = set()
+        #: The size of the next batch: twice that of the one before, unless a look at its files took `LARGE_LOG_S`.
+        self._at_a_time = LEAST_AT_A_TIME
+        #: Those that a look among many was not enough for, and that a thread has not come to yet.
+        self._looked_at: set[TopicPartition] = set()
+        #: The batch after the one that is being opened: a thread looks at its files meanwhile.
+        self._ahead: Batch | None = None
         #: The number of times that the first thread has opened some.
         self._batches = 0
         self._progress: dict[LogDirectory, _Progress] = {}
@@ -644,9 +696,10 @@ class ReplicaLoading:
         if key in self._waiting:
             self._wanted[key] = None
 
-    def is_waiting(self, key: TopicPartition) -> bool:
-        """Returns whether there is a replica that is not open yet."""
-        return key in self._waiting
+    @property
+    def waiting(self) -> Mapping[TopicPartition, object]:
+        """Returns the replicas that are not open yet."""
+        return self._waiting
 
     @contextmanager
     def paused(self, image: MetadataImage) -> Iterator[None]:
@@ -666,6 +719,8 @@ class ReplicaLoading:
         finally:
             end_of_pause.cancel()
             self._gc_pause.close()
+            if self._ahead is not None:
+                await asyncio.wait([self._ahead.looks])
         # After a failure those that wait stay without a leader, and the next stop is not a clean one.
         if not self._waiting and not self._is_stopped:
             self._end()
@@ -680,14 +735,28 @@ class ReplicaLoading:
 
     async def _load_some_and_more(self, beside: int | None = None) -> None:
         """`beside`: the number of batches; as long as it is that, the first thread reads one log."""
-        while beside in (None, self._batches) and (keys := self._next()):
+        while beside in (None, self._batches) and (batch := self._begin()):
             try:
-                await self._load_some(keys)
+                await self._load_some(batch)
             except Exception as failure:
                 self._partitions.background.failed(TASK, failure)
                 return
-            self._in_work.difference_update(keys)
+            self._in_work.difference_update(batch.keys)
             self._batches += beside is None
+
+    def _begin(self) -> Batch | None:
+        """Returns the replicas to open now. A thread looks at their files."""
+        if self._ahead is not None:
+            batch, self._ahead = self._ahead, None
+            return batch
+        keys = self._next()
+        if not keys:
+            return None
+        found = [one for key in keys if key not in self._looked_at for one in self._waiting[key]]
+        others = [one for key in keys if key in self._looked_at for one in self._waiting[key]]
+        topics = [self._newest.topic(name) for name in {key[0] for key in keys}]
+        topic_ids = {topic.name: topic.id for topic in topics if topic is not None}
+        return Batch(keys, found, others, asyncio.ensure_future(self._disk.run(_look_at, found, topic_ids)))
 
     def _next(self) -> list[TopicPartition]:
         """Returns the replicas to open now, first those that requests have named."""
@@ -695,14 +764,64 @@ class ReplicaLoading:
             return []
         wanted, self._wanted = self._wanted, {}
         waiting = chain((key for key in wanted if key in self._waiting), self._waiting)
-        keys = list(dict.fromkeys(islice((key for key in waiting if key not in self._in_work), OPENED_AT_A_TIME)))
+        self._at_a_time = min(self._at_a_time, OPENED_AT_A_TIME)
+        keys = list(dict.fromkeys(islice((key for key in waiting if key not in self._in_work), self._at_a_time)))
         self._in_work.update(keys)
         return keys
 
-    async def _load_some(self, keys: list[TopicPartition]) -> None:
-        configs = {topic: self._config(topic) for topic in {key[0] for key in keys}}
-        wanted = [(one, configs[key[0]]) for key in keys for one in self._waiting[key]]
-        opened, failures = await self._disk.run(self._open_some, wanted)
+    async def _load_some(self, batch: Batch) -> None:
+        looks = await batch.looks
+        self._at_a_time = LEAST_AT_A_TIME if looks.took_s > LARGE_LOG_S else self._at_a_time * 2
+        await self._may_apply.wait()
+        if self._ahead is None:
+            self._ahead = self._begin()
+        others = batch.others
+        if self._is_stopped:
+            return
+        for found, seen in zip(batch.found, looks.seen, strict=True):
+            if seen is None or not self._take_seen(found, seen):
+                others.append(found)
+        if others:
+            self._looked_at.update(one.key for one in others)
+            await self._load_others(others)
+            self._looked_at.intersection_update(self._waiting)
+        else:
+            await asyncio.sleep(0)  # others have their turn
+        if not all(directory.is_online for directory in self._partitions.directories):
+            for found in [one for key in batch.keys for one in self._waiting.get(key, ())]:
+                if not found.directory.is_online:
+                    self._leave(found)
+
+    def _take_seen(self, found: Found, seen: SeenReplica) -> bool:
+        """Opens a log that a thread has looked at. Returns False where one has to look at more of its files."""
+        directory, replica, key = found
+        topic = self._newest.topic(key[0])
+        registration = topic.partitions.get(key[1]) if topic is not None else None
+        if (
+            topic is None
+            or registration is None
+            or self._node_id not in registration.replicas
+            or seen.noted.topic_id != topic.id
+            or not directory.is_online
+            or self._partitions.get(key) is not None
+        ):
+            return False
+        is_replicated = len(registration.replicas) > 1
+        opened = self._opening.open_seen(directory, self._newest, replica, seen, is_replicated=is_replicated)
+        if opened is None:
+            return False
+        high_watermark = directory.checkpoints.high_watermarks.get(key, 0)
+        directory.forget_checkpoint(key)
+        self._opening.host(directory, self._newest, opened, high_watermark)
+        self._progress[directory].opened += 1
+        self._leave(found)
+        return True
+
+    async def _load_others(self, wanted: list[Found]) -> None:
+        """Opens logs whose files a thread has to look at."""
+        configs = {topic: self._config(topic) for topic in {found.key[0] for found in wanted}}
+        asked = [(found, configs[found.key[0]]) for found in wanted]
+        opened, failures = await self._disk.run(self._open_some, asked)
         await self._may_apply.wait()
         if self._is_stopped:
             return
@@ -717,11 +836,6 @@ class ReplicaLoading:
                 except LogDirectoryFailure as failure:
                     self._partitions.directory_failed(failure)
                 self._leave(one.found)
-        if all(directory.is_online for directory in self._partitions.directories):
-            return
-        for key in keys:
-            for found in [one for one in self._waiting.get(key, ()) if not one.directory.is_online]:
-                self._leave(found)
 
     def _open_some(
         self, wanted: list[tuple[Found, LogConfig | None]]

@@ -26,7 +26,6 @@ from ...storage.log.log import Log
 from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
 from ..runtime.counters import TopicMetrics
 from .batch_validation import (
-    LARGE_BATCH_BYTES,
     AppendResult,
     AppendRules,
     CheckedBatch,
@@ -235,7 +234,7 @@ class Replica:
         role.min_insync_replicas = rules.min_insync_replicas
         can_take = role.is_leader and rules.is_plain and self.queue is None and not self.offline
         self._takes_plain = can_take and role.has_enough_in_sync
-        self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes, LARGE_BATCH_BYTES)
+        self._most_plain_bytes = rules.most_plain_bytes
 
     def wake_all(self) -> None:
         """Wakes all waiting requests after another broker became leader, the directory failed, or the topic was

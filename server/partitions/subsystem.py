@@ -155,21 +155,19 @@ class PartitionChanges:
         """Applies the partitions led here first, since others wait for them. Those that a start opens later are passed
         over, all of a topic in one step.
         """
-        may_wait, passed_over = not self._partitions.are_loaded, False
+        passed_over, node_id, name = False, self._node_id, topic.name
+        waiting, get = self._loading.waiting, self._partitions.get
         for leads in (True, False):
             for index, registration in topic.partitions.items():
-                if (registration.leader == self._node_id) is not leads:
+                if (registration.leader == node_id) is not leads:
                     continue
-                if may_wait and self._is_not_open(topic.name, index):
+                if waiting and (name, index) in waiting and get((name, index)) is None:
                     passed_over = True
                     continue
                 self._apply_contained(image, topic, index, registration)
                 yield
         if passed_over:
             yield
-
-    def _is_not_open(self, topic: str, index: int) -> bool:
-        return self._loading.is_waiting((topic, index)) and self._partitions.get((topic, index)) is None
 
     def _apply_contained(
         self, image: MetadataImage, topic: _Changed | TopicImage, index: int, registration: PartitionImage
@@ -197,7 +195,7 @@ class PartitionChanges:
             if hosted is not None:
                 self._partitions.remove(hosted)
             return
-        if hosted is None and self._loading.is_waiting((topic, index)):
+        if hosted is None and (topic, index) in self._loading.waiting:
             return
         if hosted is None:
             hosted = self._creation.create(image, topic, topic_id, index, registration)

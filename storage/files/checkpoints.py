@@ -10,11 +10,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...protocol.checksum import crc32c
-from .open_files import RIGHTS_OF_OTHERS, LogDirectoryFailure, open_fd, read_if_exists, set_aside, write_atomically
+from .open_files import (
+    LOG_SUFFIX,
+    RIGHTS_OF_OTHERS,
+    LogDirectoryFailure,
+    open_fd,
+    read_if_exists,
+    set_aside,
+    write_atomically,
+)
+
+try:
+    from odradek_kernel import stat_files as _kernel
+except ImportError:  # pip had no compiler; the kernel may be of another version in a checkout.
+    _kernel = None
 
 # ---- checkpoints
 #
@@ -59,8 +74,11 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
         version, count, *lines = content.decode("ascii").splitlines()
         if int(version) != VERSION:
             raise CorruptCheckpoint(f"version {version} is not known")
-        entries = [line.split(" ") for line in lines]
-        offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+        offsets: dict[TopicPartition, int] = {}
+        shared: dict[str, str] = {}  # the replicas of a topic share its name
+        for line in lines:
+            topic, partition, offset = line.split(" ")
+            offsets[shared.setdefault(topic, topic), int(partition)] = int(offset)
         if int(count) != len(lines):
             raise CorruptCheckpoint(f"{len(lines)} entries, but its header has the count {count}")
         if min(offsets.values(), default=0) < 0:
@@ -210,6 +228,9 @@ class CleanLog(NamedTuple):
     are_epochs_written: bool
 
 
+_SEGMENTS_AT = CleanLog._fields.index("segments")
+
+
 class CleanReplica(NamedTuple):
     """`modified_ns`: the time of the replica's folder. `log`: None where its files have to be looked at."""
 
@@ -272,22 +293,20 @@ def read_clean_replicas(directory: str) -> dict[TopicPartition, CleanReplica]:
         if checksum == b"%08x" % crc32c(content):
             version, listed = json.loads(content)
             if version == _VERSION:
-                found.update(_replicas_of(listed))
+                _add_replicas(listed, found)
     return found
 
 
-def _replicas_of(listed: list[Any]) -> NotedReplicas:
+def _add_replicas(listed: list[Any], found: dict[TopicPartition, CleanReplica]) -> None:
+    """Adds the replicas of a line. The lists of JSON become the tuples' contents in place, since there are many."""
+    segment_of, log_of, replica_of = CleanSegment._make, CleanLog._make, CleanReplica._make
     for topic, text, entries in listed:
         topic_id = bytes.fromhex(text)
         for partition, modified_ns, has_files, noted in entries:
-            yield (topic, partition), CleanReplica(topic_id, modified_ns, bool(has_files), _clean_log(noted))
-
-
-def _clean_log(noted: list[Any] | None) -> CleanLog | None:
-    if noted is None:
-        return None
-    start_offset, end_offset, segments, *others = noted
-    return CleanLog(start_offset, end_offset, [CleanSegment(*one) for one in segments], *others)
+            if noted is not None:
+                noted[_SEGMENTS_AT] = list(map(segment_of, noted[_SEGMENTS_AT]))
+                noted = log_of(noted)
+            found[topic, partition] = replica_of((topic_id, modified_ns, bool(has_files), noted))
 
 
 def folder_time(path: str) -> int | None:
@@ -299,3 +318,62 @@ def folder_time(path: str) -> int | None:
     except OSError:
         return None
     return None if found.st_mode & RIGHTS_OF_OTHERS else found.st_mtime_ns
+
+
+# ---- files of many replicas
+
+#: Size, time and mode of a file, as the kernel returns them.
+_STATE = struct.Struct("=qqq")
+_NO_FILE = 0, 0, -1
+
+
+class NoteState(IntEnum):
+    """How far the files of a replica are as its note has them."""
+
+    #: There is no note, or the folder was changed.
+    OUTDATED = 0
+    #: Its segments were changed.
+    SAME_FOLDER = 1
+    SAME_FILES = 2
+
+
+def compare_with_notes(replicas: Sequence[tuple[str, CleanReplica | None]]) -> list[NoteState]:
+    """Compares the folder and the segments of each replica, of which it gets the path and the note, with the note.
+
+    The compiled kernel (kernel/small_log.c) looks at all files in one call, which leaves the interpreter to other threads.
+    """
+    paths: list[str] = []
+    for path, noted in replicas:
+        if noted is not None:
+            paths.append(path)
+            if noted.log is not None:
+                paths += [f"{path}/{segment[0]:020d}{LOG_SUFFIX}" for segment in noted.log.segments]
+    states = _states_of(paths)
+    return [NoteState.OUTDATED if noted is None else _compared(noted, states) for _, noted in replicas]
+
+
+def _compared(noted: CleanReplica, states: Iterator[tuple[int, int, int]]) -> NoteState:
+    """Takes the states of the replica's files from the iterator, whether the first ones are as noted or not."""
+    _, modified_ns, mode = next(states)
+    is_same_folder = mode >= 0 and not mode & RIGHTS_OF_OTHERS and modified_ns == noted.modified_ns
+    are_same = True
+    for segment in noted.log.segments if noted.log is not None else ():
+        size, modified_ns, mode = next(states)
+        are_same = are_same and mode >= 0 and size == segment.size and modified_ns == segment.modified_ns
+    if not is_same_folder:
+        return NoteState.OUTDATED
+    return NoteState.SAME_FILES if are_same else NoteState.SAME_FOLDER
+
+
+def _states_of(paths: list[str]) -> Iterator[tuple[int, int, int]]:
+    if _kernel is None:
+        return map(_state_of, paths)
+    return _STATE.iter_unpack(_kernel(os.fsencode("\0".join((*paths, "")))))
+
+
+def _state_of(path: str) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return _NO_FILE
+    return found.st_size, found.st_mtime_ns, found.st_mode

@@ -47,7 +47,7 @@ from .loading import (
     load_noted,
 )
 from .log_segments import UNNOTED, LogSegments, NotedState
-from .small_logs import recover_small_log
+from .small_logs import SeenReplica, recover_small_log
 
 # ---- flushes
 
@@ -144,14 +144,15 @@ class Log(LogSegments):
         """
         directory = PartitionDirectory(os.fspath(path))
         try:
-            unused = None
+            unused, claimed = None, max([claim.offset for claim in claims], default=0)
             if noted is not None:
-                unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claims, clean=clean)
+                unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
+                if unused is not None and noted.log is not None and not is_as_noted(directory.path, noted.log):
+                    unused = None
             if unused is None and not clean and must_be_whole_from is None:
-                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claims, noted)
+                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claimed, noted)
             if unused is not None:
-                unused.topic, unused.partition, unused._files = topic, partition, files
-                unused._jitter, unused.last_flush_ms = jitter, now_ms
+                unused.begin(topic, partition, files, jitter, now_ms)
                 if noted is not None and noted.log is not None and noted.log.has_producers:
                     unused.open_whole()  # their snapshot may be damaged
                 return unused
@@ -163,6 +164,29 @@ class Log(LogSegments):
         log = cls(directory, topic, partition, config, loaded, files)
         log._jitter, log.last_flush_ms = jitter, now_ms
         return log
+
+    @classmethod
+    def open_seen(
+        cls,
+        path: str,
+        config: LogConfig,
+        seen: SeenReplica,
+        recovery_point: int,
+        log_start_offset: int,
+        claimed: int,
+        *,
+        clean: bool,
+    ) -> NotedLog | None:
+        """Opens a log that was looked at, without a look at its files: see `open`. Returns None where `open` has to look at
+        them. `claimed`: the highest offset of the claims, 0 without any. The caller calls `begin`.
+        """
+        directory, noted = PartitionDirectory(path), seen.noted
+        if not seen.is_noted:
+            assert not clean, "after a clean shutdown the batches are not read"
+            return NotedLog.recovered(directory, config, log_start_offset, recovery_point, claimed, seen=seen)
+        if noted.log is not None and noted.log.has_producers:
+            return None  # their snapshot may be damaged
+        return NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
 
     def to_note(self, quiet_since_ns: int | None = None) -> CleanLog | None:
         """Returns what the next start need not read; None where it has to.
@@ -561,26 +585,20 @@ class NotedLog(Log):
         config: LogConfig,
         log_start_offset: int,
         recovery_point: int,
-        claims: Sequence[Claim],
+        claimed: int,
         *,
         clean: bool,
     ) -> NotedLog | None:
-        """Returns None where a file or a checkpoint contradicts the note, or the files have to be looked at. The caller
-        sets the attributes that are not of the note. Raises OSError.
+        """Returns None where a checkpoint contradicts the note, or the files have to be looked at. The caller compares
+        the files with the note, and calls `begin`. `claimed`: the highest offset of the claims, 0 without any.
         """
         note, end = noted.log, 0
         if note is None:
-            if noted.has_files or claims or log_start_offset:
+            if noted.has_files or claimed or log_start_offset:
                 return None
         else:
             end = note.end_offset
-            claimed = max([claim.offset for claim in claims], default=end)
-            if (
-                log_start_offset > end
-                or claimed > end
-                or (clean and claimed < end)
-                or not is_as_noted(directory.path, note)
-            ):
+            if log_start_offset > end or claimed > end or (clean and 0 < claimed < end):
                 return None
             first = note.segments[0].base_offset if not config.remote_storage else 0
             log_start_offset = max(log_start_offset, note.start_offset, first)
@@ -596,11 +614,12 @@ class NotedLog(Log):
         config: LogConfig,
         log_start_offset: int,
         recovery_point: int,
-        claims: Sequence[Claim],
-        noted: CleanReplica | None,
+        claimed: int,
+        noted: CleanReplica | None = None,
+        seen: SeenReplica | None = None,
     ) -> NotedLog | None:
         """Returns a small log whose batches were read and are whole, after a crash; None where more has to be looked at."""
-        found = recover_small_log(directory, config, log_start_offset, claims, noted)
+        found = recover_small_log(directory, config, log_start_offset, claimed, noted, seen)
         if found is None:
             return None
         log = cls._of_note(directory, found, config, found.log.start_offset if found.log is not None else 0)
@@ -619,6 +638,11 @@ class NotedLog(Log):
         log.damage = Damage(directory)
         log.recovered_bytes, log.opening_notes, log.generation = 0, (), 0
         return log
+
+    def begin(self, topic: str, partition: int, files: OpenFiles, jitter: float, now_ms: int) -> None:
+        """Sets the attributes that are not of the note."""
+        self.topic, self.partition, self._files = topic, partition, files
+        self._jitter, self.last_flush_ms = jitter, now_ms
 
     def __getattr__(self, name: str) -> object:
         """Called for an attribute that is not set yet."""

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import BatchError
 from ..files.checkpoints import CleanLog, CleanReplica, CleanSegment
-from ..files.identity import PARTITION_METADATA
+from ..files.identity import PARTITION_METADATA, encode_partition_metadata
 from ..files.open_files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -38,12 +38,13 @@ from ..segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, Tim
 from .config import LogConfig
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import UNDEFINED_EPOCH, LeaderEpochs
-from .loading import Claim
 
 try:
+    from odradek_kernel import read_small_folders as _kernel_folders
     from odradek_kernel import read_small_log as _kernel
+    from odradek_kernel import read_small_logs as _kernel_logs
 except ImportError:  # pip had no compiler; the kernel may be of another version in a checkout.
-    _kernel = None
+    _kernel = _kernel_logs = _kernel_folders = None
 
 #: A segment of this size is read without entries of an index: some milliseconds at most.
 MOST_BYTES = 64 << 10
@@ -69,17 +70,21 @@ def recover_small_log(
     directory: PartitionDirectory,
     config: LogConfig,
     log_start_offset: int,
-    claims: Sequence[Claim],
+    claimed: int,
     noted: CleanReplica | None = None,
+    seen: SeenReplica | None = None,
 ) -> CleanReplica | None:
     """Returns the note of the log, without the id of its topic; None where `LogLoader` has to read it. Raises OSError.
 
-    `noted`: an older note of a replica whose folder is unchanged, and so has the same files.
+    `noted`: an older note of a replica whose folder is unchanged, and so has the same files. `seen`: what was read of it
+    among many; no file is looked at then.
     """
     if config.remote_storage:
         return None
+    if seen is not None:
+        return _recover_seen(directory, seen, log_start_offset, claimed)
     if noted is not None and noted.log is not None:
-        return _recover_grown(directory, noted, noted.log, log_start_offset, claims)
+        return _recover_grown(directory, noted, noted.log, log_start_offset, claimed)
     path = directory.path
     try:
         # The time is that before the folder is listed: a change meanwhile makes the note outdated.
@@ -92,7 +97,7 @@ def recover_small_log(
         return None
     names = [name for name, _ in entries]
     if names == _WITHOUT_LOG:
-        return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, False) if not (claims or log_start_offset) else None
+        return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, False) if not (claimed or log_start_offset) else None
     digits = next((name[:20] for name in names if name.endswith(LOG_SUFFIX)), "")
     if len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None
@@ -100,8 +105,19 @@ def recover_small_log(
     if snapshots is None or (snapshots and snapshots[0] <= int(digits)):
         return None
     epochs = LeaderEpochs.load(directory) if EPOCHS_FILE in names else LeaderEpochs(directory, are_written=False)
-    note = _recovered(directory, int(digits), snapshots, epochs, log_start_offset, claims)
+    note = _recovered(directory, int(digits), snapshots, epochs, log_start_offset, claimed)
     return CleanReplica(_NO_TOPIC, folder.st_mtime_ns, True, note) if note is not None else None
+
+
+def _recover_seen(
+    directory: PartitionDirectory, seen: SeenReplica, log_start_offset: int, claimed: int
+) -> CleanReplica | None:
+    note = seen.noted.log
+    if note is None:
+        return seen.noted if not (claimed or log_start_offset) else None
+    if seen.is_whole and log_start_offset <= note.start_offset:
+        return seen.noted if claimed <= note.end_offset else None
+    return _recover_grown(directory, seen.noted, note, log_start_offset, claimed, seen.log)
 
 
 def _recover_grown(
@@ -109,19 +125,25 @@ def _recover_grown(
     noted: CleanReplica,
     before: CleanLog,
     log_start_offset: int,
-    claims: Sequence[Claim],
+    claimed: int,
+    read: SmallLog | None = None,
 ) -> CleanReplica | None:
     """Recovers a log that was written to since its note: what the other files hold is in the note."""
     base_offset = before.segments[0].base_offset
-    if len(before.segments) > 1 or (before.snapshots and before.snapshots[0] <= base_offset):
+    if not _is_small(before):
         return None
     epochs = LeaderEpochs(directory, before.epochs, are_written=before.are_epochs_written)
     start = max(log_start_offset, before.start_offset)
     try:
-        note = _recovered(directory, base_offset, before.snapshots, epochs, start, claims)
+        note = _recovered(directory, base_offset, before.snapshots, epochs, start, claimed, read)
     except FileNotFoundError:
         return None
     return noted._replace(log=note) if note is not None else None
+
+
+def _is_small(noted: CleanLog) -> bool:
+    first = noted.segments[0].base_offset
+    return len(noted.segments) == 1 and not (noted.snapshots and noted.snapshots[0] <= first)
 
 
 def _snapshots(names: list[str], known: set[str]) -> list[int] | None:
@@ -143,13 +165,14 @@ def _recovered(
     snapshots: list[int],
     epochs: LeaderEpochs,
     log_start_offset: int,
-    claims: Sequence[Claim],
+    claimed: int,
+    read: SmallLog | None = None,
 ) -> CleanLog | None:
-    read = read_in_kernel(directory, base_offset) or read_in_python(directory, base_offset)
+    read = read or read_in_kernel(directory, base_offset) or read_in_python(directory, base_offset)
     if read is None:
         return None
     size, modified_ns, end, newest, newest_at, starts = read
-    known = max(log_start_offset, *(claim.offset for claim in claims), *snapshots[-1:], epochs.latest_start)
+    known = max(log_start_offset, claimed, *snapshots[-1:], epochs.latest_start)
     if known > end or epochs.is_doubtful:
         return None
     for epoch, start in starts:
@@ -262,3 +285,75 @@ def _are_entries_right(
 
 def _is_ascending(entries: list[tuple[int, int]]) -> bool:
     return all(one[0] < following[0] for one, following in pairwise(entries))
+
+
+# ---- many logs, read in one call of the kernel
+#
+# A start reads ten thousands of logs after a crash. The call leaves the interpreter to the loop meanwhile. A folder without
+# a note is read if it has nothing but one segment with its indexes, as a running broker leaves it before a flush.
+
+_MANY = struct.Struct("=10q")
+_NO_SEGMENT = _NO_EPOCH = -1
+
+
+class SeenReplica(NamedTuple):
+    """A replica that was looked at among many.
+
+    `is_noted`: its files are as in the note of an earlier start or stop. `log`: what was read of its only segment, of a
+    log that was written to since then. `is_whole`: the note has it already, since there is no older one.
+    """
+
+    noted: CleanReplica
+    is_noted: bool
+    log: SmallLog | None = None
+    is_whole: bool = False
+
+
+def read_grown_logs(replicas: Sequence[tuple[str, CleanReplica]]) -> list[SeenReplica | None]:
+    """Reads logs that have changed since their notes, in folders that have not. Returns None for those that
+    `recover_small_log` has to look at.
+    """
+    if _kernel_logs is None or not replicas:
+        return [None] * len(replicas)
+    paths = [
+        f"{path}/{noted.log.segments[0].base_offset:020d}{LOG_SUFFIX}" if noted.log else "" for path, noted in replicas
+    ]
+    rows = _MANY.iter_unpack(_kernel_logs(_joined(paths), MOST_BYTES))
+    return [_grown(noted, row) for (_, noted), row in zip(replicas, rows, strict=True)]
+
+
+def read_small_folders(replicas: Sequence[tuple[str, bytes]]) -> list[SeenReplica | None]:
+    """Reads the folders of replicas, of which it gets the path and the id of the topic. Returns as `read_grown_logs`."""
+    if _kernel_folders is None or not replicas:
+        return [None] * len(replicas)
+    contents = {topic_id: encode_partition_metadata(topic_id).decode() for topic_id in {one[1] for one in replicas}}
+    texts = [text for path, topic_id in replicas for text in (path, contents[topic_id])]
+    rows = _MANY.iter_unpack(_kernel_folders(_joined(texts), MOST_BYTES))
+    return [_found_in_folder(topic_id, row) for (_, topic_id), row in zip(replicas, rows, strict=True)]
+
+
+def _joined(texts: list[str]) -> bytes:
+    return os.fsencode("\0".join((*texts, "")))
+
+
+def _grown(noted: CleanReplica, row: tuple[int, ...]) -> SeenReplica | None:
+    if not row[0] or noted.log is None or noted.log.has_producers or not _is_small(noted.log):
+        return None
+    return SeenReplica(noted, False, _small_log(row))
+
+
+def _found_in_folder(topic_id: bytes, row: tuple[int, ...]) -> SeenReplica | None:
+    is_found, folder_ns, base_offset = row[:3]
+    if not is_found:
+        return None
+    if base_offset == _NO_SEGMENT:
+        return SeenReplica(CleanReplica(topic_id, folder_ns, False), False)
+    size, modified_ns, end, newest, newest_at, epochs = log = _small_log(row)
+    segment = CleanSegment(base_offset, size, modified_ns)
+    note = CleanLog(base_offset, end, [segment], [], epochs, False, newest, newest_at, False)
+    return SeenReplica(CleanReplica(topic_id, folder_ns, True, note), False, log, True)
+
+
+def _small_log(row: tuple[int, ...]) -> SmallLog:
+    _, _, _, size, modified_ns, end, newest, newest_at, epoch, start = row
+    return SmallLog(size, modified_ns, end, newest, newest_at, [] if epoch == _NO_EPOCH else [(epoch, start)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +19,8 @@ INT64 = (-(1 << 63), -(1 << 63) + 1, -1, 0, 1, 1_700_000_000_000, (1 << 63) - 1)
 RECORDS = [Record(number, 1_700_000_000_000 + number, b"k", b"v" * 90) for number in range(3)]
 FUNCTIONS = (
     "decompress_gzip", "decompress_lz4", "decompress_snappy", "decompress_zstd", "find_record", "load_isal",
-    "read_small_log", "set_zstd_functions", "trim_memory", "validate_batch", "walk_records",
+    "read_small_folders", "read_small_log", "read_small_logs", "set_zstd_functions", "stat_files", "trim_memory",
+    "validate_batch", "walk_records",
 )  # fmt: skip
 WRONG: tuple[Any, ...] = (None, 1, "text", b"", 1 << 70, object())
 
@@ -85,6 +88,67 @@ def read_at_limits() -> None:
             assert (kernel.read_small_log(path, 0, 1 << 20) is None) == (size > 0), size
 
 
+def read_many_at_limits() -> None:
+    batch = encode_batch(RECORDS, leader_epoch=3)
+    with tempfile.TemporaryDirectory() as made:
+        log = Path(made, f"{0:020d}.log")
+        for suffix in (".log", ".index", ".timeindex"):
+            log.with_suffix(suffix).write_bytes(batch if suffix == ".log" else b"")
+        Path(made, "partition.metadata").write_bytes(b"content")
+        folder, path = os.fsencode(made), os.fsencode(log)
+        long = (b"", b"/", b"x" * 20, b"/" * 4000, b"/" * 4040, b"x" * 10_000, b"/" + b"9" * 20 + b".log")
+        for paths in itertools.product((*long, path), repeat=2):
+            rows = _rows(kernel.read_small_logs(_joined(*paths), 1 << 20))
+            assert [row[0] for row in rows] == [one == path for one in paths]
+        for paths in itertools.product((*long, folder), (b"", b"content", b"x" * 10_000), repeat=2):
+            rows = _rows(kernel.read_small_folders(_joined(*paths), 1 << 20))
+            assert [row[0] for row in rows] == [paths[at : at + 2] == (folder, b"content") for at in (0, 2)]
+        for most_bytes in INT64:
+            for row in _rows(kernel.read_small_folders(_joined(folder, b"content"), most_bytes)):
+                assert row[0] == (most_bytes >= len(batch))
+        for size in range(len(batch) + 1):
+            log.write_bytes(batch[:size])
+            (row,) = _rows(kernel.read_small_folders(_joined(folder, b"content"), 1 << 20))
+            assert row[0] == (size in (0, len(batch))), size
+            assert row == _rows(kernel.read_small_logs(_joined(path), 1 << 20))[0][:1] + row[1:]
+    assert kernel.read_small_logs(b"", 1) == kernel.read_small_folders(b"", 1) == b""
+    for wrong in (b"x", b"x\0y\0z\0"):
+        try:
+            kernel.read_small_folders(wrong, 1)
+        except ValueError:
+            continue
+        raise AssertionError(wrong)
+
+
+def _joined(*texts: bytes) -> bytes:
+    return b"\0".join((*texts, b""))
+
+
+def _rows(found: bytes) -> list[tuple[int, ...]]:
+    return list(struct.iter_unpack("=10q", found))
+
+
+def stat_at_limits() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        file = Path(made, "file")
+        file.write_bytes(b"12345")
+        folder, path, found = os.fsencode(made), os.fsencode(file), file.stat()
+        expected = (5, found.st_mtime_ns, found.st_mode)
+        for paths in itertools.product((b"", folder, path, b"x" * 10_000, b"/" * 10_000, b"\xff"), repeat=3):
+            states = list(struct.iter_unpack("=qqq", kernel.stat_files(b"\0".join((*paths, b"")))))
+            assert [one == expected for one in states] == [one == path for one in paths]
+            assert [one[2] == -1 for one in states] == [
+                one in (b"", b"x" * 10_000, b"/" * 10_000, b"\xff") for one in paths
+            ]
+    assert kernel.stat_files(b"") == b""
+    for wrong in (b"x", b"\0x", path):
+        try:
+            kernel.stat_files(wrong)
+        except ValueError:
+            continue
+        raise AssertionError(wrong)
+
+
 def reject_wrong_arguments() -> None:
     for name in FUNCTIONS:
         for count, wrong in itertools.product(range(14), WRONG):
@@ -102,6 +166,8 @@ def main() -> None:
     walk_at_limits()
     decompress_at_limits()
     read_at_limits()
+    read_many_at_limits()
+    stat_at_limits()
     reject_wrong_arguments()
     print("validated", accepted)
 

@@ -7,8 +7,8 @@ import shutil
 import threading
 
 import pytest
-from odradek.storage.directory import LogDirectory
-from odradek.storage.files import open_files
+from odradek.storage.directory import LogDirectory, parse_replica_directory
+from odradek.storage.files import checkpoints, open_files
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from odradek.storage.log.log import _MADE_LATER, Log, NotedLog
 
@@ -148,6 +148,90 @@ def test_damaged_log_is_not_noted(stopped):
     directory.close()
     stop(path, opened)
     assert noted_replica(LogDirectory.open(path)).log is None
+
+
+# ---- many logs whose files are compared with their notes in one call
+
+
+@pytest.fixture(params=["kernel", "python"])
+def compared(request, monkeypatch):
+    """Returns a function that opens the log of a directory as a start opens many; None where a file has to be looked at."""
+    if request.param == "python":
+        monkeypatch.setattr(checkpoints, "_kernel", None)
+    else:
+        pytest.importorskip("odradek_kernel")
+
+    def opened(directory):
+        (replica,) = directory.replicas()
+        seen = directory.look_at([(replica, bytes(16))])[0]
+        assert seen in (None, (directory.unchanged(replica), True, None, False))
+        directory.open_log("begins-the-use", 0, SMALL, now_ms=NOW_MS)
+        if seen is None:
+            return None
+        return directory.open_seen(replica, SMALL, seen, now_ms=NOW_MS, is_replicated=False, jitter=0.0)
+
+    return opened
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_log_that_is_compared_with_many_is_the_same(stopped, tmp_path, compared, history):
+    path = stopped(history)
+    shutil.copytree(path, tmp_path / "copy")
+    for entry in [path / "t-0", *(path / "t-0").iterdir()]:  # a copy has other times
+        os.utime(tmp_path / "copy" / entry.relative_to(path), ns=(0, entry.stat().st_mtime_ns))
+    log = compared(LogDirectory.open(path))
+    expected = opened_from_note(tmp_path / "copy")[1]
+    if history in (producers, open_transaction):
+        assert log is None, "the snapshot of producers may be damaged"
+        return
+    assert unused(log) and unused(expected) and ends(log)[:-1] == ends(expected)[:-1]
+    assert state(log) == state(expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: cut(log),
+        lambda log: rewritten_with_the_same_size(log),
+        lambda log: grown(log),
+        lambda log: os.utime(log, ns=(0, log.stat().st_mtime_ns + 1)),
+        lambda log: os.utime(log.parent, ns=(0, log.parent.stat().st_mtime_ns - 1)),
+        lambda log: log.parent.chmod(0o701),
+        lambda log: log.unlink(),
+        lambda log: log.rename(log.with_suffix(".gone")),
+        lambda log: (log.parent / "new").write_bytes(b""),
+    ],
+)
+@pytest.mark.parametrize("history", [plain, several_segments])
+def test_change_after_the_note_is_seen_among_many(stopped, compared, change, history):
+    path = stopped(history)
+    change(max((path / "t-0").glob("*.log")))
+    assert compared(LogDirectory.open(path)) is None
+
+
+@pytest.mark.parametrize(("name", "offset"), [(RECOVERY_POINTS, 2), (RECOVERY_POINTS, 5), (LOG_START_OFFSETS, 4)])
+def test_checkpoint_that_contradicts_the_note_has_the_files_looked_at(stopped, compared, name, offset):
+    path = stopped(plain)
+    write_offsets(str(path), name, {("t", 0): offset})
+    assert compared(LogDirectory.open(path)) is None
+
+
+def test_folder_that_is_gone_or_was_never_noted_is_not_as_noted(stopped, compared):
+    path = stopped(plain)
+    directory = LogDirectory.open(path)
+    (replica,) = directory.replicas()
+    (path / "u-1").mkdir()
+    others = [parse_replica_directory(str(path / name)) for name in ("gone-0", "u-1")]
+    replicas = [(one, bytes(16)) for one in (others[0], replica, others[1])]
+    assert [one is not None for one in directory.look_at(replicas)] == [False, True, False]
+    shutil.rmtree(path / "t-0")
+    assert directory.look_at([(replica, bytes(16))]) == [None]
+
+
+def test_folder_with_another_name_of_the_same_partition_is_looked_at(stopped, compared):
+    path = stopped(plain)
+    (path / "t-0").rename(path / "t-00")
+    assert compared(LogDirectory.open(path)) is None
 
 
 # ---- logs that nothing has used since their start

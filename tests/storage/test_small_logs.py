@@ -9,7 +9,7 @@ import struct
 import time
 
 import pytest
-from odradek.storage.directory import LogDirectory
+from odradek.storage.directory import LogDirectory, parse_replica_directory
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, QUIET_NS, RECOVERY_POINTS, write_offsets
 from odradek.storage.files.identity import write_topic_id
 from odradek.storage.files.open_files import PartitionDirectory
@@ -70,14 +70,35 @@ def killed(tmp_path):
     return made
 
 
-def opened_both_ways(path, monkeypatch, config=SMALL):
+def opened_alone(path, config):
+    return LogDirectory.open(path).open_log("t", 0, config, now_ms=NOW_MS)
+
+
+def opened_among_many(path, config):
+    """Opens the log as a start does that looks at many."""
+    return opened_if_seen(path, config) or opened_alone(path, config)
+
+
+def opened_if_seen(path, config):
+    directory = LogDirectory.open(path)
+    (replica,) = directory.replicas()
+    others = [parse_replica_directory(str(path / name)) for name in ("gone-0", "gone-1")]
+    before, seen, after = directory.look_at([(one, bytes(16)) for one in (others[0], replica, others[1])])
+    assert before is None and after is None
+    directory._begin_use()
+    log = seen and directory.open_seen(replica, config, seen, now_ms=NOW_MS, is_replicated=False, jitter=0.0)
+    directory.close()
+    return log
+
+
+def opened_both_ways(path, monkeypatch, config=SMALL, opened=opened_alone):
     """Returns the log, and a copy of it that the loader has opened."""
     shutil.copytree(path, path.with_name("copy"))
     with monkeypatch.context() as patched:
         patched.setattr(log_module, "recover_small_log", lambda *given: None)
         expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
     assert type(expected) is Log
-    return LogDirectory.open(path).open_log("t", 0, config, now_ms=NOW_MS), expected
+    return opened(path, config), expected
 
 
 def states(opened, expected):
@@ -137,10 +158,55 @@ def check(opened, expected):
     ("history", "config"),
     [*((one, SMALL) for one in HISTORIES), *((one, config) for one in KINDS for config in (INDEXED, LogConfig()))],
 )
-def test_small_log_is_what_the_loader_finds(killed, monkeypatch, history, config):
-    opened, expected = opened_both_ways(killed(history, config), monkeypatch, config)
+@pytest.mark.parametrize("opened", [opened_alone, opened_among_many])
+def test_small_log_is_what_the_loader_finds(killed, monkeypatch, history, config, opened):
+    opened, expected = opened_both_ways(killed(history, config), monkeypatch, config, opened)
     assert opened.noted_end == expected.noted_end
     check(opened, expected)
+
+
+@pytest.mark.parametrize("history", KINDS)
+def test_folder_that_a_running_broker_leaves_is_read_among_many_without_python(killed, monkeypatch, history):
+    pytest.importorskip("odradek_kernel")
+    path = killed(history, INDEXED)
+    monkeypatch.setattr(small_logs, "_kernel", lambda *given: pytest.fail("read alone"))
+    monkeypatch.setattr(small_logs, "read_in_python", lambda *given: pytest.fail("read in Python"))
+    has_one_epoch = history in (with_times_out_of_order, without_records)
+    assert (opened_if_seen(path, INDEXED) is not None) == has_one_epoch
+    assert opened_if_seen(path, LogConfig(remote_storage=True)) is None
+
+
+@pytest.mark.parametrize("harm", ["another id", "rights", "no indexes", "link", "folder", "another segment", "base"])
+def test_folder_that_has_more_is_not_read_among_many(killed, harm):
+    path = killed(with_times_out_of_order, INDEXED)
+    assert opened_if_seen(path, INDEXED) is not None or small_logs._kernel is None
+    folder = path / "t-0"
+    if harm == "another id":
+        write_topic_id(str(folder), bytes(range(16)), sync=False)
+    elif harm == "rights":
+        folder.chmod(0o755)
+    elif harm == "no indexes":
+        (folder / f"{FIRST}.index").unlink()
+    elif harm == "link":
+        (folder / f"{FIRST}.log").rename(path / "moved")
+        (folder / f"{FIRST}.log").symlink_to(path / "moved")
+    elif harm == "folder":
+        (folder / f"{FIRST}.txnindex").mkdir()
+    elif harm == "another segment":
+        for suffix in ("log", "index", "timeindex"):
+            (folder / f"{12:020d}.{suffix}").write_bytes(b"")
+    else:
+        for suffix in ("log", "index", "timeindex"):
+            (folder / f"{FIRST}.{suffix}").rename(folder / f"{'9' * 20}.{suffix}")
+    assert opened_if_seen(path, INDEXED) is None
+
+
+def test_logs_are_read_one_by_one_without_the_kernel(killed, monkeypatch):
+    monkeypatch.setattr(small_logs, "_kernel_logs", None)
+    monkeypatch.setattr(small_logs, "_kernel_folders", None)
+    path = killed(led_anew, INDEXED)
+    assert opened_if_seen(path, INDEXED) is None
+    assert type(opened_among_many(path, INDEXED)) is NotedLog
 
 
 @pytest.mark.parametrize("history", KINDS)
@@ -208,6 +274,10 @@ def grown_on(book, log):
     book.append(log, b"more", b"and more", leader_epoch=4)
 
 
+def grown_in_its_epoch(book, log):
+    book.append(log, b"more", leader_epoch=max(log.epochs.latest, 0))
+
+
 def grown_by_a_producer(book, log):
     book.append(log, b"more", producer_id=7, producer_epoch=1, base_sequence=0)
 
@@ -216,7 +286,7 @@ def truncated(book, log):
     log.truncate_to(log.log_end_offset - 1, NOW_MS)
 
 
-@pytest.mark.parametrize("change", [grown_on, grown_by_a_producer, truncated])
+@pytest.mark.parametrize("change", [grown_on, grown_in_its_epoch, grown_by_a_producer, truncated])
 @pytest.mark.parametrize("history", [plain, led_anew, growing_after_a_flush, growing_after_a_stop, several_segments])
 def test_log_that_changed_after_its_note_is_what_the_loader_finds(killed, monkeypatch, history, change):
     config = SMALL if history is several_segments else INDEXED
@@ -237,6 +307,13 @@ def test_log_that_changed_after_its_note_is_what_the_loader_finds(killed, monkey
         expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
     is_small = history is not several_segments and change is not grown_by_a_producer
     assert (type(opened) is NotedLog) == is_small
+    again.close()
+    among_many = opened_if_seen(path, config)
+    assert among_many is None or is_small
+    assert among_many is not None or (history, change) != (plain, grown_in_its_epoch) or small_logs._kernel is None
+    if among_many is not None:
+        assert states(among_many, expected)[0] == states(among_many, expected)[1]
+        assert among_many.noted_end == opened.noted_end
     check(opened, expected)
 
 
@@ -254,6 +331,16 @@ def test_log_start_offset_of_the_checkpoint_holds_for_a_small_log(killed, monkey
     write_offsets(str(path), LOG_START_OFFSETS, {("t", 0): start})
     opened, expected = opened_both_ways(path, monkeypatch, INDEXED)
     assert states(opened, expected)[0] == states(opened, expected)[1]
+
+
+@pytest.mark.parametrize("opened", [opened_alone, opened_among_many])
+@pytest.mark.parametrize("offset", [1, 3, 9, 10, 20])
+@pytest.mark.parametrize("name", [LOG_START_OFFSETS, RECOVERY_POINTS])
+def test_checkpoint_of_a_log_with_one_epoch_is_heeded(killed, monkeypatch, name, offset, opened):
+    path = killed(with_times_out_of_order, INDEXED)
+    write_offsets(str(path), name, {("t", 0): offset})
+    both = states(*opened_both_ways(path, monkeypatch, INDEXED, opened))
+    assert both[0] == both[1]
 
 
 def flipped(path, rng):
@@ -288,14 +375,15 @@ def folder(path, rng):
 @pytest.mark.parametrize("harm", [flipped, cut, grown, zeros, gone, folder])
 @pytest.mark.parametrize("history", [led_anew, growing_after_a_stop, with_times_out_of_order])
 @pytest.mark.parametrize("seed", range(examples(5)))
-def test_harmed_small_log_is_what_the_loader_finds(killed, monkeypatch, harm, history, seed):
+@pytest.mark.parametrize("way", [opened_alone, opened_among_many])
+def test_harmed_small_log_is_what_the_loader_finds(killed, monkeypatch, harm, history, seed, way):
     rng = random.Random(seed)
     path = killed(history, INDEXED)
     for number, name in enumerate(sorted(one.name for one in (path / "t-0").iterdir())):
         copy = path.with_name(f"{number}") / "logs"
         shutil.copytree(path, copy)
         harm(copy / "t-0" / name, rng)
-        opened, expected = opened_both_ways(copy, monkeypatch, INDEXED)
+        opened, expected = opened_both_ways(copy, monkeypatch, INDEXED, way)
         before = states(opened, expected)
         assert before[0] == before[1], name
         if not opened.damage:

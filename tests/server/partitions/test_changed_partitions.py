@@ -30,7 +30,8 @@ def test_partitions_that_are_led_here_are_applied_first() -> None:
     applied: list[int] = []
     changes: Any = SimpleNamespace(
         _node_id=NODE,
-        _partitions=SimpleNamespace(are_loaded=True),
+        _partitions=SimpleNamespace(get={}.get),
+        _loading=SimpleNamespace(waiting={}),
         _apply_contained=lambda image, topic, index, registration: applied.append(index),
     )
     leaders = {0: 2, 1: NODE, 2: -1, 3: NODE}

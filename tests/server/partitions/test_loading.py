@@ -14,7 +14,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from odradek.server.partitions import creation
-from odradek.server.partitions.creation import Found, Opened, ReplicaLoading
+from odradek.server.partitions.creation import Found, Looks, Opened, ReplicaLoading
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
 from odradek.storage.files.open_files import LogDirectoryFailure
@@ -42,7 +42,16 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    made, opens = Gate(), ReplicaLoading._open
+    made, opens, looks = Gate(), ReplicaLoading._open, creation._look_at
+
+    def looked_at(found: list[Found], topic_ids: dict[str, bytes]) -> Looks:
+        if any(map(made.holds, found)):
+            assert made.is_open.wait(DEADLINE_S)
+        if made.lacks_descriptors:
+            return Looks([None] * len(found), 0.0)
+        seen = looks(found, topic_ids)
+        made.passed += [one.key[1] for one, opened in zip(found, seen.seen, strict=True) if opened is not None]
+        return seen
 
     def held(self: ReplicaLoading, found: Found, config: LogConfig | None) -> Opened:
         if made.holds(found):
@@ -55,6 +64,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 1)
     monkeypatch.setattr(ReplicaLoading, "_open", held)
+    monkeypatch.setattr(creation, "_look_at", looked_at)
     yield made
     made.is_open.set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,6 +74,9 @@ class Directory:
             topic, _, index = name.removesuffix(suffix).rpartition("-")
             found.append(ReplicaDirectory(topic, int(index), f"{self.path}/{name}", suffix))
         return found
+
+    def look_at(self, replicas: Sequence[Any]) -> list[Any]:
+        return [None] * len(replicas)
 
     def unchanged(self, replica: ReplicaDirectory) -> Any:
         return SimpleNamespace(topic_id=id_of(replica.topic))
@@ -194,7 +197,7 @@ def test_single_node_serves_when_some_replicas_are_open(
         assert harness.load(image) == len(at_first)
         assert harness.opened == at_first, "internal topics come first"
         assert harness.loading.has_begun and harness.partitions.are_loaded == (len(at_first) == 6)
-        assert [harness.loading.is_waiting((TOPIC, index)) for index in range(4)] == [
+        assert [(TOPIC, index) in harness.loading.waiting for index in range(4)] == [
             index not in at_first[2:] for index in range(4)
         ]
         assert directory.deleted == [(one, loop_clock().now_ms()) for one in extra if one.endswith(DELETE_SUFFIX)]
@@ -206,7 +209,7 @@ def test_single_node_serves_when_some_replicas_are_open(
         assert harness.hosted[TOPIC, 1] == 7 and harness.hosted[TOPIC, 2] == 0
         later = 6 - len(at_first)
         assert [key for key, _ in harness.applied] == [(TOPIC, index) for index in range(4 - later, 4)]
-        assert not any(harness.loading.is_waiting((TOPIC, index)) for index in range(4))
+        assert not any((TOPIC, index) in harness.loading.waiting for index in range(4))
 
     simulated(story)
 
@@ -245,7 +248,7 @@ def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, mo
         harness.is_held = False
         await after_ms(2)
         assert harness.opened == [1, 2, 3], "the first thread reads 0"
-        assert not harness.partitions.are_loaded and harness.loading.is_waiting((TOPIC, 0))
+        assert not harness.partitions.are_loaded and (TOPIC, 0) in harness.loading.waiting
         harness.release()
         await turns()
         assert harness.opened == [1, 2, 3, 0] and harness.partitions.are_loaded
@@ -339,7 +342,7 @@ def test_directory_that_fails_has_no_more_replicas_opened(
         assert harness.failures == [failure] and harness.bugs == []
         assert harness.partitions.are_loaded, "the others are open"
         assert harness.hosted.keys() == ({(TOPIC, 0), (TOPIC, 3)} if when == "at first" else {(TOPIC, 3)})
-        assert not harness.loading.is_waiting((TOPIC, 2))
+        assert (TOPIC, 2) not in harness.loading.waiting
 
     simulated(story)
 
@@ -358,7 +361,7 @@ def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pyte
         await after_ms(SHORTAGE_S * 1000 - 1)
         assert len(harness.opened) == 2
         await after_ms(2)
-        assert harness.indexes() == [0] and harness.loading.is_waiting((TOPIC, 1))
+        assert harness.indexes() == [0] and (TOPIC, 1) in harness.loading.waiting
         harness.failing.clear()
         await after_ms(4 * SHORTAGE_S * 1000)
         assert harness.indexes() == [0, 1] and harness.partitions.are_loaded
@@ -376,7 +379,7 @@ def test_bug_ends_the_opening_and_the_others_wait(tmp_path: Path, monkeypatch: p
         harness.load(image_of(TOPIC))
         await turns()
         assert harness.bugs == [TASK] and harness.indexes() == [1, 2]
-        assert not harness.partitions.are_loaded and harness.loading.is_waiting((TOPIC, 0))
+        assert not harness.partitions.are_loaded and (TOPIC, 0) in harness.loading.waiting
         await harness.loading.stop()
 
     simulated(story)
@@ -390,6 +393,9 @@ def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         harness = Harness(Directory(tmp_path, *replicas(4)))
         harness.is_held = True
         harness.load(image_of(TOPIC))
+        await turns()
+        harness.release()  # the thread that compares files with notes; the next one opens logs
+        harness.is_held = True
         await turns()
         stopping = asyncio.ensure_future(harness.loading.stop())
         await turns()
@@ -441,3 +447,58 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
     (line,) = [one for one in caplog.messages if "logs opened" in one]
     assert line.startswith(f"{tmp_path}/a: 3 logs opened after {how} in ")
     assert f"{tmp_path}/a: a note" in caplog.messages
+
+
+def test_replicas_that_were_looked_at_in_vain_are_not_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    seconds = iter(range(1000))
+    monkeypatch.setattr(creation, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
+    looks: list[int] = []
+
+    def look_at(replicas: Sequence[Any]) -> list[Any]:
+        looks.extend(replica.partition for replica, _ in replicas)
+        return [None] * len(replicas)
+
+    async def story() -> None:
+        directory = Directory(tmp_path, *replicas(9))
+        monkeypatch.setattr(directory, "look_at", look_at)
+        harness = Harness(directory)
+        harness.load(image_of(TOPIC, count=9))
+        await turns()
+        assert harness.opened == list(range(9)) and harness.partitions.are_loaded, "three by three, by the clock"
+        assert looks == list(range(9))
+
+    simulated(story)
+
+
+def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    ids = {0: id_of(TOPIC), 1: id_of(GONE), 2: id_of(TOPIC), 3: id_of(TOPIC), 4: id_of(TOPIC)}
+
+    async def story() -> None:
+        directory = Directory(tmp_path, *replicas(5))
+        seen = [SimpleNamespace(noted=SimpleNamespace(topic_id=topic_id)) for topic_id in ids.values()]
+        monkeypatch.setattr(directory, "look_at", lambda replicas: seen)
+        harness = Harness(directory)
+        loop_opened: list[int] = []
+
+        def open_seen(directory: Any, image: Any, replica: Any, seen: Any, *, is_replicated: bool) -> Any:
+            assert not is_replicated
+            if replica.partition == 2:
+                return None
+            loop_opened.append(replica.partition)
+            return SimpleNamespace(topic=replica.topic, partition=replica.partition)
+
+        harness.loading._opening.open_seen = open_seen  # type: ignore[method-assign]
+        harness.load(image_of(TOPIC, count=4))
+        await turns()
+        assert loop_opened == [0, 3], "1 has the id of another topic, 4 is not in the metadata"
+        assert harness.opened == [1, 2], "these are opened by a thread"
+        assert harness.partitions.are_loaded and harness.indexes() == [0, 3, 1, 2]
+        assert harness.hosted[TOPIC, 1] == 7 and (TOPIC, 0) in directory.forgotten
+
+    simulated(story)

@@ -67,7 +67,7 @@ class Node:
         self.loading: Any = SimpleNamespace(
             paused=self._loading_paused,
             load=self._load,
-            is_waiting=self.waiting.__contains__,
+            waiting=self.waiting,
             apply=None,
             has_begun=has_begun,
         )  # fmt: skip
