@@ -60,7 +60,7 @@ def commands(environment: Environment, is_whole: bool, tests: list[str]) -> list
     part = [path for path in PART if not path.startswith(tuple(absent))]
     # The main run has all random examples. They take half of the time of the tier `pure`.
     words.append("--few-examples")
-    return [[*words, "--tier", "pure", "tests"], [*words, "-m", "not slow", *part]]
+    return [[*words, "--tier", "pure", "tests"], [*words, "-p", "above_pure", "-m", "not slow", *part]]
 
 
 def surroundings(environment: Environment) -> dict[str, str]:
