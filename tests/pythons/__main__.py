@@ -1,9 +1,9 @@
 """`python -m tests.pythons [--all] [--versions 3.12 3.14t] [TEST ...]`: runs tests on the other Pythons of this machine.
 
 Each CPython of 3.11 and later gets an environment of its own in `.tools/pythons`. Without arguments, all tests of the tier
-`pure` run there, and a part of those with brokers. Tests that need Java, and checks of sources and pages, are left out. A
-version that this package's classifiers name and this machine lacks is printed. The program fails when a test fails, when
-an environment cannot be made, and when a version of `--versions` is absent.
+`pure` run there, random ones with a part of their examples, and a part of those with brokers. Tests that need Java, and
+checks of sources and pages, are left out. A version that this package's classifiers name and this machine lacks is printed.
+The program fails when a test fails, when an environment cannot be made, and when a version of `--versions` is absent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def commands(environment: Environment, is_whole: bool, tests: list[str]) -> list
     if is_whole:
         return [[*words, "tests"]]
     part = [path for path in PART if not path.startswith(tuple(absent))]
-    return [[*words, "--tier", "pure", "tests"], [*words, "-m", "not slow", *part]]
+    # The main run has all random examples. They take half of the time of the tier `pure`.
+    words.append("--few-examples")
+    return [[*words, "--tier", "pure", "tests"], [*words, "-p", "above_pure", "-m", "not slow", *part]]
 
 
 def surroundings(environment: Environment) -> dict[str, str]:
