@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -176,3 +177,13 @@ def test_other_threads_keep_the_real_clock_sockets_and_randomness() -> None:
     for is_real, is_instance, ahead_s, _ in seen:
         assert is_real and is_instance and abs(ahead_s) < 60
     assert seen[0][-1] != seen[1][-1]
+
+
+def test_simulation_draws_from_a_source_of_its_own() -> None:
+    inside, outside = [], []
+    for _ in range(2):
+        with Simulation(seed=1), ThreadPoolExecutor(1) as pool:
+            outside.append(pool.submit(random.random).result())
+            inside.append((random.random(), random.randrange(1 << 30), random.sample(range(100), 3)))
+    assert inside[0] == inside[1], "the seed decides, whatever other threads draw"
+    assert outside[0] != outside[1]
