@@ -11,17 +11,15 @@ import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from odradek.replication.partition import UNKNOWN_BROKER_EPOCH
 from odradek.server.partitions import creation as creation_module
-from odradek.server.partitions.creation import (
+from odradek.server.partitions.creation import IsrRules, ReplicaCreation, ReplicaOpening
+from odradek.server.partitions.partitions import (
     MOST_NAMED_RANGES,
-    IsrRules,
-    ReplicaCreation,
-    ReplicaOpening,
     gone_replicas,
     is_ours,
+    open_directories,
     rename_stray,
     report_opening,
 )
-from odradek.server.partitions.partitions import open_directories
 from odradek.server.runtime.counters import TopicMetrics
 from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
