@@ -48,6 +48,7 @@ from .files.open_files import (
     OPEN_FILES,
     LogDirectoryFailure,
     OpenFiles,
+    PartitionDirectory,
     make_folder,
     read_if_exists,
     restrict,
@@ -58,7 +59,7 @@ from .files.open_files import (
 )
 from .log.config import LogConfig
 from .log.loading import PROVEN, UNPROVEN, Claim
-from .log.log import Log
+from .log.log import Log, NotedLog
 from .log.small_logs import SeenReplica, read_grown_logs, read_small_folders
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -403,7 +404,14 @@ class LogDirectory:
         if is_replicated and not clean:
             flushed = 0  # see `_claims`
         claimed = max(flushed, log_start_offset, found.high_watermarks.get(key, 0))
-        log = Log.open_seen(replica.path, config, seen, recovery_point, log_start_offset, claimed, clean=clean)
+        folder, note = PartitionDirectory(replica.path), seen.noted
+        if not seen.is_noted:
+            assert not clean, "after a clean shutdown the batches are not read"
+            log = NotedLog.recovered(folder, config, log_start_offset, recovery_point, claimed, seen=seen)
+        elif note.log is not None and note.log.has_producers:
+            return None  # their snapshot may be damaged
+        else:
+            log = NotedLog.of(folder, note, config, log_start_offset, recovery_point, claimed, clean=clean)
         if log is not None:
             log.begin(topic, partition, OPEN_FILES, jitter, now_ms)
         return log

@@ -332,7 +332,7 @@ class NoteState(IntEnum):
 
     #: There is no note, or the folder was changed.
     OUTDATED = 0
-    #: Its segments were changed.
+    #: Segments were changed, and no other file.
     SAME_FOLDER = 1
     SAME_FILES = 2
 

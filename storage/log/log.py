@@ -165,29 +165,6 @@ class Log(LogSegments):
         log._jitter, log.last_flush_ms = jitter, now_ms
         return log
 
-    @classmethod
-    def open_seen(
-        cls,
-        path: str,
-        config: LogConfig,
-        seen: SeenReplica,
-        recovery_point: int,
-        log_start_offset: int,
-        claimed: int,
-        *,
-        clean: bool,
-    ) -> NotedLog | None:
-        """Opens a log that was looked at, without a look at its files: see `open`. Returns None where `open` has to look at
-        them. `claimed`: the highest offset of the claims, 0 without any. The caller calls `begin`.
-        """
-        directory, noted = PartitionDirectory(path), seen.noted
-        if not seen.is_noted:
-            assert not clean, "after a clean shutdown the batches are not read"
-            return NotedLog.recovered(directory, config, log_start_offset, recovery_point, claimed, seen=seen)
-        if noted.log is not None and noted.log.has_producers:
-            return None  # their snapshot may be damaged
-        return NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
-
     def to_note(self, quiet_since_ns: int | None = None) -> CleanLog | None:
         """Returns what the next start need not read; None where it has to.
 

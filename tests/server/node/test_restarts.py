@@ -14,7 +14,7 @@ from odradek.protocol.internal.cluster_metadata import BrokerRegistrationChangeR
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.controller.metadata_log import QuorumVoters, decode_batches
-from odradek.server.partitions import creation
+from odradek.server.partitions import partitions as partitions_module
 from odradek.storage.files.directory_lock import USE_FILE
 from odradek.storage.log import loading
 
@@ -148,7 +148,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
     with odradek.Broker(data_dir=tmp_path) as broker:
         topic = topic_of(broker)
     (tmp_path / f"{topic}-7" / "note").touch()
-    listed, named, inventory, read_if_exists = [], [], loading.take_inventory, creation.read_if_exists
+    listed, named, inventory, read_if_exists = [], [], loading.take_inventory, partitions_module.read_if_exists
 
     def take_inventory(path: str) -> loading.Inventory:
         listed.append(Path(path).name)
@@ -159,7 +159,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
         return read_if_exists(path)
 
     monkeypatch.setattr(loading, "take_inventory", take_inventory)
-    monkeypatch.setattr(creation, "read_if_exists", read)
+    monkeypatch.setattr(partitions_module, "read_if_exists", read)
     with odradek.Broker(data_dir=tmp_path) as broker:
         assert [name for name in listed if topic in name] == [f"{topic}-7"]
         assert [name for name in named if topic in name] == [f"{topic}-7"]

@@ -449,7 +449,7 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
     assert f"{tmp_path}/a: a note" in caplog.messages
 
 
-def test_replicas_that_were_looked_at_in_vain_are_not_looked_at_again(
+def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from odradek.replication.partition import UNKNOWN_BROKER_EPOCH
-from odradek.server.partitions import creation as creation_module
-from odradek.server.partitions.creation import (
+from odradek.server.partitions import partitions as partitions_module
+from odradek.server.partitions.creation import IsrRules, ReplicaCreation, ReplicaOpening
+from odradek.server.partitions.partitions import (
     MOST_NAMED_RANGES,
-    IsrRules,
-    ReplicaCreation,
-    ReplicaOpening,
     gone_replicas,
     is_ours,
+    open_directories,
     rename_stray,
     report_opening,
 )
-from odradek.server.partitions.partitions import open_directories
 from odradek.server.runtime.counters import TopicMetrics
 from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
@@ -116,7 +114,7 @@ def test_file_that_cannot_be_read_fails_with_its_directory(
     def fail(path: str) -> bytes:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(creation_module, "read_if_exists", fail)
+    monkeypatch.setattr(partitions_module, "read_if_exists", fail)
     with pytest.raises(LogDirectoryFailure, match=r"partition\.metadata") as failure:
         is_ours(directory, replica_in(directory), image_of(OWN), OWN)
     assert failure.value.directory == directory.path
