@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.encoded_fetch import EncodedPartitions
 from ..network.call import PLAIN_RESPONSE_ITEMS
 from ..partitions.parked_requests import Parked
-from ..runtime.memory import release_after
 from ..runtime.sliced_work import FREED_AT_ONCE
 from .fetch import READ_COMMITTED
 from .fetch_sessions import (
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 
 #: A connection without such a Fetch for so long forgets.
 FORGOTTEN_MS = EVICTION_MS
-#: Memory that a remembered partition takes, about.
-REMEMBERED_BYTES = 500
 #: Partitions that are looked up in one step, in some 50 us.
 LOOKED_UP_ONCE = 8 * LOOKED_AT_ONCE
 
@@ -105,18 +102,21 @@ class RememberedTopic:
 
 
 class FetchMemory(Parked):
-    """What one connection remembers."""
+    """The partitions that one connection remembers."""
 
     __slots__ = ("_memories", "activations", "connection", "is_over", "kind", "parked", "partitions", "topics", "uses")
 
-    def __init__(self, memories: FetchMemories, connection: ClientConnection, kind: tuple[int, bool]) -> None:
+    def __init__(
+        self, memories: FetchMemories, connection: ClientConnection, kind: tuple[int, bool], *, is_over: bool = False
+    ) -> None:
         super().__init__()
         self._memories = memories
         self.connection = connection
         #: The version of the requests, and whether they are of read_committed.
         self.kind = kind
         self.uses = 0
-        self.is_over = False
+        #: Whether nothing is remembered any more, since the connection has ended.
+        self.is_over = is_over
         #: How often a partition was forgotten because it changed.
         self.activations = 0
         #: The fetch that waits.
@@ -158,9 +158,10 @@ class FetchMemory(Parked):
 
 
 class FetchMemories:
-    """What the connections of one broker remember.
+    """The memories of one broker's connections.
 
-    `limit`: of the partitions of all of them. `free`: called with the partitions that are forgotten; may empty them.
+    `limit`: of the partitions of all of them, which take some 400 bytes each. `free`: called with the partitions that
+    are forgotten; may empty them.
     """
 
     def __init__(self, limit: int, deadlines: Deadlines, free: Callable[[dict[Any, Any]], None]) -> None:
@@ -172,6 +173,8 @@ class FetchMemories:
 
     def begin(self, connection: ClientConnection, kind: tuple[int, bool], size: int) -> FetchMemory:
         """Returns the memory for a fetch of `size` partitions that begins."""
+        if connection.closed:
+            return FetchMemory(self, connection, kind, is_over=True)
         memory = self._by_connection.get(connection)
         if memory is not None and (memory.kind != kind or len(memory.partitions) > 2 * size):
             self.end(memory)
@@ -205,13 +208,11 @@ class FetchMemories:
         del self._by_connection[memory.connection]
         partitions, memory.partitions, memory.topics = memory.partitions, IdlePartitions(), {}
         self.count -= len(partitions)
-        freed = len(partitions) * REMEMBERED_BYTES
         if len(partitions) > FREED_AT_ONCE:
             self._free(partitions)
         else:
             while partitions:
                 partitions.popitem()
-        release_after(freed)
 
 
 # ---- the fetch
@@ -311,11 +312,11 @@ class EncodedFetch(LargeFetch):
             known = self._memory.topics.get(topic)
             if known is None:
                 return False
-            contents = list(map(known.contents.get, pieces))
-            if None in contents:
-                return False
             quiet[topic] = run = QuietPartitions(known.counters)
-            run.contents = contents  # type: ignore[assignment]
+            try:
+                run.contents = list(map(known.contents.__getitem__, pieces))
+            except KeyError:
+                return False
         self._quiet.append(quiet)
         return True
 

@@ -172,20 +172,26 @@ class Cluster:
             on_loop(self.path, lambda: hosted.end_transaction(marker, now_ms) and None)
 
     def deny(self, topic: int, _: int) -> None:
-        kind, name = ResourceType.TOPIC, self.topics[topic]
-        rule = AclCreation(
-            kind, name, PatternType.LITERAL, "User:ANONYMOUS", "*", Operation.READ, Permission.DENY
-        )  # fmt: skip
-        assert self.path.client.call(CreateAclsRequest([rule]), 3).results[0].error_code == 0
+        name = self.topics[topic]
+        rules = [
+            AclCreation(ResourceType.TOPIC, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
+            for operation, permission in ((Operation.READ, Permission.DENY), (Operation.ALL, Permission.ALLOW))
+        ]
+        assert [one.error_code for one in self.path.client.call(CreateAclsRequest(rules), 3).results] == [0, 0]
+        wait_until(lambda: self._is_denied(name), "the rule does not hold")
 
     def permit(self, topic: int, _: int) -> None:
         rule = DeleteAclsFilter(
             ResourceType.TOPIC, self.topics[topic], PatternType.LITERAL, None, None, Operation.ANY, Permission.ANY
         )
         assert self.path.client.call(DeleteAclsRequest([rule]), 3).filter_results[0].error_code == 0
+        wait_until(lambda: not self._is_denied(self.topics[topic]), "the rule holds after it was deleted")
+
+    def _is_denied(self, topic: str) -> bool:
+        return self.path.fetch(topic).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def configure(self, topic: int, index: int) -> None:
-        config = AlterableConfig("retention.ms", _SET, str(1000 * (1 + index)))
+        config = AlterableConfig("retention.ms", _SET, str(10**9 * (1 + index)))
         resource = AlterConfigsResource(_OF_TOPIC, self.topics[topic], [config])
         response = self.path.client.call(IncrementalAlterConfigsRequest([resource]), _INCREMENTAL_ALTER_CONFIGS)
         assert response.responses[0].error_code == 0
@@ -372,6 +378,17 @@ def test_connection_that_ends_forgets(path: DataPath, other: DataPath) -> None:
     wait_until(lambda: not memories_of(path)._by_connection, "it is forgotten")
     assert memories_of(path).count == 0
     assert not any(path.hosted(topic, index).watchers for index in range(PARTITIONS))
+
+
+def test_connection_that_has_ended_already_remembers_nothing(path: DataPath, other: DataPath) -> None:
+    topic = path.topic(PARTITIONS)
+    begun(other, topic)
+    connection, memories = memory_of(path).connection, memories_of(path)
+    other.close()
+    wait_until(lambda: not memories._by_connection, "it is forgotten")
+    memory = on_loop(path, lambda: memories.begin(connection, (VERSION, False), PARTITIONS))
+    memories.rest(memory)
+    assert memory.is_over and not memories._by_connection and memory.deadline is None
 
 
 def test_connection_forgets_when_it_makes_no_such_fetch_for_long(
