@@ -509,7 +509,8 @@ SERVER_BROKER = {
     "controlled.shutdown.max.retries": "How many times a controlled shutdown waits again for a response of a controller.",
     "controlled.shutdown.retry.backoff.ms": "How long a controlled shutdown waits for a response of a controller each time.",
     "odradek.fetch.session.cache.partitions": "The number of partitions that all incremental fetch sessions of this broker "
-    "together may name. A further fetch gets a full response and no session.",
+    "together may name. A further fetch gets a full response and no session. "
+    "The same number limits the partitions that are remembered of large fetches without sessions.",
     "odradek.metrics.lag.series": "How many partitions, and how many groups, have their lag in the metrics: those with the "
     "largest.",
     "odradek.metrics.host": "The address on which Prometheus metrics and health are served.",

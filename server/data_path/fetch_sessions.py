@@ -273,10 +273,11 @@ class IdleConsumer(IdleWatcher):
 
 class FetchContext:
     """The partitions that a request fetches. `session` is None without one; `opens_session`: the response may open one;
-    `absent`: how many of the partitions are not here, counted for a session to be opened.
+    `absent`: how many of the partitions are not here, counted for a session to be opened. `topic_counts`: the number of
+    partitions of each topic, where `partitions` has none because they are encoded.
     """
 
-    __slots__ = ("absent", "epoch", "opens_session", "partitions", "session", "uses_topic_ids")
+    __slots__ = ("_topic_counts", "absent", "epoch", "opens_session", "partitions", "session", "uses_topic_ids")
 
     def __init__(
         self,
@@ -286,8 +287,10 @@ class FetchContext:
         opens_session: bool = False,
         uses_topic_ids: bool = False,
         absent: int = 0,
+        topic_counts: dict[Topic, int] | None = None,
     ) -> None:
         self.partitions = partitions
+        self._topic_counts = topic_counts
         self.absent = absent
         self.session = session
         self.opens_session = opens_session
@@ -300,6 +303,8 @@ class FetchContext:
         session = self.session
         if session is not None and session.topics is not None:
             return session.topics
+        if self._topic_counts is not None:
+            return self._topic_counts
         counts: dict[Topic, int] = {}
         for topic, _ in self.partitions:
             counts[topic] = counts.get(topic, 0) + 1
@@ -313,6 +318,9 @@ def asked_partitions(request: FetchRequest, uses_topic_ids: bool) -> Iterable[tu
     for topic in request.topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
         partitions, topic.partitions = topic.partitions, []
+        if not isinstance(partitions, list):  # they are encoded
+            yield from (((name, asked.partition), asked) for asked in partitions)
+            continue
         for number, asked in enumerate(partitions):
             partitions[number] = None  # type: ignore[call-overload]
             yield (name, asked.partition), asked

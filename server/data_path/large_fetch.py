@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import NotInPageCache
 from ..runtime.sliced_work import Steps, run_to_completion
 from .fetch import Fetch, FollowerFetch, Found, Inspection, check_readable
-from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, Topic
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition, PartitionKey, Topic
 
 if TYPE_CHECKING:
     from ..runtime.counters import TopicMetrics
@@ -39,6 +39,12 @@ _PARTITIONS = ("responses", "partitions")
 
 
 def open_and_fetch(path: FetchPath, call: Call, *, is_follower: bool) -> None:
+    from .remembered_fetch import fetch_remembered, remembers
+
+    if path.memories is not None and remembers(path, call.request, call.version, is_follower=is_follower):
+        fetch_remembered(path, call, path.memories())
+        return
+
     def opened(context: FetchContext | ErrorCode) -> None:
         if isinstance(context, ErrorCode):
             call.reply(FetchResponse(error_code=context))
@@ -56,7 +62,7 @@ def fetch(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bo
 
 
 #: The fields of a partition in a response up to the log start offset, from the version on that has this.
-_FIRST_WITH_LOG_START = 5
+FIRST_WITH_LOG_START = 5
 _FIRST_FLEXIBLE = 12
 _BEGINNING = ">ihqqq"
 
@@ -108,7 +114,7 @@ class LargeFetch(Fetch):
 
     def _begin(self) -> None:
         self._is_attempting = True
-        self._activations = self._activations_of_session()
+        self._activations = self._activation_count()
         work_in_turns(self._call, self._attempt_in_steps(), self._attempted)
 
     def _continue(self) -> None:
@@ -153,31 +159,31 @@ class LargeFetch(Fetch):
             context.session is None
             and not context.opens_session
             and len(context.partitions) > PLAIN_RESPONSE_ITEMS
-            and self._version >= _FIRST_WITH_LOG_START
+            and self._version >= FIRST_WITH_LOG_START
             and self._replica_id < 0
             and not self._rack
             and not self._denied
         )
 
-    def _activations_of_session(self) -> int:
+    def _activation_count(self) -> int:
+        """Returns how often a partition that the fetch does not wait for itself has changed."""
         session = self._context.session
         return 0 if session is None else session.activations
 
     def _has_changed(self) -> bool:
         """Returns whether a partition has changed since it was looked at."""
         is_grown = any(hosted.log.log_end_offset != end for hosted, end in self._seen)
-        return is_grown or self._activations != self._activations_of_session()
+        return is_grown or self._activations != self._activation_count()
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk
 
     def _attempt_in_steps(self) -> Steps[FetchResponse | None]:
-        partitions = iter(list(super()._wanted()))
         found: list[list[Found]] = []
         self._seen, self._quiet, found_bytes, has_error = [], [], 0, False
         try:
-            while chunk := list(islice(partitions, LOOKED_AT_ONCE)):
-                self._chunk = chunk if self._packer is None else self._without_quiet(chunk)
+            for chunk in self._chunks():
+                self._chunk = chunk
                 left = max(0, self._max_bytes - found_bytes)
                 some, size, is_urgent = self._look(left, whole_first=not found_bytes)
                 self._seen += [(hosted, hosted.log.log_end_offset) for hosted in self._hosts]
@@ -199,33 +205,50 @@ class LargeFetch(Fetch):
         self._missing_bytes = self._min_bytes - found_bytes
         return None
 
+    def _chunks(self) -> Iterator[list[FetchedPartition]]:
+        """Yields the partitions that are looked at, some at a time. Where the others are encoded, `_quiet` has those of
+        each time.
+        """
+        partitions = iter(list(super()._wanted()))
+        while chunk := list(islice(partitions, LOOKED_AT_ONCE)):
+            yield chunk if self._packer is None else self._without_quiet(chunk)
+
+    def _finder(self) -> Callable[[PartitionKey], HostedPartition | None]:
+        partitions = self._path.partitions
+        return partitions.get_by_id if self._context.uses_topic_ids else partitions.get
+
     def _without_quiet(self, chunk: list[FetchedPartition]) -> list[FetchedPartition]:
         """Encodes the partitions that have nothing new. Returns the others."""
-        assert self._packer is not None, "the response has all partitions"
-        pack, end = self._packer
-        partitions = self._path.partitions
-        find = partitions.get_by_id if self._context.uses_topic_ids else partitions.get
+        find = self._finder()
         rest: list[FetchedPartition] = []
         quiet: dict[Topic, QuietPartitions] = {}
-        seen, isolated, topic = self._seen, self._isolated, None
+        seen, topic = self._seen, None
         for wanted in chunk:
             hosted = find(wanted.key)
-            if hosted is None or not _has_nothing(hosted, wanted):
-                rest.append(wanted)
-                continue
-            high_watermark, log = hosted.role.high_watermark, hosted.log
-            stable = log.last_stable_offset(high_watermark)
-            if isolated and stable != high_watermark:
+            content = None if hosted is None else self._quiet_content(hosted, wanted)
+            if hosted is None or content is None:
                 rest.append(wanted)
                 continue
             if wanted.key[0] is not topic:
                 topic = wanted.key[0]
                 run = quiet.setdefault(topic, QuietPartitions(hosted.counters))
                 add = run.contents.append
-            seen.append((hosted, log.log_end_offset))
-            add(pack(hosted.index, 0, high_watermark, stable, log.log_start_offset, end))
+            seen.append((hosted, hosted.log.log_end_offset))
+            add(content)
         self._quiet.append(quiet)
         return rest
+
+    def _quiet_content(self, hosted: HostedPartition, wanted: FetchedPartition) -> bytes | None:
+        """Returns a partition encoded for the response; None if it has something new, or an error."""
+        if not _has_nothing(hosted, wanted):
+            return None
+        assert self._packer is not None, "the response has all partitions"
+        pack, end = self._packer
+        high_watermark, log = hosted.role.high_watermark, hosted.log
+        stable = log.last_stable_offset(high_watermark)
+        if self._isolated and stable != high_watermark:
+            return None
+        return pack(hosted.index, 0, high_watermark, stable, log.log_start_offset, end)
 
     def _check_in_steps(self, found: list[list[Found]]) -> Steps[None]:
         """Raises NotInPageCache or Inspection before a part of the response is made, which notes in the session what it has.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
     from .fetch_sessions import FetchContext, PartitionKey
+    from .remembered_fetch import FetchMemories
     from .transactional_produce import TransactionalProduce
 
 
@@ -114,11 +115,12 @@ class FetchPath:
     """The parts that read partitions and answer.
 
     `max_bytes`: fetch.max.bytes. `replication` has the quota of followers. `authorization`: None without an authorizer.
+    `memories`: what connections remember of large fetches; None where they do not.
     """
 
     __slots__ = (
-        "authorization", "clock", "leaders", "max_bytes", "partitions", "replication", "scrubber", "selector", "sessions",
-        "waits",
+        "authorization", "clock", "leaders", "max_bytes", "memories", "partitions", "replication", "scrubber", "selector",
+        "sessions", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +135,7 @@ class FetchPath:
         selector: ReplicaSelector,
         replication: Lazy[Replication],
         authorization: FetchAuthorization | None = None,
+        memories: Lazy[FetchMemories] | None = None,
     ) -> None:
         self.max_bytes = max_bytes
         self.clock = clock
@@ -144,6 +147,7 @@ class FetchPath:
         self.selector = selector
         self.replication = replication
         self.authorization = authorization
+        self.memories = memories
 
 
 # The subsystem.
@@ -171,6 +175,8 @@ class DataPathSubsystem(Subsystem):
     ) -> None:
         self._config = config
         self._clock = clock
+        self._turns = turns
+        self._listeners = listeners
         self._partitions = partitions
         self._coordinators = coordinators
         #: Deadlines of waiting replies.
@@ -193,6 +199,7 @@ class DataPathSubsystem(Subsystem):
             ReplicaSelector(config, config.node_id, metadata),
             replicas.replication,
             _fetch_authorization(access, metadata),
+            Lazy(self._make_memories),
         )
         self.produce = ProducePath(clock, deadlines, partitions, replicas.leaders)
         self.transactional = Lazy(self._make_transactional)
@@ -200,6 +207,14 @@ class DataPathSubsystem(Subsystem):
     def _is_hosted(self, key: PartitionKey, uses_topic_ids: bool) -> bool:
         partitions = self._partitions
         return (partitions.get_by_id if uses_topic_ids else partitions.get)(key) is not None
+
+    def _make_memories(self) -> FetchMemories:
+        from .remembered_fetch import FetchMemories
+
+        limit = self._config.get("odradek.fetch.session.cache.partitions")
+        made = FetchMemories(limit, self.deadlines, self._turns.free)
+        self._listeners.on_connection_lost.append(made.connection_lost)
+        return made
 
     def _make_transactional(self) -> TransactionalProduce:
         from .transactional_produce import TransactionalProduce

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
+from ...protocol.encoded_fetch import decode_large
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..access.authorization.requirements import OF_NODES, Each, NeedsOn
@@ -86,6 +87,7 @@ ENDPOINT = ApiEndpoint(
     ),
     is_sliced=True,
     encodes_many_whole=True,
+    decode_large=decode_large,
     cost=Cost.FETCHED,
     wanted_wait_ms=lambda request: request.max_wait_ms,
 )

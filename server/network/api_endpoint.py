@@ -106,6 +106,10 @@ class ApiEndpoint:
     handles_many_whole: bool = False
     encodes_many_whole: bool = False
 
+    #: Decodes the large requests of a kind faster: called with the version, the frame and the position of the request.
+    #: Returns None for others, which are decoded in steps. What it returns has no views of the frame.
+    decode_large: Callable[[int, Any, int], Message | None] | None = None
+
     # ---- what it takes
 
     #: The bytes that must stay free on the disk of the metadata log after its records; 0: it is written in any case.

@@ -66,6 +66,11 @@ def take(
 
     Raises DECODE_FAULTS.
     """
+    decode_large = route.endpoint.decode_large
+    if decode_large is not None:
+        call.request = decode_large(route.version, frame, pos)
+        if call.request is not None:
+            return True
     steps = stepwise_decoder(route.api.request, route.version)(frame, pos, {})
     clock = connection.listener.shared.turns.clock
     until, items = clock() + SLICE_S, 0
