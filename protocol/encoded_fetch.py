@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from .codec import DECODE_FAULTS, lowered_decoder
 from .messages.fetch import FetchPartition, FetchRequest
@@ -82,10 +82,10 @@ class PartitionLayout:
         return made
 
     def pieces(self, data: bytes) -> list[bytes]:
-        return _unpacked(data, self._pieces, self._piece)
+        return cast("list[bytes]", _unpacked(data, self._pieces, self._piece))
 
     def indexes(self, data: bytes) -> list[int]:
-        return _unpacked(data, self._indexes, self._index)
+        return cast("list[int]", _unpacked(data, self._indexes, self._index))
 
     def is_regular(self, data: bytes) -> bool:
         """Returns whether all partitions in a range have the same size, since none has tagged fields."""
@@ -93,11 +93,11 @@ class PartitionLayout:
         return not self.has_tags or data[size - 1 :: size].count(_NO_TAGS) == len(data) // size
 
 
-def _unpacked(data: bytes, several: struct.Struct, single: struct.Struct) -> list[Any]:
+def _unpacked(data: bytes, several: struct.Struct, single: struct.Struct) -> list[object]:
     """Returns the value in each partition of a range. `several`, `single`: the layout of _UNPACKED_ONCE, and of one."""
     if len(data) < several.size:
         return [value for (value,) in single.iter_unpack(data)]
-    found: list[Any] = []
+    found: list[object] = []
     end = len(data) - len(data) % several.size
     for start in range(0, end, several.size):
         found += several.unpack_from(data, start)

@@ -16,7 +16,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...protocol.codec import stepwise_element_encoder
-from ...protocol.errors import ErrorCode
 from ...protocol.lowering import EncodedRuns
 from ...protocol.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint, PartitionData
 from ...protocol.primitives import remembered
@@ -36,23 +35,6 @@ if TYPE_CHECKING:
 LOOKED_AT_ONCE = 64
 _ARRAYS = arrays_of(FetchResponse)
 _PARTITIONS = ("responses", "partitions")
-
-
-def open_and_fetch(path: FetchPath, call: Call, *, is_follower: bool) -> None:
-    from .remembered_fetch import fetch_remembered, remembers
-
-    if path.memories is not None and remembers(path, call.request, call.version, is_follower=is_follower):
-        fetch_remembered(path, call, path.memories())
-        return
-
-    def opened(context: FetchContext | ErrorCode) -> None:
-        if isinstance(context, ErrorCode):
-            call.reply(FetchResponse(error_code=context))
-        else:
-            fetch(path, call, context, is_follower=is_follower)
-
-    opening = path.sessions.open(call.request, call.version, path.clock.now_ms(), call.connection)
-    work_in_turns(call, opening, opened)
 
 
 def fetch(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bool) -> None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ..runtime.sliced_work import Turns
     from ..runtime.subsystem import MetadataCache
     from ..runtime.thread_pools import ThreadPools
+    from .fetch_memories import FetchMemories
     from .fetch_sessions import FetchContext, PartitionKey
-    from .remembered_fetch import FetchMemories
     from .transactional_produce import TransactionalProduce
 
 
@@ -209,7 +209,7 @@ class DataPathSubsystem(Subsystem):
         return (partitions.get_by_id if uses_topic_ids else partitions.get)(key) is not None
 
     def _make_memories(self) -> FetchMemories:
-        from .remembered_fetch import FetchMemories
+        from .fetch_memories import FetchMemories
 
         limit = self._config.get("odradek.fetch.session.cache.partitions")
         made = FetchMemories(limit, self.deadlines, self._turns.free)

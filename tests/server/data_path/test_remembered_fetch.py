@@ -18,8 +18,8 @@ from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, Delet
 from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.messages.topics import DeleteTopicsRequest
-from odradek.server.data_path import fetch_sessions, large_fetch, remembered_fetch
-from odradek.server.data_path.remembered_fetch import FetchMemories, FetchMemory
+from odradek.server.data_path import fetch_memories, fetch_sessions, large_fetch, remembered_fetch
+from odradek.server.data_path.fetch_memories import FetchMemories, FetchMemory
 from odradek.server.endpoints import fetch as endpoint
 from odradek.server.network import dispatch
 from odradek.server.partitions.hosted_partition import Marker
@@ -395,7 +395,7 @@ def test_connection_forgets_when_it_makes_no_such_fetch_for_long(
     path: DataPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = path.topic(PARTITIONS)
-    monkeypatch.setattr(remembered_fetch, "FORGOTTEN_MS", 100)
+    monkeypatch.setattr(fetch_memories, "FORGOTTEN_MS", 100)
     request = begun(path, topic)
     plain = body(path, request, VERSION, remembers=False)
     wait_until(lambda: not memories_of(path)._by_connection, "it is forgotten")
