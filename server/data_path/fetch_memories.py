@@ -1,4 +1,4 @@
-"""What connections remember of their large fetches without sessions.
+"""Memories of the large fetches without sessions that connections make.
 
 Clients without sessions name all their partitions in each request, and the response has each of them. Most have nothing
 new, so their bytes in the request are those of the request before, and their bytes in the response, too. A connection
