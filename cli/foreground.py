@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "server.data_path.large_fetch",
-    "server.data_path.remembered_fetch",
     "server.endpoints.api_versions",
     "server.network.large_requests",
     "server.partitions.replica_queues",

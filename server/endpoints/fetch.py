@@ -42,7 +42,7 @@ def handle(services: Services, call: Call) -> Message | None:
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
         context = path.sessions.go_on(request, call.version, path.clock.now_ms(), call.connection)
     elif is_large_fetch(request):
-        from ..data_path.remembered_fetch import open_and_fetch
+        from ..data_path.large_fetch import open_and_fetch
 
         open_and_fetch(path, call, is_follower=is_follower)
         return None

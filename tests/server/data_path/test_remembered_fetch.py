@@ -18,7 +18,7 @@ from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, Delet
 from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.messages.topics import DeleteTopicsRequest
-from odradek.server.data_path import fetch_memories, fetch_sessions, large_fetch, remembered_fetch
+from odradek.server.data_path import fetch_memories, fetch_sessions, large_fetch
 from odradek.server.data_path.fetch_memories import FetchMemories, FetchMemory
 from odradek.server.endpoints import fetch as endpoint
 from odradek.server.network import dispatch
@@ -43,10 +43,9 @@ def few_are_many() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (endpoint, fetch_sessions):
             patch.setattr(module, "LARGE_FETCH", 2)
-        for module in (large_fetch, remembered_fetch):
-            patch.setattr(module, "PLAIN_RESPONSE_ITEMS", 2)
-            patch.setattr(module, "LOOKED_AT_ONCE", 2)
-        patch.setattr(remembered_fetch, "LOOKED_UP_ONCE", 4)
+        patch.setattr(large_fetch, "PLAIN_RESPONSE_ITEMS", 2)
+        patch.setattr(large_fetch, "LOOKED_AT_ONCE", 2)
+        patch.setattr(large_fetch, "LOOKED_UP_ONCE", 4)
         patch.setattr(encoded_fetch, "LEAST_OF_TOPIC", 1)
         patch.setattr(dispatch, "SLICED_FRAME_BYTES", 0)
         yield
