@@ -7,7 +7,7 @@ cases that it names. `--few-examples` (tests/conftest.py) reduces all of them be
 from __future__ import annotations
 
 #: Divisor of every number with `--few-examples`.
-FEWER = 5
+FEWER = 10
 
 _divisor = 1
 
