@@ -8,8 +8,8 @@ partitions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Sequence
+from typing import cast, overload
 
 from .codec import DECODE_FAULTS, lowered_decoder
 from .messages.fetch import FetchPartition, FetchRequest
@@ -108,8 +108,8 @@ def _unpacked(data: bytes, several: struct.Struct, single: struct.Struct) -> lis
 partition_layout = remembered(PartitionLayout)
 
 
-class EncodedPartitions:
-    """The partitions of one topic in a request."""
+class EncodedPartitions(Sequence[FetchPartition]):
+    """The partitions of one topic in a request. Each is decoded where it is taken."""
 
     __slots__ = ("_data", "layout")
 
@@ -119,6 +119,17 @@ class EncodedPartitions:
 
     def __len__(self) -> int:
         return len(self._data) // self.layout.size
+
+    @overload
+    def __getitem__(self, place: int) -> FetchPartition: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[FetchPartition]: ...
+
+    def __getitem__(self, place: int | slice) -> FetchPartition | list[FetchPartition]:
+        if isinstance(place, slice):
+            return list(map(self.layout.decoded, self.pieces()[place]))
+        return self.layout.decoded(self.pieces()[place])
 
     def __iter__(self) -> Iterator[FetchPartition]:
         return map(self.layout.decoded, self.pieces())

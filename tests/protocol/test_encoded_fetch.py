@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol import encoded_fetch
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.encoded_fetch import EncodedPartitions, decode_large
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 
+from tests.harness.examples import examples
+
 VERSIONS = range(4, 19)
+#: A slow machine takes long for an input.
+EXAMPLES = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EVERY = encoded_fetch.LEAST_OF_TOPIC
 
 _int32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -57,8 +61,21 @@ def decoded_whole(found: FetchRequest) -> FetchRequest:
     return found
 
 
+def test_partitions_are_taken_by_their_places_as_from_a_list() -> None:
+    """The quorum takes the first one of a request for the metadata partition."""
+    found = decode_large(12, encode(request(), 12), 0)
+    assert found is not None
+    partitions: Any = found.topics[0].partitions
+    every = list(request().topics[0].partitions)
+    assert [partitions[place] for place in range(EVERY)] == every
+    assert partitions[-1] == every[-1]
+    assert partitions[1:4] == every[1:4]
+    with pytest.raises(IndexError):
+        partitions[EVERY]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=20)
+@settings(EXAMPLES, max_examples=examples(20))
 @given(made=_requests, before=st.binary(max_size=9))
 def test_encoded_request_is_what_the_usual_decoder_finds(version: int, made: FetchRequest, before: bytes) -> None:
     data = before + encode(made, version)
@@ -85,6 +102,7 @@ def test_request_that_ends_early_is_left_to_the_usual_decoder(version: int) -> N
     assert [size for size in range(len(data)) if decode_large(version, data[:size], 0) is not None] == []
 
 
+@EXAMPLES
 @given(data=st.binary(max_size=2000), version=st.sampled_from(VERSIONS))
 def test_any_bytes_are_decoded_as_usual_or_left(data: bytes, version: int) -> None:
     found = decode_large(version, data, 0)
@@ -92,6 +110,7 @@ def test_any_bytes_are_decoded_as_usual_or_left(data: bytes, version: int) -> No
         assert decoded_whole(found) == decode(FetchRequest, version, data)[0]
 
 
+@EXAMPLES
 @given(data=st.data(), version=st.sampled_from(VERSIONS))
 def test_changed_bytes_are_decoded_as_usual_or_left(data: st.DataObject, version: int) -> None:
     changed = bytearray(encode(request(20), version))

@@ -24,6 +24,7 @@ from odradek.server.endpoints import fetch as endpoint
 from odradek.server.network import dispatch
 from odradek.server.partitions.hosted_partition import Marker
 
+from tests.harness.examples import examples
 from tests.server.harness.data_path import DataPath, batch_of, delete_records, on_loop, wait_until
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -258,7 +259,7 @@ _ACTIONS = [name for name, value in vars(Cluster).items() if callable(value) and
 _steps = st.tuples(st.sampled_from(_ACTIONS), st.integers(0, TOPICS - 1), st.integers(0, PARTITIONS - 1))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(version=st.integers(5, 17), steps=st.lists(_steps, min_size=5, max_size=40))
 def test_response_with_remembered_partitions_has_the_bytes_of_the_usual_one(
     version: int, steps: list[tuple[str, int, int]], broker: odradek.Broker
