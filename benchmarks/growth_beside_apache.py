@@ -7,8 +7,8 @@ table names the size from which a curve bends: at all larger ones the cost of on
 measured before. `--write` keeps the values in `growth-beside-apache.json`, which also keeps rows and sizes of earlier runs,
 and writes a picture with a curve for each row (`.svg`) and the table of them (`.md`).
 
-- `partitions`: CPU of creating one, CPU of Metadata of all topics, and the time of a stop, of a clean start and of a start
-  after kill -9 until every partition has a leader.
+- `partitions`: CPU of creating them, until the broker rests, CPU of Metadata of all topics, and the time of a stop, of a
+  clean start and of a start after kill -9 until every partition has a leader.
 - `connections`: CPU of a small Produce, with as many producers in turn.
 - `records`: CPU of a Produce of one record of so many kilobytes, and the latencies of a paced producer beside a producer
   of them.
@@ -90,6 +90,8 @@ RATE = "a second"
 NAME = "growth-beside-apache"
 #: Curves side by side in the picture.
 COLUMNS = 3
+#: An idle Apache Kafka uses some 0.02 s of CPU a second.
+REST_CPU_S = 0.1
 #: Partitions of all the Fetch requests of one size.
 FETCHED_PARTITIONS = 50_000
 _CREATE, _METADATA, _PRODUCE, _FETCH = 7, 12, 9, 17
@@ -125,10 +127,13 @@ def main() -> None:
         ("subscription", 10, options.subscribed),
         ("groups", 10, options.groups),
     ):
-        sizes = doubled(first, most) if name in options.rows else ()
-        for size, broker in itertools.product((one for one in sizes if one >= options.least), measured):
-            if broker == ODRADEK_NAME or not options.only_odradek:
-                measured[broker] += measure(broker, measures(options.warm_up)[name], size)
+        sizes = [one for one in doubled(first, most) if one >= options.least] if name in options.rows else []
+        # Folders stay until the row ends: ext4 is slow to make files when many were deleted in the last half minute.
+        with tempfile.TemporaryDirectory(prefix="growth-") as folder:
+            for size, broker in itertools.product(sizes, measured):
+                if broker == ODRADEK_NAME or not options.only_odradek:
+                    place = Path(folder, f"{broker.split()[0]}-{size}")
+                    measured[broker] += measure(broker, measures(options.warm_up)[name], size, place)
     print(table(measured))
     if options.write:
         write(measured, options.write)
@@ -163,8 +168,8 @@ def doubled(first: int, most: int) -> Iterator[int]:
         yield most
 
 
-def measure(name: str, row: Measure, size: int) -> list[Point]:
-    with tempfile.TemporaryDirectory(prefix="growth-") as folder, BROKERS[name](Path(folder)) as broker:
+def measure(name: str, row: Measure, size: int, folder: Path) -> list[Point]:
+    with BROKERS[name](folder) as broker:
         found = []
         for point in row(broker, size):
             print(f"{name}: {point.row}, {point.size}: {point.value:.4g} {point.unit}", flush=True)
@@ -193,6 +198,7 @@ def of_partitions(broker: BrokerProcess, size: int) -> Iterator[Point]:
         before = Cost.of(broker.pid).cpu_s
         for number in range(size // PARTITIONS_PER_TOPIC):
             create(client, f"grows-{number}", PARTITIONS_PER_TOPIC)
+        await_rest(broker)  # Apache Kafka makes logs after its response
         yield Point("creating partitions", "s of CPU", size, Cost.of(broker.pid).cpu_s - before, True)
         before = Cost.of(broker.pid).cpu_s
         for _ in range(METADATA_REQUESTS):
@@ -203,6 +209,15 @@ def of_partitions(broker: BrokerProcess, size: int) -> Iterator[Point]:
     yield Point("clean start", "s", size, timed(lambda: start(broker, size)), True)
     broker.kill()
     yield Point("start after kill -9", "s", size, timed(lambda: start(broker, size)), True)
+
+
+def await_rest(broker: BrokerProcess) -> None:
+    """Returns when the broker has used less than REST_CPU_S in a second."""
+    used, deadline = -1.0, time.monotonic() + START_DEADLINE_S
+    while (now := Cost.of(broker.pid).cpu_s) - used > REST_CPU_S:
+        assert time.monotonic() < deadline, "the broker does not come to rest"
+        used = now
+        time.sleep(1)
 
 
 def timed(run: Callable[[], object]) -> float:
