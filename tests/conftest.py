@@ -25,11 +25,8 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tests.harness.examples import use_few_examples
+from tests.harness.tiers import BROKER, EVERYTHING, PURE, TIER_OF_FIXTURE, TIERS, tier_of
 
-TIERS = ("pure", "broker", "everything")
-_PURE, _BROKER, _EVERYTHING = range(3)
-#: Fixtures by whose name a test is in a tier.
-_TIER_OF_FIXTURE = {"sockets": _BROKER, "processes": _EVERYTHING, "java_tools": _EVERYTHING}
 _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
 #: A module whose tests all are in a higher tier is not imported for a lower one.
 _MARK_OF_MODULE = re.compile(r'^pytestmark = .*usefixtures\("(sockets|processes)"\)', re.MULTILINE)
@@ -37,7 +34,7 @@ _MARK_OF_MODULE = re.compile(r'^pytestmark = .*usefixtures\("(sockets|processes)
 _READS_TREES = re.compile(
     r"^from tests\.harness\.(sources|prose) import .*\b(tree_of|nodes_of|statements_of)\b", re.MULTILINE
 )
-_NEVER_ALLOWED = {_PURE: ("socket.bind", *_STARTS), _BROKER: _STARTS, _EVERYTHING: ()}
+_NEVER_ALLOWED = {PURE: ("socket.bind", *_STARTS), BROKER: _STARTS, EVERYTHING: ()}
 
 
 class TierExceeded(BaseException):
@@ -99,20 +96,20 @@ def pytest_collection_finish() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     selected = TIERS.index(config.getoption("--tier"))
-    if selected == _EVERYTHING or collection_path.suffix != ".py":
+    if selected == EVERYTHING or collection_path.suffix != ".py":
         return None
     marked = _MARK_OF_MODULE.search(collection_path.read_text(encoding="utf-8"))
-    return True if marked and _TIER_OF_FIXTURE[marked[1]] > selected else None
+    return True if marked and TIER_OF_FIXTURE[marked[1]] > selected else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selected = TIERS.index(config.getoption("--tier"))
     items.sort(key=lambda item: _reads_trees(str(item.path)))
-    if selected == _EVERYTHING:
+    if selected == EVERYTHING:
         # Modules that wait for processes begin first, and the others fill the gaps.
         highest: dict[Path, int] = {}
         for item in items:
-            highest[item.path] = max(highest.get(item.path, _PURE), tier_of(item))
+            highest[item.path] = max(highest.get(item.path, PURE), tier_of(item))
         items.sort(key=lambda item: -highest[item.path])
         return
     left_out = [item for item in items if tier_of(item) > selected or item.get_closest_marker("slow")]
@@ -166,14 +163,9 @@ def _reads_trees(path: str) -> bool:
     return _READS_TREES.search(Path(path).read_text(encoding="utf-8")) is not None
 
 
-def tier_of(item: pytest.Item) -> int:
-    names = getattr(item, "fixturenames", ())
-    return max((_TIER_OF_FIXTURE.get(name, _PURE) for name in names), default=_PURE)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    is_selected = item.config.getoption("--tier") != TIERS[_EVERYTHING]
+    is_selected = item.config.getoption("--tier") != TIERS[EVERYTHING]
     _guard.forbidden, _guard.found = _NEVER_ALLOWED[tier_of(item)] if is_selected else (), None
     try:
         return (yield)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-#: Fixtures of the higher tiers (tests/conftest.py).
-_HIGHER = {"sockets", "processes", "java_tools"}
-
-
-def _is_pure(item: pytest.Item) -> bool:
-    return _HIGHER.isdisjoint(getattr(item, "fixturenames", ()))
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.hook.pytest_deselected(items=[item for item in items if _is_pure(item)])
-    items[:] = [item for item in items if not _is_pure(item)]
+    from tests.harness.tiers import PURE, tier_of  # the root is on the path when tests are collected
+
+    config.hook.pytest_deselected(items=[item for item in items if tier_of(item) == PURE])
+    items[:] = [item for item in items if tier_of(item) != PURE]
