@@ -1,11 +1,12 @@
-"""Measures starts of a single node with many partitions: `python -m benchmarks.growth_starts [--partitions N ...]
+"""Measures starts and stops of a single node with many partitions: `python -m benchmarks.growth_starts [--partitions N ...]
 [--runs N] [--data DIR]`.
 
 Each partition has some records. Measured are, for each size:
 
 - the start after kill -9 of a broker that every partition was written to;
 - the start after a clean stop;
-- the start after kill -9 of a broker that nothing was written to since its own start after a clean stop.
+- the start after kill -9 of a broker that nothing was written to since its own start after a clean stop;
+- the stop of a broker that every partition was written to since its start, and of one that none was written to.
 
 The columns are the time until the first partition responds to ListOffsets, the time
 until all do with the right offset, the CPU until then, and the memory. CPU is the steadiest of them on a busy machine.
@@ -66,6 +67,8 @@ def measure(folder: Path, partitions: int, runs: int) -> None:
     written: list[Start] = []
     clean: list[Start] = []
     idle: list[Start] = []
+    changed_stops_s: list[float] = []
+    idle_stops_s: list[float] = []
     with broker:
         topics.create(broker.bootstrap)
         for _ in range(runs):
@@ -74,14 +77,19 @@ def measure(folder: Path, partitions: int, runs: int) -> None:
             written.append(start(broker, topics))
         show(partitions, "after kill -9, all written to", written)
         for _ in range(runs):
-            assert broker.stop() == 0, broker.last_words()
+            topics.write(broker.bootstrap)
+            changed_stops_s.append(stop_s(broker))
             clean.append(start(broker, topics))
+            idle_stops_s.append(stop_s(broker))
+            start(broker, topics)
         show(partitions, "clean", clean)
         for _ in range(runs):
             broker.restart()
             broker.kill()
             idle.append(start(broker, topics))
         show(partitions, "after kill -9, none written to", idle)
+    for what, stops_s in (("all written to", changed_stops_s), ("none written to", idle_stops_s)):
+        print(f"stop of {partitions:,}, {what}, s: {', '.join(f'{one:.1f}' for one in sorted(stops_s))}", flush=True)
 
 
 class GrownOdradek(OdradekProcess):
@@ -95,6 +103,13 @@ class GrownOdradek(OdradekProcess):
         kept = super().environment()
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
         return kept
+
+
+def stop_s(broker: OdradekProcess) -> float:
+    """Returns the seconds from SIGTERM until the process has ended."""
+    began = time.perf_counter()
+    assert broker.stop() == 0, broker.last_words()
+    return time.perf_counter() - began
 
 
 def start(broker: OdradekProcess, topics: Topics) -> Start:

@@ -7,10 +7,12 @@
  * input depends on the seed and its number only: when a sanitizer ends the process, the number is printed.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,8 +21,8 @@
 #include "../../kernel/small_log.h"
 #include "../../kernel/validation.h"
 
-enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, SMALL_LOG, KINDS };
-static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch", "small_log"};
+enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, SMALL_LOG, FOLDER, KINDS };
+static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch", "small_log", "folder"};
 enum { LARGEST_INPUT = 1 << 20, LARGEST_OUTPUT = 1 << 16, GUARD_BYTES = 64, GUARD = 0xA5, BATCH_HEADER = 61 };
 
 typedef struct {
@@ -287,6 +289,98 @@ static int scan(const uint8_t *data, size_t size)
     return accepted;
 }
 
+/* ---- a folder of a replica */
+
+enum { MOST_FILES = 8, LONGEST_NAME = 40, LONGEST_FILE_PATH = 300, SEGMENT_NAME = 24 };
+static char folder_path[LONGEST_FILE_PATH / 2];
+static const char CONTENT[] = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ";
+
+static void make_folder(const char *corpus)
+{
+    snprintf(folder_path, sizeof folder_path, "%s-folder", corpus);
+    if (mkdir(folder_path, 0700) != 0)
+        fail("the folder cannot be made");
+}
+
+/* Returns whether the name is one that a file in the folder may have. */
+static int join(char *path, const uint8_t *name, size_t size)
+{
+    if (size == 0 || memchr(name, 0, size) != NULL || memchr(name, '/', size) != NULL || (size == 1 && name[0] == '.')
+        || (size == 2 && memcmp(name, "..", 2) == 0))
+        return 0;
+    snprintf(path, LONGEST_FILE_PATH, "%s/%.*s", folder_path, (int)size, (const char *)name);
+    return 1;
+}
+
+static void write_file(const char *path, const uint8_t *content, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, content, size) != (ssize_t)size)
+        fail("a file cannot be written");
+    close(fd);
+}
+
+/* Makes the files of the entry: for each a byte with the size of its name, two with that of its content, the name, the content.
+ * Returns their number. */
+static int write_files(uint8_t *data, size_t size, char paths[MOST_FILES][LONGEST_FILE_PATH])
+{
+    size_t at = 0;
+    int count = 0;
+    while (count < MOST_FILES && size - at >= 3) {
+        size_t name = data[at], content = (size_t)data[at + 1] << 8 | data[at + 2];
+        at += 3;
+        if (name > LONGEST_NAME || name > size - at)
+            break;
+        if (content > size - at - name)
+            content = size - at - name;
+        if (join(paths[count], data + at, name)) {
+            if (name == SEGMENT_NAME && memcmp(data + at + 20, ".log", 4) == 0 && below(4))
+                correct_checksums(data + at + name, content);
+            write_file(paths[count++], data + at + name, content);
+        }
+        at += name + content;
+    }
+    return count;
+}
+
+/* A folder that is accepted has the same log when that is read by its path. */
+static void compare_by_path(const ManyLog *found, int64_t most_bytes)
+{
+    char path[LONGEST_FILE_PATH];
+    ManyLog again;
+    int length = snprintf(path, sizeof path, "%s/%020lld.log", folder_path, (long long)found->base_offset);
+    read_small_logs(path, (size_t)length + 1, most_bytes, &again);
+    again.folder_ns = found->folder_ns;
+    if (memcmp(&again, found, sizeof again) != 0)
+        fail("a log of a folder is another one by its path");
+    if (found->end_offset < found->base_offset || (found->size == 0) != (found->end_offset == found->base_offset))
+        fail("the ends of a log are wrong");
+}
+
+static int read_folder_of(uint8_t *data, size_t size)
+{
+    char paths[MOST_FILES][LONGEST_FILE_PATH], asked[LONGEST_FILE_PATH + sizeof CONTENT];
+    int count = write_files(data, size, paths);
+    int length = snprintf(asked, sizeof asked, "%s%c%s", folder_path, 0, CONTENT);
+    /* A call may end between the path and the content. */
+    size_t bytes = below(20) ? (size_t)length + 1 : strlen(folder_path) + 1;
+    uint8_t *exact = copied((const uint8_t *)asked, bytes);
+    int64_t most_bytes = below(4) ? LARGEST_OUTPUT : (int64_t)below(400);
+    ManyLog found;
+    FileState states[MOST_FILES];
+    read_small_folders((const char *)exact, bytes, most_bytes, &found);
+    if (found.is_found && found.base_offset != NO_SEGMENT)
+        compare_by_path(&found, most_bytes);
+    free(exact);
+    for (; count > 0; count--) {
+        stat_files(paths[count - 1], strlen(paths[count - 1]) + 1, states);
+        /* Two entries may have the same name. */
+        if (unlink(paths[count - 1]) == 0 && states[0].mode == NO_FILE)
+            fail("a file was not found");
+    }
+    return found.is_found != 0;
+}
+
 static void check_saturation(void)
 {
     int64_t left = random_number(), right = random_number();
@@ -320,6 +414,9 @@ static int run_input(const Entry *entry, const uint8_t *mutated, size_t size)
         break;
     case SMALL_LOG:
         accepted = scan(data, size);
+        break;
+    case FOLDER:
+        accepted = read_folder_of(data, size);
         break;
     default:
         accepted = validate(data, size);
@@ -362,6 +459,7 @@ int main(int count, char **arguments)
     __sanitizer_set_death_callback(print_input_number);
     signal(SIGABRT, handle_abort);
     load_corpus(arguments[5]);
+    make_folder(arguments[5]);
     load_libraries(arguments[6]);
     prepare_checksum();
     for (input_number = first; done < inputs && (done % 256 || time(NULL) <= until); input_number++, done++) {
@@ -375,5 +473,6 @@ int main(int count, char **arguments)
     }
     for (kind = 0; kind < KINDS; kind++)
         printf("%s %llu %llu\n", NAMES[kind], outcomes[kind][1], outcomes[kind][0]);
+    rmdir(folder_path);
     return fflush(stdout);
 }

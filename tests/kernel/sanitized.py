@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isal import isal_zlib
-from odradek.protocol.records.batch import HEADER_BYTES
+from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.record import Record, encode_batch
+from odradek.storage.files.identity import PARTITION_METADATA, encode_partition_metadata
 
 _HERE = Path(__file__).resolve().parent
 ROOT = _HERE.parents[1]
@@ -35,7 +36,9 @@ _FLAGS = (
 _BUILD_DEADLINE_S = 240
 #: The numbers of kinds in fuzz.c.
 _KINDS = {Compression.LZ4: 0, Compression.SNAPPY: 1, Compression.GZIP: 2, Compression.ZSTD: 3}
-_RECORDS, _BATCH, _SMALL_LOG = 4, 5, 6
+_RECORDS, _BATCH, _SMALL_LOG, _FOLDER = 4, 5, 6, 7
+#: The topic id that fuzz.c expects.
+_TOPIC_ID = bytes(15) + b"\1"
 SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=4",
     "UBSAN_OPTIONS": "print_stacktrace=1:abort_on_error=1",
@@ -109,7 +112,10 @@ def write_corpus(path: Path, seed: int) -> None:
                 entries.append((kind, bytes(compress(codec, plain[HEADER_BYTES:]))))
                 entries.append((_BATCH, bytes(encode_batch(records, compression=codec))))
             entries.append((_KINDS[Compression.GZIP], zlib.compress(plain, 0, wbits=31)))
-            entries.extend((_SMALL_LOG, one) for one in _small_logs(rng, count, compressibility))
+            logs = list(_small_logs(rng, count, compressibility))
+            entries.extend((_SMALL_LOG, one) for one in logs)
+            if compressibility == 1:  # files take longer than memory
+                entries.extend((_FOLDER, _folder(one, rng.choice((0, 1, 1 << 40)))) for one in logs)
     path.write_bytes(b"".join(bytes([kind]) + len(data).to_bytes(4, "big") + data for kind, data in entries))
 
 
@@ -124,6 +130,23 @@ def _small_logs(rng: random.Random, count: int, compressibility: int) -> Iterato
         segment += encode_batch([record], base_offset=number, leader_epoch=number // 8)
     yield bytes((len(offsets), len(times))) + offsets + times + segment
     yield bytes(2) + segment
+
+
+def _folder(log: bytes, base_offset: int) -> bytes:
+    """Returns the files of a replica's folder: of each the sizes of its name and content, the name, the content."""
+    index, time_index = log[0], log[0] + log[1]
+    segment = bytearray(log[2 + time_index :])
+    for position, header in list(iter_headers(segment)):
+        struct.pack_into(">q", segment, position, base_offset + header.base_offset)
+    files = {
+        PARTITION_METADATA: encode_partition_metadata(_TOPIC_ID),
+        f"{base_offset:020d}.log": segment,
+        f"{base_offset:020d}.index": log[2 : 2 + index],
+        f"{base_offset:020d}.timeindex": log[2 + index : 2 + time_index],
+    }
+    return b"".join(
+        struct.pack(">BH", len(name), len(content)) + name.encode() + content for name, content in files.items()
+    )
 
 
 def _record(rng: random.Random, number: int, repeats: int) -> Record:

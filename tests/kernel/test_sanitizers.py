@@ -40,7 +40,7 @@ def fuzzer(folder: Path) -> Path:
 def test_fuzzer_finds_no_error_in_mutated_payloads(fuzzer: Path, folder: Path) -> None:
     sanitized.write_corpus(folder / "corpus", SEED)
     outcomes = sanitized.run_fuzzer(fuzzer, folder / "corpus", SEED, inputs=INPUTS, seconds=MOST_SECONDS)
-    assert len(outcomes) == 7
+    assert len(outcomes) == 8
     for kind, outcome in outcomes.items():
         assert min(outcome.accepted, outcome.rejected) > LEAST_OUTCOMES, (kind, outcomes)
 
@@ -59,6 +59,7 @@ def test_fuzzer_finds_no_error_in_mutated_payloads(fuzzer: Path, folder: Path) -
         ("small_log.c", "length > (int64_t)remaining - LOG_OVERHEAD", "length < 0", "heap-buffer-overflow"),
         ("small_log.c", "remaining < HEADER_BYTES || ", "", "heap-buffer-overflow"),
         ("small_log.c", "if (index->size < width)\n        return 0;", "", "heap-buffer-overflow"),
+        ("small_log.c", "if (metadata >= end)\n            return;", "", "heap-buffer-overflow"),
     ],
 )
 def test_fuzzer_finds_a_removed_check(
