@@ -20,7 +20,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -289,16 +290,19 @@ class LogDirectory:
         except OSError as error:
             raise LogDirectoryFailure(self.path, "beginning to use it", error) from error
 
-    def mark_clean_shutdown(self, broker_epoch: int, replicas: Iterable[tuple[Log, bytes]] = ()) -> None:
-        """Last of all: every log is closed and the checkpoints are written. `replicas`: the logs with their topic ids.
-
-        It vouches for each replica in here. So all of them are opened at the start, also those that no client uses.
-        """
-        noted = [
+    def notes_of(self, replicas: Iterable[tuple[Log, bytes]]) -> list[tuple[TopicPartition, CleanReplica]]:
+        """Returns notes of closed logs, which come with their topic ids, for `mark_clean_shutdown`."""
+        return [
             ((log.topic, log.partition), note)
             for log, topic_id in replicas
             if (note := _noted(log, topic_id)) is not None
         ]
+
+    def mark_clean_shutdown(self, broker_epoch: int, noted: Sequence[tuple[TopicPartition, CleanReplica]] = ()) -> None:
+        """Last of all: every log is closed and the checkpoints are written.
+
+        It vouches for each replica in here. So all of them are opened at the start, also those that no client uses.
+        """
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         try:
             if noted:
@@ -483,15 +487,22 @@ class LogDirectory:
         ):
             new.update((key, offset) for key, offset in old.items() if key in keep)
 
-    def close_logs(self, logs: Iterable[Log], now_ms: int) -> None:
-        """Closes all logs of the directory cleanly. Many are synced at once, instead of file by file for minutes."""
+    def close_logs(self, logs: Iterable[Log], now_ms: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Closes all logs of the directory cleanly. Many are synced at once, instead of file by file for minutes.
+
+        `meanwhile` is called once they are closed: what it does takes no longer than the wait for the disk.
+        """
         closing = list(logs)
         unflushed = sum(log.is_unflushed for log in closing)
         at_once = unflushed > _MOST_SINGLE_SYNCS
         for log in closing:
             log.close(now_ms, sync=not at_once)
+        syncing = threading.Thread(target=os.sync, name="sync")
         if at_once:
-            os.sync()
+            syncing.start()
+        meanwhile()
+        if at_once:
+            syncing.join()
 
     def future_path(self, topic: str, partition: int) -> str:
         """A directory for a replica that is to be copied here."""

@@ -111,18 +111,20 @@ class FileSender:
 
     def _push(self) -> bool:
         """Sends until all is gone, the socket takes no more, or the bytes of this turn are used up. Returns whether all
-        is gone.
+        is gone. A response that is nearly sent needs no other turn for its rest, which would cost more.
         """
         pieces, turns = self._pieces, self._turns
-        awaits_socket = False
+        awaits_socket, least = False, 0
         try:
-            while pieces and turns.left > 0:
+            while pieces and turns.left > least:
                 piece = pieces[0]
                 size = len(piece)
                 if self._position < size:
-                    sent = self._send_some(piece, min(size, self._position + max(turns.left, LEAST_BYTES)))
+                    stop = self._position + max(turns.left, LEAST_BYTES)
+                    sent = self._send_some(piece, stop if stop + LEAST_BYTES < size else size)
                     self._position += sent
                     turns.spend(sent + CALL_BYTES)
+                    least = -LEAST_BYTES
                 if self._position == size:
                     pieces.popleft()
                     self._position = 0

@@ -51,6 +51,7 @@ from ...storage.files.identity import (
 from ...storage.files.open_files import LogDirectoryFailure, read_if_exists, set_aside
 from ...storage.log.log import Log
 from ..runtime.counters import BackgroundTasks
+from ..runtime.gc_policy import GC_PAUSES
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
@@ -560,13 +561,14 @@ class Partitions:
         noted or marked, as in a process that is killed.
         """
         self.pending.stop()
-        for directory in self.directories:
-            if directory.is_online:
-                try:
-                    self._close_directory(directory, broker_epoch, clean=clean)
-                except LogDirectoryFailure as failure:
-                    log.error("closing %s: %s", directory.path, failure)
-                directory.close()
+        with GC_PAUSES.pause():
+            for directory in self.directories:
+                if directory.is_online:
+                    try:
+                        self._close_directory(directory, broker_epoch, clean=clean)
+                    except LogDirectoryFailure as failure:
+                        log.error("closing %s: %s", directory.path, failure)
+                    directory.close()
 
     def _close_directory(self, directory: LogDirectory, broker_epoch: int, *, clean: bool) -> None:
         hosted = self.in_directory(directory)
@@ -577,8 +579,13 @@ class Partitions:
             for partition in hosted:
                 partition.log.close(self._clock.now_ms(), clean=False)
             return
-        directory.close_logs((partition.log for partition in hosted), self._clock.now_ms())
+        logs, noted = [partition.log for partition in hosted], list[tuple[TopicPartition, CleanReplica]]()
+
+        def note() -> None:
+            if self.are_loaded:
+                noted.extend(directory.notes_of((one.log, one.topic_id) for one in hosted))
+
+        directory.close_logs(logs, self._clock.now_ms(), note)
         if self.are_loaded:
-            write_checkpoints(directory, [partition.log for partition in hosted], self.high_watermarks(directory))
-            replicas = ((one.log, one.topic_id) for one in hosted)
-            directory.mark_clean_shutdown(broker_epoch, replicas)
+            write_checkpoints(directory, logs, self.high_watermarks(directory))
+            directory.mark_clean_shutdown(broker_epoch, noted)

@@ -58,7 +58,7 @@ def stop(path, log):
     found = checkpoints_of([log])
     write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
     write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
-    directory.mark_clean_shutdown(17, [(log, bytes(16))])
+    directory.mark_clean_shutdown(17, directory.notes_of([(log, bytes(16))]))
     directory.close()
 
 

@@ -11,6 +11,7 @@ from odradek.storage.directory import LogDirectory, parse_replica_directory
 from odradek.storage.files import checkpoints, open_files
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from odradek.storage.log.log import _MADE_LATER, Log, NotedLog
+from odradek.storage.log.small_logs import MOST_BYTES
 
 from tests.harness.patches import patch_for_this_thread
 from tests.storage.conftest import NOW_MS, Logbook
@@ -49,6 +50,10 @@ def stopped(tmp_path):
     return made
 
 
+def large(book, log):
+    book.append(log, bytes(MOST_BYTES), leader_epoch=3)
+
+
 @pytest.mark.parametrize("history", HISTORIES)
 def test_noted_log_is_what_a_look_at_its_files_finds(stopped, tmp_path, history):
     path = stopped(history)
@@ -69,6 +74,19 @@ def test_noted_log_is_what_a_look_at_its_files_finds(stopped, tmp_path, history)
     stop(path, opened)
     again = LogDirectory.open(path)
     assert state(open_again(again, noted_replica(again)))["epochs"] == stop_twice
+
+
+@pytest.mark.parametrize(("history", "has_snapshot"), [(plain, False), (producers, True), (large, True)])
+def test_stop_writes_a_snapshot_unless_the_log_is_small_and_has_no_producers(stopped, history, has_snapshot):
+    path = stopped(history)
+    assert bool(list((path / "t-0").glob("*.snapshot"))) == has_snapshot
+    before = sorted((entry.name, entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir())
+    directory = LogDirectory.open(path)
+    log = open_again(directory, noted_replica(directory))
+    directory.close()
+    stop(path, log)
+    assert isinstance(log, NotedLog) != (history is producers), "the next stop looks at no log that is not used"
+    assert sorted((entry.name, entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir()) == before
 
 
 @pytest.mark.parametrize("history", [plain, several_segments, trimmed, led_without_records])

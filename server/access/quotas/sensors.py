@@ -53,7 +53,7 @@ class Rate:
         self._window_ends_ms = 0
         self._most = 0.0
 
-    def set_surely_within(self, bound: float) -> None:
+    def set_guaranteed_bound(self, bound: float) -> None:
         """Sets the rate for `guaranteed_allowance`."""
         # A rate is over `windows` - 1 windows or more: a sum that is within the bound for these is within it.
         self._most = bound * (self._windows - 1) * self._window_ms / 1000
@@ -292,7 +292,7 @@ class RateSensor:
     def bound(self, per_second: float) -> None:
         self._end_grant()
         self._bound = per_second
-        self.rate.set_surely_within(per_second)
+        self.rate.set_guaranteed_bound(per_second)
 
     def take(self, value: float, now_ns: int, clock: Clock) -> int:
         """Records a value of 0 or more. `now_ns`: of `perf_counter_ns`. Returns the throttle time in ms."""

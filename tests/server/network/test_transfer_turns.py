@@ -140,7 +140,34 @@ def test_consumers_that_catch_up_share_bytes_of_turn(
 
     together(path, fetch)
     assert sum(turns.bytes.values()) >= 2 * CONNECTIONS * 20 * len(batch)
-    assert max(turns.bytes.values()) <= BYTES_PER_TURN + LEAST_BYTES
+    # The rest of a response that is nearly sent goes out, too.
+    assert max(turns.bytes.values()) <= BYTES_PER_TURN + 2 * LEAST_BYTES
+
+
+@pytest.mark.usefixtures("sockets")
+@pytest.mark.parametrize(
+    ("more", "is_sent"), [(-CALL_BYTES, True), (0, True), (LEAST_BYTES // 2, True), (2 * LEAST_BYTES, False)]
+)
+def test_fetch_of_about_the_bytes_of_one_turn_needs_no_other_turn(
+    more: int, is_sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka asks for 1 MiB of a partition, to which the response adds some bytes before and behind."""
+    monkeypatch.setattr(file_sender, "DESCRIPTORS", SimpleNamespace(return_extra=lambda: None))
+    monkeypatch.setattr(os, "sendfile", lambda fd, file, position, count: count)  # a socket that takes everything
+
+    async def run() -> bool:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            sender = FileSender(
+                ours.fileno(), asyncio.get_running_loop(), TransferTurns(), lambda: None, lambda error: None
+            )
+            file: Any = SimpleNamespace(fd=-1)
+            sender.send([bytes(80), LogSlice(file, 0, BYTES_PER_TURN + more, 0, 1, 0), bytes(3)])
+            is_busy = sender.is_busy
+            sender.close()
+        return not is_busy
+
+    assert asyncio.run(run()) == is_sent
 
 
 def test_transfers_get_turns_in_their_order() -> None:
