@@ -527,10 +527,8 @@ class Log(LogSegments):
 
 
 def _needs_snapshot(snapshots: Sequence[int], has_producers: bool, size: int) -> bool:
-    """Returns whether a log that is closed needs a snapshot of its producers.
-
-    A small one that never had any does not: a note of its replica has that, and without a note its batches are read
-    fast. Apache Kafka reads nothing after a clean stop without snapshots.
+    """Returns whether a log that is closed needs a snapshot of its producers. A small one that never had any does not: its
+    note has that, or its batches are read fast. Apache Kafka reads nothing after a clean stop without snapshots.
     """
     return bool(snapshots) or has_producers or size > MOST_BYTES
 
