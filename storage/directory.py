@@ -497,11 +497,14 @@ class LogDirectory:
         at_once = unflushed > _MOST_SINGLE_SYNCS
         for log in closing:
             log.close(now_ms, sync=not at_once)
+        if not at_once:
+            meanwhile()
+            return
         syncing = threading.Thread(target=os.sync, name="sync")
-        if at_once:
-            syncing.start()
-        meanwhile()
-        if at_once:
+        syncing.start()
+        try:
+            meanwhile()
+        finally:
             syncing.join()
 
     def future_path(self, topic: str, partition: int) -> str:

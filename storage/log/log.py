@@ -527,7 +527,7 @@ class Log(LogSegments):
 
 
 def _needs_snapshot(snapshots: Sequence[int], has_producers: bool, size: int) -> bool:
-    """Returns whether a log that is closed needs a snapshot of its producers. A small one that never had any does not: its
+    """Returns whether a log that is closed needs a snapshot of its producers. A small one that has none does not: its
     note has that, or its batches are read fast. Apache Kafka reads nothing after a clean stop without snapshots.
     """
     return bool(snapshots) or has_producers or size > MOST_BYTES

@@ -250,6 +250,7 @@ def test_recovered_log_is_stopped_cleanly_with_all_that_the_next_start_needs(kil
     assert found(again.open_log("t", 0, INDEXED, now_ms=NOW_MS)) == expected
     names = {entry.name for entry in (path / "t-0").iterdir()}
     assert "leader-epoch-checkpoint" in names
+    assert not any(name.endswith(".snapshot") for name in names), "the note has that there are no producers"
 
 
 def test_recovered_log_is_noted_and_opened_from_the_note_after_the_next_kill(killed, monkeypatch):
