@@ -23,6 +23,7 @@ from odradek.protocol.schema import Message
 
 from compat_tests.java.tool import ToolHost
 from compat_tests.odradek_process import OdradekProcess
+from compat_tests.recipes import eventually
 from compat_tests.security.secured import PLAIN_USERS, TOKEN_SECRET, Secured, jaas
 from compat_tests.wire import WireClient
 from tests.security.exchanges import ScramClient, plain
@@ -88,21 +89,18 @@ def describe(*owners: str) -> DescribeDelegationTokenRequest:
 
 def await_tokens(alice: User) -> None:
     """Waits for the five tokens of `executed`: Kafka lists, and renews, a token a moment after its creation."""
-    deadline = time.monotonic() + DEADLINE_S
-    while len(alice.ask(describe("User:alice", "User:carol"), 3).tokens) < 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    owners = describe("User:alice", "User:carol")
+    eventually(lambda: len(alice.ask(owners, 3).tokens) >= 5, what="all tokens are listed")
 
 
 def await_expiry(alice: User, token_id: str, expiry_ms: int) -> None:
     """Waits until a renewal is seen: Kafka responds before its metadata has come."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not any(
-        (one.token_id, one.expiry_timestamp) == (token_id, expiry_ms)
-        for one in alice.ask(describe("User:alice"), 3).tokens
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def is_seen() -> bool:
+        found = alice.ask(describe("User:alice"), 3).tokens
+        return any((one.token_id, one.expiry_timestamp) == (token_id, expiry_ms) for one in found)
+
+    eventually(is_seen, what="the token is renewed")
 
 
 def executed(broker: Secured) -> list[Any]:
