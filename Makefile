@@ -1,4 +1,4 @@
-# Two commands do all the set-up: `make run` and `make test`.
+# Two commands do all the set-up: `make run` and `make test`. Each tier of tests installs what it needs and no more.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,11 +6,14 @@ PIP := $(BIN)/pip --disable-pip-version-check
 #: `make run PORT=9095`; without it the broker listens on 127.0.0.1:9092.
 PORT ?=
 
+comma := ,
 # Tests skip where a tool is missing, and name it at the end of the run; CI must have all. The braces keep `a || b && c` from
 # running c after a succeeded.
 OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
+# Prints a step, runs it, and prints it with its seconds: $(call step,NAME,COMMAND).
+step = @echo "$(1) ..."; began=$$(date +%s); { $(2); } && echo "$(1): $$(($$(date +%s) - began)) s"
 
-.PHONY: run check check-broker test pythons tools early-jars early-archives jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
+.PHONY: run check check-broker test nightly pythons tools early-jars early-archives jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -18,25 +21,31 @@ run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 # What a broker needs, and what makes it faster. pip compiles the kernel; without a compiler it goes on, and the broker walks
 # over records in Python. isal and zstandard are optional, too, for machines that they have wheels for.
 $(VENV)/.broker: pyproject.toml $(wildcard kernel/*.[ch])
-	@echo "installing the broker into $(VENV) (about ten seconds) ..."
-	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek
+	$(call step,making $(VENV),test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV))
+	$(call step,installing the broker,$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek)
 	@$(PIP) uninstall -qq --yes odradek-kernel  # of an earlier checkout, where the kernel was a package of its own
 	@$(BIN)/python -c 'import odradek_kernel' || echo "without the kernel: no C compiler with the headers of Python was found"
-	@$(PIP) install --quiet --only-binary :all: 'isal>=1.7,<2' 'zstandard[cffi]>=0.24,<0.26' || echo "without isal and zstandard: gzip takes half as long again, zstd a fifth"
+	$(call step,installing faster compression,$(PIP) install --quiet --only-binary :all: 'isal>=1.7$(comma)<2' 'zstandard[cffi]>=0.24$(comma)<0.26' || echo "without isal and zstandard: gzip takes half as long again$(comma) zstd a fifth")
 	@touch $@
+
+# The modules of the packages below are compiled when a program imports them: most never are.
+$(VENV)/.check: pyproject.toml $(VENV)/.broker
+	$(call step,installing the tools of make check,$(PIP) install --quiet --no-compile --editable '.[check]')
+	@touch $@
+
+$(VENV)/.check-broker: pyproject.toml $(VENV)/.broker
+	$(call step,installing the clients and the other packages of the tests,$(PIP) install --quiet --no-compile --editable '.[test]')
+	@touch $@ $(VENV)/.check
 
 # What the tests need of the system, the headers of Kerberos among it.
 $(VENV)/.system: tests/system_packages $(VENV)/.broker
 	@if tests/system_packages; then touch $@; else $(OPTIONAL); fi
 
-# What the tests need besides: clients, Spark, the tools of style. Their modules are compiled
-# when a program imports them: most never are.
+# All that tests need: Kerberos, Spark, and the tools of pictures and of the site, too. One installation is quicker than three.
 $(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
-	@echo "installing the clients, Spark and the tools of the tests into $(VENV) (900 MB, one to three minutes) ..."
-	@$(PIP) install --quiet --no-compile --editable '.[test,kerberos,spark-pipelines,benchmarks,docs]' || { $(OPTIONAL) && \
-	  $(PIP) install --quiet --no-compile --editable '.[test,spark-pipelines,benchmarks,docs]'; }
-	@touch $@
+	$(call step,installing the clients$(comma) Spark and the tools of the tests,$(PIP) install --quiet --no-compile --editable '.[test$(comma)kerberos$(comma)spark-pipelines$(comma)benchmarks$(comma)docs]' || { $(OPTIONAL) && \
+	  $(PIP) install --quiet --no-compile --editable '.[test$(comma)spark-pipelines$(comma)benchmarks$(comma)docs]'; })
+	@touch $@ $(VENV)/.check $(VENV)/.check-broker
 
 tools: archives spark-archive kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
 
@@ -54,15 +63,19 @@ spark-archive: jars
 kept-tools: $(VENV)/.installed
 	$(BIN)/python -m compat_tests.ecosystem.install --kept || $(OPTIONAL)
 
-check: $(VENV)/.installed ## a minute: style, layers, types, and the tests that start nothing
+check: $(VENV)/.check ## style, layers, types, and the tests that start nothing
 	./tests/check pure
 
-check-broker: $(VENV)/.installed ## some minutes: the same, and the tests with a broker in their own process
+check-broker: $(VENV)/.check-broker ## the same, and the tests with a broker in their own process
 	./tests/check broker
 
-test: ## everything: style, types, layers, unit, compatibility, Spark
+test: ## what a change must hold: style, types, layers, unit, compatibility, Spark
 	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
 	./tests/run
+
+nightly: ## everything: before a release, and before a large change is done (docs/development/testing.md)
+	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
+	./tests/run --nightly
 
 # While pip installs, Maven downloads, which needs no package of Python; then JVMs make the archives of classes, which needs the
 # broker's own packages. `make tools` tries again what fails here, and reports it.
@@ -81,7 +94,7 @@ ecosystem: $(VENV)/.installed tools ## the tools around Kafka (700 MB): installs
 own-suites: $(VENV)/.installed ## test suites that come with kafka-python, faust-streaming and testcontainers, against odradek.Broker
 	$(BIN)/python -m compat_tests.ecosystem.own_suites
 
-style: $(VENV)/.installed
+style: $(VENV)/.check
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # What the site needs: the commands whose help it lists, and mkdocs.

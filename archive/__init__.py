@@ -5,14 +5,20 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 
 | module | purpose |
 |---|---|
-| `archiver.py` | turns of topics: plan, read, write, commit, follow |
-| `rows.py` | records as rows: raw and typed columns, dead-letter records; types of columns, and their evolution |
+| `archiver.py` | turns of several topics |
+| `topic_archive.py` | a topic and its table: plan, read, write, commit, follow |
+| `sampling.py` | the first records of a table, from which the types of JSON without a schema follow |
+| `rows.py` | records as rows: raw and typed columns, dead-letter records |
+| `column_types.py`, `conforming.py` | types of columns, and their evolution; values in the type of a column |
 | `store.py` | duties of a store of tables, and its errors; offsets, partitions, files to merge |
-| `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows; small files, old snapshots |
+| `ownership.py` | the topic that a table belongs to, and names of tables |
+| `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows |
+| `data_files.py`, `maintenance.py` | files of Iceberg tables; small files, old snapshots, files without a snapshot |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `replay.py` | a table back into a topic, with its progress in the transactions |
-| `command.py` | the commands |
+| `table_status.py` | tables as they are, and their maintenance by a command |
+| `command.py`, `table_command.py`, `replay_command.py` | the commands; `table_options.py`: their options |
 
 Exactly once rests on one rule: the offsets that a table covers are in the same commit as its rows, and a process begins from
 the offsets of the table. Nothing else remembers offsets.
@@ -20,11 +26,15 @@ the offsets of the table. Nothing else remembers offsets.
 
 import pyiceberg  # noqa: F401  (comes first: its absence names the extra)
 
-from .archiver import Archived, ArchiveOptions, Archiver
-from .iceberg import IcebergSource, IcebergTable, Maintenance, open_catalog
+from .archiver import Archiver
+from .column_types import Times
+from .iceberg import IcebergSource, IcebergTable, open_catalog
+from .maintenance import Maintenance
+from .ownership import Owner
 from .parquet import ParquetSource, ParquetTable
 from .replay import Replay, Replayed, ReplayRange
 from .store import ArchiveError, Covered, PartitionBy, TableChanged
+from .topic_archive import Archived, ArchiveOptions
 
 __all__ = [
     "ArchiveError",
@@ -35,6 +45,8 @@ __all__ = [
     "IcebergSource",
     "IcebergTable",
     "Maintenance",
+    "Times",
+    "Owner",
     "ParquetSource",
     "ParquetTable",
     "PartitionBy",

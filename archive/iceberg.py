@@ -7,323 +7,34 @@ snapshot's, and the records after them are archived again.
 
 Dead-letter records are in a table of their own, which is committed first. Where a process ended between the two commits, the
 next one deletes the dead-letter records above the offsets of the topic's table, and finds them again.
-
-- `write_tasks`, `FileWriter`: data files, rows by partition, as PyIceberg writes them.
-- `Maintenance`: merging small files, expiring snapshots, deleting files that no snapshot has.
-- `IcebergTable`: a topic's table for the archiver; `IcebergSource`: one that a replay reads.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, LessThan
-from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO, pyarrow_to_schema, schema_to_pyarrow, write_file
-from pyiceberg.manifest import DataFile, ManifestEntryStatus
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionFieldValue, PartitionKey, PartitionSpec
-from pyiceberg.table import FileScanTask, WriteTask
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table as StoredTable
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
-from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform
-from pyiceberg.types import TimestamptzType
+from pyiceberg.table import Transaction
+from pyiceberg.table.snapshots import ancestors_of
 
-from .rows import DEAD_LETTER_SCHEMA, grown, storable
-from .store import (
-    ROW_GROUP_ROWS,
-    TARGET_FILE_BYTES,
-    ArchiveError,
-    Covered,
-    FileRange,
-    PartitionBy,
-    TableChanged,
-    bounded_tables,
-    check_topic,
-    dead_letter_name,
-    groups_to_merge,
-    locked,
-    partitioned,
-    table_name,
-)
-
-# ---- data files
-
-TRANSFORMS = {
-    PartitionBy.hour: HourTransform(), PartitionBy.day: DayTransform(), PartitionBy.month: MonthTransform(),
-}  # fmt: skip
-
-
-def write_tasks(table: StoredTable, rows: pa.Table, write_id: uuid.UUID, numbers: Iterator[int]) -> Iterator[WriteTask]:
-    """The files to write for rows: one for each partition of the table."""
-    schema = pyarrow_to_schema(rows.schema, name_mapping=table.schema().name_mapping)
-    spec = table.spec()
-    for start, part in partitioned(rows, unit_of(spec)):
-        yield WriteTask(
-            write_uuid=write_id, task_id=next(numbers), schema=schema, record_batches=part.combine_chunks().to_batches(),
-            partition_key=_partition_key(table, spec, start),
-        )  # fmt: skip
-
-
-def unit_of(spec: PartitionSpec) -> PartitionBy:
-    """The unit of a table's partitions. Raises ArchiveError for partitions of another kind."""
-    if not spec.fields:
-        return PartitionBy.none
-    units = {type(transform): unit for unit, transform in TRANSFORMS.items()}
-    unit = units.get(type(spec.fields[0].transform)) if len(spec.fields) == 1 else None
-    if unit is None:
-        raise ArchiveError(f"the table is not partitioned by hour, day or month of one column: {spec}")
-    return unit
-
-
-def _partition_key(table: StoredTable, spec: PartitionSpec, start: Any) -> PartitionKey | None:
-    if not spec.fields:
-        return None
-    (field,) = spec.fields
-    micros = None if start is None else int(pa.scalar(start, pa.timestamp("us", tz="UTC")).value)
-    value = field.transform.transform(TimestamptzType())(micros)
-    return PartitionKey([PartitionFieldValue(field=field, value=value)], spec, table.schema())
-
-
-class FileWriter:
-    """Writes files of a table and of its dead-letter records, as these are now. Plain data: other processes may have it.
-
-    No commit has the files. Names have an id of the writer, drawn in each process.
-    """
-
-    def __init__(self, table: StoredTable, dead_letter_table: StoredTable | None) -> None:
-        self._table = _without_catalog(table)
-        self._dead_letter_table = None if dead_letter_table is None else _without_catalog(dead_letter_table)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._id, self._numbers = uuid.uuid4(), itertools.count()
-
-    def __getstate__(self) -> Any:
-        return self._table, self._dead_letter_table
-
-    def __setstate__(self, state: Any) -> None:
-        self._table, self._dead_letter_table = state
-        self._begin()
-
-    @property
-    def has_dead_letter_table(self) -> bool:
-        return self._dead_letter_table is not None
-
-    def rows(self, rows: pa.Table) -> list[DataFile]:
-        return self._written(self._table, rows)
-
-    def dead_letter_records(self, records: pa.Table) -> list[DataFile]:
-        return self._written(self._dead_letter_table, records)
-
-    def _written(self, table: StoredTable | None, rows: pa.Table) -> list[DataFile]:
-        if not rows.num_rows:
-            return []
-        assert table is not None
-        return list(write_file(table.io, table.metadata, write_tasks(table, rows, self._id, self._numbers)))
-
-    def delete(self, files: Iterable[DataFile]) -> None:
-        delete_files(self._table.io, files)
-
-
-def _without_catalog(table: StoredTable) -> StoredTable:
-    """The table as it is now. A catalog has connections, which no other process can have."""
-    return StoredTable(table.name(), table.metadata, table.metadata_location, table.io, NoopCatalog("files"))
-
-
-def delete_files(io: FileIO, files: Iterable[DataFile]) -> None:
-    """Deletes files that are in no commit."""
-    for one in files:
-        with suppress(OSError):
-            io.delete(one.file_path)
-
-
-# ---- maintenance
-#
-# Every snapshot that is made here has the offsets of its parent, so the newest one always has them. PyIceberg's
-# expiry removes snapshots from the metadata only; the files that no other snapshot has are deleted here.
-
-#: PyIceberg's repetitions of a commit on top of other commits, which are the archiver's to decide.
-RETRIES = "commit.retry.num-retries"
-_DAY_S = 86_400
-_FEWEST_MERGED = 2
-#: Snapshots for readers that have begun: with fewer, a query could find its files gone.
-_LEAST_SNAPSHOTS = 5
-#: Expiry rewrites the metadata and reads manifests: not for each snapshot.
-_MOST_EXPIRED_KEPT = 20
-
-
-@dataclass
-class Maintenance:
-    """`snapshots_s`: age of snapshots that expire. `orphans_s`: age of files without a snapshot that are deleted at the
-    start; another program may be about to commit younger ones.
-    """
-
-    target_file_bytes: int = TARGET_FILE_BYTES
-    snapshots_s: float = 1800
-    orphans_s: float = _DAY_S
-    least_snapshots: int = _LEAST_SNAPSHOTS
-    most_expired_kept: int = _MOST_EXPIRED_KEPT
-
-    def run(self, table: StoredTable, properties: Mapping[str, str]) -> None:
-        """Merges and expires. `properties`: of the snapshots that are made."""
-        self.merge(table, properties)
-        self.expire(table)
-
-    # ---- small files
-
-    def merge(self, table: StoredTable, properties: Mapping[str, str]) -> None:
-        tasks = [
-            task
-            for task in table.scan().plan_files()
-            if not task.delete_files and task.file.spec_id == table.spec().spec_id
-        ]
-        sized = ((repr(task.file.partition), task.file.file_size_in_bytes, task) for task in tasks)
-        for group in groups_to_merge(sized, self.target_file_bytes):
-            self._merge_group(table, group, properties)
-
-    def _merge_group(self, table: StoredTable, group: Sequence[FileScanTask], properties: Mapping[str, str]) -> None:
-        parts = bounded_tables(rows_of_files(table, [task]) for task in group)
-        if len(parts) < _FEWEST_MERGED:
-            return
-        rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
-        replace_files(table, group[: len(parts)], rows, properties)
-
-    # ---- snapshots
-
-    def expire(self, table: StoredTable) -> None:
-        expired = self._expired(table)
-        if len(expired) <= self.most_expired_kept:
-            return
-        ids = {one.snapshot_id for one in expired}
-        retained = [one for one in table.snapshots() if one.snapshot_id not in ids]
-        unused = _unused_files(table, expired, retained)
-        table.maintenance.expire_snapshots().by_ids(sorted(ids)).commit()
-        for path in unused:
-            with suppress(OSError):
-                table.io.delete(path)
-
-    def _expired(self, table: StoredTable) -> list[Snapshot]:
-        """Old snapshots of the main branch that no tag or other branch reaches."""
-        kept: set[int] = set()
-        for name, ref in table.refs().items():
-            ancestors = list(ancestors_of(table.snapshot_by_id(ref.snapshot_id), table.metadata))
-            of_branch = ancestors[: self.least_snapshots] if name == "main" else ancestors
-            kept |= {one.snapshot_id for one in of_branch}
-        before_ms = (time.time() - self.snapshots_s) * 1000
-        return [one for one in table.snapshots() if one.timestamp_ms < before_ms and one.snapshot_id not in kept]
-
-    # ---- files of commits that never came
-
-    def remove_orphans(self, table: StoredTable) -> None:
-        """Deletes old files in the table's folders that no snapshot has, where the file system can list them."""
-        io = table.io
-        if not isinstance(io, PyArrowFileIO):
-            return
-        place = urlparse(table.location())
-        system = io.fs_by_scheme(place.scheme or "file", place.netloc or None)
-        root = f"{place.netloc}{place.path}"
-        before_s = time.time() - self.orphans_s
-        listing = system.get_file_info(pyarrow.fs.FileSelector(root, allow_not_found=True, recursive=True))
-        old = [
-            one.path for one in listing if one.is_file and one.mtime is not None and one.mtime.timestamp() < before_s
-        ]
-        if old:
-            known = {_path_of(name) for name in _all_files(table)}
-            for path in old:
-                if path not in known:
-                    with suppress(OSError):
-                        system.delete_file(path)
-
-
-def rows_of_files(table: StoredTable, files: Sequence[FileScanTask]) -> pa.Table:
-    return ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(files)
-
-
-def replace_files(
-    table: StoredTable, files: Sequence[FileScanTask], rows: pa.Table, properties: Mapping[str, str]
-) -> None:
-    """Commits rows in place of files. `properties`: of the snapshot, and of the table.
-
-    Where another program has changed the table, PyIceberg raises its error of a failed commit.
-    """
-    tasks = write_tasks(table, rows, uuid.uuid4(), itertools.count()) if rows.num_rows else iter(())
-    made = list(write_file(table.io, table.metadata, tasks))
-    table.metadata.properties[RETRIES] = "0"  # of this object: a repetition could replace files that are gone
-    transaction = table.transaction()
-    if properties:
-        transaction.set_properties(dict(properties))
-    with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as overwrite:
-        for task in files:
-            overwrite.delete_data_file(task.file)
-        for one in made:
-            overwrite.append_data_file(one)
-    transaction.commit_transaction()
-
-
-def _path_of(location: str) -> str:
-    place = urlparse(location)
-    return f"{place.netloc}{place.path}" if place.scheme else location
-
-
-def _all_files(table: StoredTable) -> Iterable[str]:
-    """Each file that the table's metadata names: of data, of manifests, of older metadata."""
-    yield table.metadata_location
-    yield from (one.metadata_file for one in table.metadata.metadata_log)
-    yield from (one.statistics_path for one in table.metadata.statistics)
-    for snapshot in table.snapshots():
-        yield snapshot.manifest_list
-        for manifest in snapshot.manifests(table.io):
-            yield manifest.manifest_path
-    yield from _data_files(table, table.snapshots())
-
-
-def _manifests(table: StoredTable, snapshots: Sequence[Snapshot]) -> dict[str, object]:
-    return {one.manifest_path: one for snapshot in snapshots for one in snapshot.manifests(table.io)}
-
-
-def _data_files(table: StoredTable, snapshots: Sequence[Snapshot]) -> set[str]:
-    found = set()
-    for manifest in _manifests(table, snapshots).values():
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):  # type: ignore[attr-defined]
-            found.add(entry.data_file.file_path)
-    return found
-
-
-def _unused_files(table: StoredTable, expired: Sequence[Snapshot], retained: Sequence[Snapshot]) -> list[str]:
-    """Files of expired snapshots that no retained one has."""
-    kept, old = _manifests(table, retained), _manifests(table, expired)
-    gone = [path for path in old if path not in kept]
-    files = {
-        entry.data_file.file_path
-        for path in gone
-        for entry in old[path].fetch_manifest_entry(table.io, discard_deleted=False)  # type: ignore[attr-defined]
-        if entry.status != ManifestEntryStatus.DELETED
-    }
-    deleted = {
-        entry.data_file.file_path
-        for manifest in kept.values()
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)  # type: ignore[attr-defined]
-        if entry.status == ManifestEntryStatus.DELETED
-    }
-    unused = (files | deleted) - _data_files(table, retained) if files or deleted else set()
-    return [*unused, *gone, *(one.manifest_list for one in expired)]
-
-
-# ---- tables
+from .column_types import grown, storable
+from .data_files import RETRIES, TRANSFORMS, FileWriter, delete_files, range_of, replace_files, rows_of_files
+from .maintenance import Maintenance
+from .ownership import DEAD_LETTER_SUFFIX, OWNER, Owner, Role, checked_name, dead_letter_name, table_name
+from .rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
+from .store import ROW_GROUP_ROWS, ArchiveError, Covered, FileRange, ForeignTable, PartitionBy, TableChanged, locked
 
 #: The offsets of a table, in summaries of snapshots and in properties.
 OFFSETS = "odradek.offsets"
@@ -331,6 +42,8 @@ CATALOG = "odradek"
 DEFAULT_NAMESPACE = "kafka"
 #: A commit is repeated on top of commits of other programs that change no offsets: compaction, new columns.
 _MOST_COMMITS = 5
+#: Columns that each table here has.
+_COLUMNS = {one.name for one in RAW_SCHEMA if one.name != "value"}
 #: A commit each few seconds would leave thousands of metadata files and manifests a day.
 _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -340,12 +53,16 @@ _PROPERTIES = {
     "write.parquet.row-group-limit": str(ROW_GROUP_ROWS),
 }
 
+__all__ = ["CATALOG", "OFFSETS", "IcebergSource", "IcebergTable", "covered_of", "open_catalog"]
+
 
 def open_catalog(warehouse: str | Path | None, properties: Mapping[str, str]) -> Catalog:
     """A catalog by PyIceberg's properties, or one of SQLite in a folder. Raises ArchiveError."""
     made = dict(properties)
+    if made.get("type") == "sql" and "warehouse" in made:
+        made["warehouse"] = _whole_place(made["warehouse"])
     if warehouse is not None:
-        warehouse = Path(warehouse).absolute()
+        warehouse = Path(warehouse).resolve()  # `..` in metadata is a place that not all readers find
         warehouse.mkdir(parents=True, exist_ok=True)
         made = {"type": "sql", "uri": f"sqlite:///{warehouse}/catalog.db", "warehouse": warehouse.as_uri()} | made
     try:
@@ -354,13 +71,21 @@ def open_catalog(warehouse: str | Path | None, properties: Mapping[str, str]) ->
         raise ArchiveError(f"the catalog cannot be opened: {str(error).strip()}") from None
 
 
+def _whole_place(warehouse: str) -> str:
+    """A folder's place from the root on: what is relative, or has `..`, is in the metadata of each table for good."""
+    scheme, found, path = warehouse.partition("://")
+    if found and scheme != "file":
+        return warehouse
+    return Path(unquote(path) if found else warehouse).resolve().as_uri()
+
+
 class IcebergTable:
     """A topic's table (store.Table)."""
 
     def __init__(
         self,
         catalog: Catalog,
-        topic: str,
+        owner: Owner,
         *,
         namespace: str = DEFAULT_NAMESPACE,
         name: str | None = None,
@@ -371,19 +96,21 @@ class IcebergTable:
         """`lock_folder`: has a lock of the table, where all archivers of the table are on this machine. Without it, the
         second of two archivers that begin at the same moment could take back dead-letter records of the first.
 
-        Raises ArchiveError for a table of another topic, and where another process has the lock.
+        Raises ArchiveError for a table with another owner, and where another process has the lock.
         """
         self._catalog = catalog
-        self._topic = topic
+        self._owner = owner
         self._partition_by = partition_by
         self._maintenance = maintenance or Maintenance()
-        self._identifier = (*namespace.split("."), name or table_name(topic))
+        self._identifier = (*namespace.split("."), checked_name(name or table_name(owner.topic)))
         self._dead_identifier = (*namespace.split("."), dead_letter_name(self._identifier[-1]))
         self._files: list[DataFile] = []
         self._dead_files: list[DataFile] = []
         self._table: StoredTable | None = None
         self._dead_table: StoredTable | None = None
         self._covered: Covered | None = None
+        #: The change of columns of a table that is made anew: its commit has the new rows.
+        self._restarted: Transaction | None = None
         self._lock = None if lock_folder is None else locked(lock_folder / f".locks/{self.name}/lock")
         try:
             self._open()
@@ -392,13 +119,28 @@ class IcebergTable:
             raise
 
     def _open(self) -> None:
-        self._table = self._loaded(self._identifier)
-        self._dead_table = self._loaded(self._dead_identifier)
+        self._table, self._dead_table = self._loaded(self._identifier), self._loaded(self._dead_identifier)
+        if self._table is None:
+            self._check_name()
+        owned = [(self._table, self._owner), (self._dead_table, self._owner.of_dead_letters)]
+        claims = [(table, owner, owner_of(table, owner)) for table, owner in owned if table is not None]
+        for table, owner, stored in claims:
+            owner.check(stored, ".".join(table.name()))
+        for table, owner, stored in claims:
+            _claim(table, owner.known_with(stored))
         self._covered = covered_of(self._table)
-        check_topic(self._covered, self._topic, self.name)
         self._take_back_dead_letter_records()
-        for table in self._tables():
-            self._maintenance.remove_orphans(table)
+        for one in self._tables():
+            self._maintenance.remove_orphans(one)
+
+    def _check_name(self) -> None:
+        """Raises ArchiveError for a name that the dead-letter records of another topic need, when they come."""
+        *namespace, name = self._identifier
+        first = name.removesuffix(DEAD_LETTER_SUFFIX)
+        table = self._loaded((*namespace, first)) if first not in ("", name) else None
+        if table is not None:
+            with suppress(ForeignTable):
+                self._owner.check(owner_of(table).of_dead_letters, self.name)
 
     def _loaded(self, identifier: tuple[str, ...]) -> StoredTable | None:
         with suppress(NoSuchTableError):
@@ -418,30 +160,69 @@ class IcebergTable:
 
     @property
     def schema(self) -> pa.Schema | None:
-        return None if self._table is None else arrow_schema(self._table)
+        return None if self._table is None else arrow_schema(self._staged)
+
+    @property
+    def record_count(self) -> int:
+        snapshots = (one.current_snapshot() for one in self._tables())
+        summaries = (one.summary for one in snapshots if one is not None)
+        return sum(int(one.get("total-records") or 0) for one in summaries if one is not None)
 
     # ---- writing
 
     def evolve(self, schema: pa.Schema) -> None:
         if self._table is None:
-            self._table = self._created(self._identifier, schema)
+            self._table = self._created(self._identifier, schema, self._owner)
             return
-        old = arrow_schema(self._table)
+        old = arrow_schema(self._staged)
         wanted = grown(old, schema)
-        if wanted != old:
+        if wanted != old and self._restarted is not None:
+            with self._restarted.update_schema() as update:
+                update.union_by_name(wanted)
+        elif wanted != old:
             # A commit of its own: rows that follow have the new columns, and a schema without rows changes nothing.
             with self._table.update_schema() as update:
                 update.union_by_name(wanted)
 
-    def _created(self, identifier: tuple[str, ...], schema: pa.Schema) -> StoredTable:
+    def _created(self, identifier: tuple[str, ...], schema: pa.Schema, owner: Owner) -> StoredTable:
         with suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(identifier[:-1])
-        table = self._catalog.create_table_if_not_exists(identifier, schema, properties=_PROPERTIES)
+        properties = _PROPERTIES | {OWNER: owner.text()}
+        table = self._catalog.create_table_if_not_exists(identifier, schema, properties=properties)
+        owner.check(owner_of(table), ".".join(identifier))  # another process may have made it meanwhile
+        self._partition(table)
+        return table
+
+    def _partition(self, table: StoredTable) -> None:
         unit = TRANSFORMS.get(self._partition_by)
         if unit is not None and table.spec() == UNPARTITIONED_PARTITION_SPEC and table.current_snapshot() is None:
             with table.update_spec() as update:
                 update.add_field("timestamp", unit, f"timestamp_{self._partition_by.value}")
-        return table
+
+    @property
+    def _staged(self) -> StoredTable:
+        """The table as it will be after the next commit."""
+        assert self._table is not None
+        if self._restarted is None:
+            return self._table
+        table = self._table
+        return StoredTable(
+            table.name(), self._restarted.table_metadata, table.metadata_location, table.io, table.catalog
+        )
+
+    def restart(self, schema: pa.Schema) -> None:
+        if self._table is None:
+            self.evolve(schema)
+            return
+        self._table.metadata.properties[RETRIES] = "0"
+        self._restarted = self._table.transaction()
+        old = arrow_schema(self._table)
+        with self._restarted.update_schema(allow_incompatible_changes=True) as update:
+            for one in old:
+                if one.name not in RAW_SCHEMA.names or one.name == "value":
+                    update.delete_column(one.name)
+        with self._restarted.update_schema() as update:
+            update.union_by_name(schema)
 
     def write(self, rows: pa.Table, dead_letter_records: pa.Table) -> None:
         if dead_letter_records.num_rows:
@@ -451,12 +232,12 @@ class IcebergTable:
 
     def create_dead_letter_table(self) -> None:
         if self._dead_table is None:
-            self._dead_table = self._created(self._dead_identifier, DEAD_LETTER_SCHEMA)
+            self._dead_table = self._created(self._dead_identifier, DEAD_LETTER_SCHEMA, self._owner.of_dead_letters)
 
     def file_writer(self) -> FileWriter:
         """Writes files that `add` takes, in this process or in others. The table exists."""
         assert self._table is not None
-        return FileWriter(self._table, self._dead_table)
+        return FileWriter(self._staged, self._dead_table)
 
     def add(self, files: Sequence[DataFile], dead_files: Sequence[DataFile]) -> None:
         """Takes written files into the next commit."""
@@ -471,6 +252,10 @@ class IcebergTable:
         self._files, self._dead_files = [], []
         self._take_back_dead_letter_records()
         try:
+            if self._restarted is not None:
+                self._replace_all(self._restarted, files, dead_files, covered)
+                self._covered = covered
+                return
             if dead_files:
                 assert self._dead_table is not None
                 self._append(self._dead_table, dead_files, covered, covered_of(self._dead_table))
@@ -486,7 +271,7 @@ class IcebergTable:
         text = covered.text()
         for number in itertools.count(1):
             if covered_of(table) != expected:
-                raise TableChanged(f"another process archives {self._topic} to table {'.'.join(table.name())}")
+                raise TableChanged(f"another process archives {self._owner.topic} to table {'.'.join(table.name())}")
             # The library would repeat a commit on top of another archiver's, with the same rows.
             table.metadata.properties[RETRIES] = "0"
             transaction = table.transaction()
@@ -502,7 +287,22 @@ class IcebergTable:
                     raise ArchiveError(f"table {'.'.join(table.name())}: {error}") from None
                 table.refresh()
 
+    def _replace_all(
+        self, transaction: Transaction, files: Sequence[DataFile], dead_files: Sequence[DataFile], covered: Covered
+    ) -> None:
+        """Commits files in place of all others: of dead-letter records first, as always."""
+        table, self._restarted = self._table, None
+        assert table is not None
+        try:
+            if self._dead_table is not None:
+                self._dead_table.metadata.properties[RETRIES] = "0"
+                _overwrite(self._dead_table, self._dead_table.transaction(), dead_files, covered)
+            _overwrite(table, transaction, files, covered)
+        except CommitFailedException as error:
+            raise ArchiveError(f"table {self.name} was changed by another program meanwhile: {error}") from None
+
     def abandon(self) -> None:
+        self._restarted = None
         self._delete_written()
         for one in self._tables():
             one.refresh()
@@ -548,6 +348,17 @@ class IcebergTable:
             self._lock.close()
 
 
+def _overwrite(table: StoredTable, transaction: Transaction, files: Sequence[DataFile], covered: Covered) -> None:
+    text = covered.text()
+    transaction.set_properties({OFFSETS: text})
+    with transaction.update_snapshot(snapshot_properties={OFFSETS: text}).overwrite() as overwrite:
+        for task in table.scan().plan_files():
+            overwrite.delete_data_file(task.file)
+        for one in files:
+            overwrite.append_data_file(one)
+    transaction.commit_transaction()
+
+
 def covered_of(table: StoredTable | None) -> Covered | None:
     """The offsets of a table: of its current snapshot, of an ancestor, or of its properties."""
     if table is None:
@@ -560,18 +371,35 @@ def covered_of(table: StoredTable | None) -> Covered | None:
     return None if found is None or table.current_snapshot() is None else Covered.from_text(found)
 
 
+def owner_of(table: StoredTable, of_empty: Owner | None = None) -> Owner:
+    """The owner of a table; of one that an earlier release made, by its offsets. Raises ForeignTable, ArchiveError.
+
+    `of_empty`: of a table without a commit that an earlier release made.
+    """
+    text = table.properties.get(OWNER)
+    if text is not None:
+        return Owner.from_text(text)
+    columns, covered = set(table.schema().column_names), covered_of(table)
+    if columns >= _COLUMNS and covered is not None:
+        role = Role.dead_letters if "reason" in columns else Role.rows
+        return Owner(covered.topic, topic_id=covered.topic_id, role=role)
+    if columns >= _COLUMNS and table.current_snapshot() is None and of_empty is not None:
+        return of_empty
+    raise ForeignTable(
+        f"table {'.'.join(table.name())} exists and is not of `odradek archive`: --table names another one"
+    )
+
+
+def _claim(table: StoredTable, owner: Owner) -> None:
+    """Writes a table's owner where it has none, or one without an id that is known now."""
+    if table.properties.get(OWNER) != owner.text():
+        with table.transaction() as transaction:
+            transaction.set_properties({OWNER: owner.text()})
+
+
 def arrow_schema(table: StoredTable) -> pa.Schema:
     found = schema_to_pyarrow(table.schema(), include_field_ids=False)
     return pa.schema([pa.field(one.name, storable(one.type), one.nullable) for one in found])
-
-
-def range_of(table: StoredTable, file: DataFile) -> FileRange:
-    """The partitions and offsets of a file, by the bounds in its manifest."""
-    low, high = (
-        [_number(limit[table.schema().find_field(name).field_id]) for name in ("partition", "offset")]
-        for limit in (file.lower_bounds, file.upper_bounds)
-    )
-    return FileRange(file.file_path, (low[0], high[0]), (low[1], high[1]), file.record_count)
 
 
 class IcebergSource:
@@ -585,6 +413,7 @@ class IcebergSource:
         except NoSuchTableError:
             raise ArchiveError(f"the catalog has no table {identifier}") from None
         self.name = ".".join(self._table.name())
+        self.id = f"{self.name} {self._table.metadata.table_uuid}"
         self.schema = arrow_schema(self._table)
 
     def ranges(self) -> list[FileRange]:
@@ -600,11 +429,3 @@ class IcebergSource:
             return self._table.scan(within).to_arrow()
         except FileNotFoundError:  # an archiver has merged files and expired snapshots meanwhile
             return self._table.refresh().scan(within).to_arrow()
-
-
-def _number(bound: bytes) -> int:
-    """A bound of an int or a long: Iceberg's single-value serialization."""
-    return int.from_bytes(bound, "little", signed=True)
-
-
-__all__ = ["CATALOG", "OFFSETS", "IcebergSource", "IcebergTable", "covered_of", "open_catalog"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -23,26 +24,32 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from .rows import DEAD_LETTER_SCHEMA, merged
+from ..client.reasons import reason_of
+from .column_types import merged
+from .ownership import Owner, checked_name, table_name
+from .rows import DEAD_LETTER_SCHEMA
 from .store import (
     ROW_GROUP_ROWS,
     TARGET_FILE_BYTES,
     ArchiveError,
     Covered,
     FileRange,
+    ForeignTable,
     PartitionBy,
     bounded_tables,
-    check_topic,
     groups_to_merge,
     locked,
     partitioned,
-    table_name,
 )
 
 MANIFEST = "manifest.json"
 _DATA, _DEAD_LETTERS = "data", "dead_letters"
 _STAGED = ".staged"
+#: Names of files that a process here has written; all others are left alone.
+_OWN_FILE = re.compile(r"[0-9a-f]{32}\.parquet(\.staged)?")
 _VERSION = 1
+#: Members of a manifest that are its offsets.
+_COVERED = ("topic", "topic_id", "offsets", "starts")
 _FEWEST_MERGED = 2
 #: The name that engines give a partition of null.
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -62,6 +69,7 @@ class _File:
 
 @dataclass
 class _Manifest:
+    owner: Owner
     covered: Covered
     schema: pa.Schema
     files: list[_File] = field(default_factory=list)
@@ -70,6 +78,7 @@ class _Manifest:
     def text(self) -> str:
         made = {
             "version": _VERSION,
+            "owner": json.loads(self.owner.text()),
             **json.loads(self.covered.text()),
             "columns": {one.name: str(one.type) for one in self.schema},
             "arrow_schema": base64.b64encode(self.schema.serialize()).decode(),
@@ -86,17 +95,21 @@ class _Manifest:
             if found["version"] != _VERSION:
                 raise ArchiveError(f"{path} is of version {found['version']}; this release reads version {_VERSION}")
             schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(found["arrow_schema"])))
-            covered = Covered.from_text(json.dumps({name: found[name] for name in ("topic", "topic_id", "offsets")}))
-            return cls(covered, schema, _files_of(found["files"]), _files_of(found["dead_letter_files"]))
+            covered = Covered.from_text(json.dumps({name: found[name] for name in _COVERED if name in found}))
+            owner = Owner(covered.topic, topic_id=covered.topic_id)
+            if "owner" in found:  # earlier releases have none
+                owner = Owner.from_text(json.dumps(found["owner"]))
+            return cls(owner, covered, schema, _files_of(found["files"]), _files_of(found["dead_letter_files"]))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, pa.ArrowInvalid) as error:
-            raise ArchiveError(f"{path} is damaged: {error!r}") from None
+            raise ArchiveError(f"{path} is damaged: {reason_of(error)}") from None
 
 
-def _files_of(found: Iterable[dict[str, Any]]) -> list[_File]:
+def _files_of(entries: Iterable[dict[str, Any]]) -> list[_File]:
     return [
-        _File(one["path"], one["rows"], one["bytes"], tuple(one["partitions"]), tuple(one["offsets"])) for one in found
+        _File(one["path"], one["rows"], one["bytes"], tuple(one["partitions"]), tuple(one["offsets"]))
+        for one in entries
     ]
 
 
@@ -106,29 +119,48 @@ class ParquetTable:
     def __init__(
         self,
         folder: str | Path,
-        topic: str,
+        owner: Owner,
         *,
         name: str | None = None,
         partition_by: PartitionBy = PartitionBy.day,
         target_file_bytes: int = TARGET_FILE_BYTES,
     ) -> None:
-        """Raises ArchiveError for the folder of another topic, and where another process writes it."""
-        self._folder = Path(folder).absolute() / (name or table_name(topic))
+        """Raises ArchiveError for a folder with another owner, and where another process writes it."""
+        self._folder = Path(folder).resolve() / checked_name(name or table_name(owner.topic))
+        self._owner = owner
         self._partition_by = partition_by
         self._target_file_bytes = target_file_bytes
         self._staged: list[_File] = []
         self._staged_dead: list[_File] = []
         self._schema: pa.Schema | None = None
-        for one in (_DATA, _DEAD_LETTERS):
-            (self._folder / one).mkdir(parents=True, exist_ok=True)
+        self._is_restarted = False
         self._lock = locked(self._folder / ".lock")
         try:
-            self._manifest = _Manifest.read(self._folder / MANIFEST)
-            check_topic(self.covered, topic, str(self._folder))
+            self._manifest = self._owned_manifest()
+            for one in (_DATA, _DEAD_LETTERS):
+                (self._folder / one).mkdir(exist_ok=True)
             self._recover()
         except BaseException:
             self._lock.close()
             raise
+
+    def _owned_manifest(self) -> _Manifest | None:
+        """Raises ArchiveError for a manifest with another owner, and for a folder of another program."""
+        found = _Manifest.read(self._folder / MANIFEST)
+        if found is not None:
+            self._owner.check(found.owner, str(self._folder))
+            self._owner = self._owner.known_with(found.owner)
+            return found
+        foreign = next((one for one in self._files_on_disk() if not _OWN_FILE.fullmatch(one.name)), None)
+        if foreign is not None:
+            raise ForeignTable(
+                f"{foreign} is not of `odradek archive`: --table {self._owner.topic}=NAME takes another folder"
+            )
+        return None
+
+    def _files_on_disk(self) -> Iterator[Path]:
+        for place in (_DATA, _DEAD_LETTERS):
+            yield from (one for one in (self._folder / place).rglob("*") if one.is_file())
 
     @property
     def name(self) -> str:
@@ -142,22 +174,28 @@ class ParquetTable:
     def schema(self) -> pa.Schema | None:
         return self._schema or (None if self._manifest is None else self._manifest.schema)
 
+    @property
+    def record_count(self) -> int:
+        return 0 if self._manifest is None else sum(one.rows for one in _all_files(self._manifest))
+
     def _recover(self) -> None:
         """Finishes the renames of the last commit, and deletes files of commits that did not come."""
         known = set() if self._manifest is None else {one.path for one in _all_files(self._manifest)}
-        for place in (_DATA, _DEAD_LETTERS):
-            for path in list((self._folder / place).rglob("*")):
-                name = str(path.relative_to(self._folder))
-                if name.endswith(_STAGED) and name.removesuffix(_STAGED) in known:
-                    path.rename(path.with_suffix(""))
-                elif path.is_file() and name not in known:
-                    path.unlink()
+        for path in list(self._files_on_disk()):
+            name = str(path.relative_to(self._folder))
+            if name.endswith(_STAGED) and name.removesuffix(_STAGED) in known:
+                path.rename(path.with_suffix(""))
+            elif name not in known and _OWN_FILE.fullmatch(path.name):
+                path.unlink()
 
     # ---- writing
 
     def evolve(self, schema: pa.Schema) -> None:
         old = self.schema
         self._schema = schema if old is None else pa.schema(list(merged(pa.struct(list(old)), pa.struct(list(schema)))))
+
+    def restart(self, schema: pa.Schema) -> None:
+        self._schema, self._is_restarted = schema, True
 
     def write(self, rows: pa.Table, dead_letter_records: pa.Table) -> None:
         self._staged += self._written(_DATA, rows)
@@ -182,11 +220,16 @@ class ParquetTable:
 
     def commit(self, covered: Covered) -> None:
         assert self.schema is not None
-        old = self._manifest or _Manifest(covered, self.schema)
+        old = self._manifest or _Manifest(self._owner, covered, self.schema)
+        if self._is_restarted:
+            old = _Manifest(self._owner, covered, self.schema)
         files, dead = [*old.files, *self._staged], [*old.dead_letter_files, *self._staged_dead]
-        self._replace(_Manifest(covered, self.schema, files, dead))
+        self._replace(_Manifest(self._owner, covered, self.schema, files, dead))
         self._publish([*self._staged, *self._staged_dead])
         self._staged, self._staged_dead = [], []
+        if self._is_restarted:
+            self._is_restarted = False
+            self._recover()
 
     def _replace(self, manifest: _Manifest) -> None:
         beside = self._folder / f"{MANIFEST}.new"
@@ -206,6 +249,7 @@ class ParquetTable:
     def abandon(self) -> None:
         # An error of a commit may have come after its rename: the manifest on the disk decides.
         self._staged, self._staged_dead = [], []
+        self._schema, self._is_restarted = None, False
         self._manifest = _Manifest.read(self._folder / MANIFEST)
         self._recover()
 
@@ -237,7 +281,7 @@ class ParquetTable:
         files, dead = list(old.files), list(old.dead_letter_files)
         changed = files if place == _DATA else dead
         changed[:] = [one for one in changed if one not in group] + made
-        self._replace(_Manifest(old.covered, old.schema, files, dead))
+        self._replace(_Manifest(self._owner, old.covered, old.schema, files, dead))
         self._publish(made)
         for path in paths:
             with suppress(FileNotFoundError):
@@ -256,14 +300,20 @@ class ParquetSource:
         self._folder = Path(folder).absolute()
         self._has_dead_letters = dead_letters
         self.name = f"{self._folder}/{_DEAD_LETTERS}" if dead_letters else str(self._folder)
+        self.id = self.name
         self._load()
 
     def _load(self) -> None:
         manifest = _Manifest.read(self._folder / MANIFEST)
         if manifest is None:
             raise ArchiveError(f"{self._folder} has no {MANIFEST}")
+        self.owner, self.covered = manifest.owner, manifest.covered
         self._files = manifest.dead_letter_files if self._has_dead_letters else manifest.files
         self.schema: pa.Schema = DEAD_LETTER_SCHEMA if self._has_dead_letters else manifest.schema
+
+    @property
+    def files(self) -> list[_File]:
+        return list(self._files)
 
     def ranges(self) -> list[FileRange]:
         return [FileRange(one.path, one.partitions, one.offsets, one.rows) for one in self._files]
@@ -283,15 +333,15 @@ class ParquetSource:
             return self.schema.empty_table()
         return ds.dataset(paths, schema=self.schema, format="parquet").to_table(filter=within)
 
-    def _path(self, one: _File) -> Path:
-        path = self._folder / one.path
+    def _path(self, file: _File) -> Path:
+        path = self._folder / file.path
         staged = path.with_name(f"{path.name}{_STAGED}")
         return staged if not path.exists() and staged.exists() else path
 
 
-def _overlaps(one: _File, partition: int, first_offset: int, next_offset: int) -> bool:
-    is_inside = one.partitions[0] <= partition <= one.partitions[1]
-    return is_inside and one.offsets[0] < next_offset and one.offsets[1] >= first_offset
+def _overlaps(file: _File, partition: int, first_offset: int, next_offset: int) -> bool:
+    is_inside = file.partitions[0] <= partition <= file.partitions[1]
+    return is_inside and file.offsets[0] < next_offset and file.offsets[1] >= first_offset
 
 
 def _all_files(manifest: _Manifest) -> list[_File]:

@@ -1,9 +1,9 @@
 """A table, or a range of it, back into a topic: keys, values, headers, timestamps and partitions as they were.
 
-Each partition is written in the order of its offsets. A transaction has records and, as the offset of a consumer group on
-the target's partition, the offset of the table where it ends. A replay that starts again continues from the group's offsets,
-so it neither repeats nor skips for consumers with read_committed. The producer's transactional id is the group's name, which
-fences an older process.
+Each partition is written in the order of its offsets. A transaction has records and, as the metadata of a consumer group's
+commit on the target's partition, the offset of the table where it ends. A replay that starts again continues there, so it
+neither repeats nor skips for consumers with read_committed. The committed offset is the one behind the transaction's marker,
+so the group has no lag. The producer's transactional id is the group's name, which fences an older process.
 """
 
 from __future__ import annotations
@@ -14,16 +14,23 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.admin import described_topics
+from ..admin.log_offsets import LATEST, offsets_at
+from ..admin.topics import described_topics
 from ..cli.client.connection import DEFAULT_TIMEOUT_S, Connection
 from ..cli.client.errors import from_library
+from ..client.wording import counted
 from .rows import UNREAD, VALUE_BYTES
 from .store import ArchiveError, FileRange, Source
+
+if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition
+
+    from ..admin.session import Admin
 
 #: A transaction ends after so many records, or so much time.
 _TRANSACTION_RECORDS, _TRANSACTION_S = 20_000, 1.0
@@ -31,6 +38,10 @@ _TRANSACTION_RECORDS, _TRANSACTION_S = 20_000, 1.0
 _FIRST_SPAN, _FEWEST_BYTES, _MOST_BYTES = 20_000, 16 << 20, 64 << 20
 _MOST_SPAN = 1 << 40
 _FULL_WAIT_S = 0.1
+#: Offsets that the marker of a transaction takes in a partition.
+_MARKER = 1
+#: Text before the offset of the table, in the metadata of a commit.
+_PROGRESS = "table-offset="
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 
 
@@ -75,7 +86,7 @@ class Replay:
         self._rate = rate
         #: Called with the number of records of each transaction.
         self.on_progress: Callable[[int], None] = lambda count: None
-        self.name = name or _default_name(source.name, topic, self._within)
+        self.name = name or _default_name(source.id, topic, self._within)
         self._value_column = _value_column(source)
         self._ranges = source.ranges()
         self._failed: Any = None
@@ -92,9 +103,11 @@ class Replay:
             found = [one for one in found if one in self._within.partitions]
         with self._connection.admin() as admin:
             (described,) = described_topics(admin, [self._topic])
-        count = len(described["partitions"])
+        count = len(described.partitions)
         if found and found[-1] >= count:
-            raise ArchiveError(f"topic {self._topic} has {count} partitions, and the table has partition {found[-1]}")
+            raise ArchiveError(
+                f"topic {self._topic} has {counted(count, 'partition')}, and the table has partition {found[-1]}"
+            )
         return found
 
     def run(self) -> Replayed:
@@ -121,12 +134,23 @@ class Replay:
             producer.init_transactions(timeout_s)  # ends the transaction of an earlier process: its offsets are final
             asked = [TopicPartition(self._topic, one) for one in self._partitions]
             committed = consumer.committed(asked, timeout_s) if asked else []
-            starts = {one.partition: one.offset for one in committed if one.offset >= 0}
-            return _Writing(self, producer, consumer, starts).write()
+            starts = {one.partition: _progress_of(one) for one in committed if one.offset >= 0}
+            with self._connection.admin() as admin:
+                return _Writing(self, producer, consumer, admin, starts).write()
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: Any, message: object) -> None:
         if error is not None and self._failed is None:
             self._failed = error
+
+    def rejected(self, partition: int, offset: int, error: Exception) -> ArchiveError:
+        """The error for a record that the client library does not take."""
+        found = from_library(error)
+        reason = str(error) if found is None else str(found)
+        return ArchiveError(
+            f"{self._topic}-{partition}: the row of offset {offset} of {self._source.name} cannot be written: {reason}; "
+            "raise the limits of the topic and of the client (-X message.max.bytes=N), and run the command again",
+            1 if found is None else found.status,
+        )
 
     def raise_failed(self) -> None:
         """Raises the first error of a delivery."""
@@ -183,10 +207,11 @@ class Replay:
 class _Writing:
     """The transactions of one run."""
 
-    def __init__(self, replay: Replay, producer: Any, consumer: Any, starts: Mapping[int, int]) -> None:
+    def __init__(self, replay: Replay, producer: Any, consumer: Any, admin: Admin, starts: Mapping[int, int]) -> None:
         self._replay = replay
         self._producer = producer
         self._consumer = consumer
+        self._admin = admin
         self._starts = starts
         #: Partition -> offset of the table after the records of the open transaction.
         self._offsets: dict[int, int] = {}
@@ -218,6 +243,8 @@ class _Writing:
         return DEFAULT_TIMEOUT_S
 
     def _write_rows(self, partition: int, rows: pa.Table) -> None:
+        from confluent_kafka import KafkaException
+
         columns = [rows.column(self._replay.value_column if name == "value" else name) for name in _COLUMNS]
         stamps = columns[1].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
         self._done.replaced_timestamps += pc.sum(pc.equal(stamps, 0)).as_py() or 0
@@ -226,7 +253,10 @@ class _Writing:
             if not self._count:
                 self._producer.begin_transaction()
                 self._transaction_began = time.monotonic()
-            self._produce(partition, stamp, key, value, [(one["key"], one["value"]) for one in headers or ()])
+            try:
+                self._produce(partition, stamp, key, value, [(one["key"], one["value"]) for one in headers or ()])
+            except (KafkaException, TypeError, ValueError, OverflowError) as error:
+                raise self._replay.rejected(partition, offset, error) from None
             self._offsets[partition] = offset + 1
             self._count += 1
             self._pace()
@@ -234,7 +264,14 @@ class _Writing:
             if self._count >= _TRANSACTION_RECORDS or is_long:
                 self._commit()
 
-    def _produce(self, partition: int, stamp: int, key: Any, value: Any, headers: list[tuple[str, Any]]) -> None:
+    def _produce(
+        self,
+        partition: int,
+        stamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+    ) -> None:
         while True:
             try:
                 self._producer.produce(
@@ -260,7 +297,17 @@ class _Writing:
             return
         from confluent_kafka import TopicPartition
 
-        offsets = [TopicPartition(self._replay.topic, one, offset) for one, offset in self._offsets.items()]
+        if self._producer.flush(self._timeout_s):
+            raise ArchiveError(
+                f"topic {self._replay.topic}: records were not acknowledged within {self._timeout_s:g} s"
+            )
+        self._replay.raise_failed()
+        topic = self._replay.topic
+        ends = dict(offsets_at(self._admin, [(topic, one) for one in self._offsets], LATEST))
+        offsets = [
+            TopicPartition(topic, one, ends[topic, one] + _MARKER, metadata=f"{_PROGRESS}{offset}")
+            for one, offset in self._offsets.items()
+        ]
         metadata = self._consumer.consumer_group_metadata()
         self._producer.send_offsets_to_transaction(offsets, metadata, self._timeout_s)
         self._producer.commit_transaction(self._timeout_s)
@@ -269,6 +316,12 @@ class _Writing:
         self._done.records += self._count
         self._done.transactions += 1
         self._count, self._offsets = 0, {}
+
+
+def _progress_of(committed: TopicPartition) -> int:
+    """The offset of the table in a commit; the committed offset itself in one of a replay by an earlier version."""
+    metadata = committed.metadata or ""
+    return int(metadata.removeprefix(_PROGRESS)) if metadata.startswith(_PROGRESS) else int(committed.offset)
 
 
 def _next_offset(ranges: Sequence[FileRange], offset: int) -> int:

@@ -26,10 +26,12 @@ from pyspark.sql import SparkSession
 from ..columns import Plan, Split, read_split
 from ..columns.cluster import Cluster
 from ..columns.plan import sized
-from .archiver import ArchiveOptions, SparkEnded, TopicArchive
-from .iceberg import FileWriter, IcebergTable
-from .rows import DEAD_LETTER_SCHEMA, RowMaker, grown, row_maker, unread_record
+from .column_types import grown
+from .data_files import FileWriter
+from .iceberg import IcebergTable
+from .rows import DEAD_LETTER_SCHEMA, RowMaker, row_maker, unread_record
 from .store import ArchiveError, Table
+from .topic_archive import ArchiveOptions, SparkEnded, TopicArchive
 
 #: The master of spark-submit, or of spark-defaults.conf.
 DEFAULT_MASTER = "default"
@@ -90,7 +92,9 @@ class _Task:
     def __init__(self, work: Work, number: int) -> None:
         self._work = work
         self.written = Written(number)
-        self._rows: RowMaker = row_maker(work.options.values, work.topic, work.schema, work.options.keep_value)
+        self._rows: RowMaker = row_maker(
+            work.options.values, work.topic, work.schema, work.options.keep_value, work.options.times
+        )
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_dead: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -153,8 +157,7 @@ class SparkTopicArchive(TopicArchive):
         every = self._splits(cluster, plan)
         splits = in_turn(every, _most_tasks(self._spark))
         done = self._run(splits)
-        self.archived.rows += sum(one.rows for one in done)
-        self.archived.dead_letter_records += sum(one.dead_letter_records for one in done)
+        self._note_written(sum(one.rows for one in done), sum(one.dead_letter_records for one in done))
         for split in splits:
             self._offsets[split.partition] = split.next_offset
         return len(splits) == len(every)

@@ -18,6 +18,8 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..client.reasons import reason_of
+
 T = TypeVar("T")
 #: Files of a table are merged up to this size.
 TARGET_FILE_BYTES = 128 << 20
@@ -29,7 +31,6 @@ FILES_TO_MERGE = 16
 _LEAST_FILE_BYTES = 64 << 10
 #: Rows that are merged at once, in bytes of Arrow.
 _MOST_MERGED_BYTES = 1 << 30
-_SUFFIX = "_dead_letters"
 
 
 class ArchiveError(Exception):
@@ -44,32 +45,56 @@ class TableChanged(ArchiveError):
     """Another process has committed offsets to the table."""
 
 
+class ForeignTable(ArchiveError):
+    """The table is no table of an archiver."""
+
+
 @dataclass(frozen=True)
 class Covered:
-    """The offsets of a topic whose records are in a table: for each partition all below the number."""
+    """The offsets of a topic whose records are in a table: for each partition all below the number.
+
+    `starts`: where the table begins; none in tables that earlier releases made.
+    """
 
     topic: str
     topic_id: str
     offsets: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
 
     def text(self) -> str:
-        named = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
-        return json.dumps({"topic": self.topic, "topic_id": self.topic_id, "offsets": named}, separators=(",", ":"))
+        made: dict[str, object] = {"topic": self.topic, "topic_id": self.topic_id, "offsets": _by_text(self.offsets)}
+        if self.starts:
+            made["starts"] = _by_text(self.starts)
+        return json.dumps(made, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Covered:
         """Raises ArchiveError for a text that is none."""
         try:
             found = json.loads(text)
-            offsets = {int(partition): int(offset) for partition, offset in found["offsets"].items()}
-            return cls(str(found["topic"]), str(found["topic_id"]), offsets)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArchiveError(f"the table's offsets are damaged: {error!r}") from None
+            offsets, starts = (
+                {int(partition): int(offset) for partition, offset in named.items()}
+                for named in (found["offsets"], found.get("starts", {}))
+            )
+            return cls(str(found["topic"]), str(found["topic_id"]), offsets, starts)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ArchiveError(f"the table's offsets are damaged: {reason_of(error)}") from None
+
+    @property
+    def span(self) -> int | None:
+        """The number of offsets that the table covers; None where its start is not known."""
+        if not self.starts:
+            return None
+        return sum(offset - self.starts.get(partition, offset) for partition, offset in self.offsets.items())
 
     def has_more_than(self, other: Covered | None) -> bool:
         """Returns whether a partition is covered further."""
         known = other.offsets if other is not None else {}
         return any(offset > known.get(partition, 0) for partition, offset in self.offsets.items())
+
+
+def _by_text(offsets: dict[int, int]) -> dict[str, int]:
+    return {str(partition): offsets[partition] for partition in sorted(offsets)}
 
 
 class PartitionBy(StrEnum):
@@ -92,8 +117,15 @@ class Table(Protocol):
     def schema(self) -> pa.Schema | None:
         """The columns of the table; None where there is no table."""
 
+    @property
+    def record_count(self) -> int:
+        """The number of rows and dead-letter records of the newest commit."""
+
     def evolve(self, schema: pa.Schema) -> None:
         """Creates the table, or adds and widens columns."""
+
+    def restart(self, schema: pa.Schema) -> None:
+        """Has the next commit put its rows in place of all others, with these columns. The table exists."""
 
     def write(self, rows: pa.Table, dead_letter_records: pa.Table) -> None: ...
 
@@ -123,24 +155,16 @@ class FileRange(NamedTuple):
 
 
 class Source(Protocol):
-    """A table that is read back."""
+    """A table that is read back. `id`: that of no other table, of other warehouses included."""
 
     name: str
+    id: str
     schema: pa.Schema
 
     def ranges(self) -> list[FileRange]: ...
 
     def read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
         """The rows of a partition between two offsets, in any order."""
-
-
-def table_name(topic: str) -> str:
-    """A topic's name with letters, digits and underscores: names that SQL takes without quotes."""
-    return "".join(one if one.isalnum() and one.isascii() else "_" for one in topic)
-
-
-def dead_letter_name(name: str) -> str:
-    return f"{name}{_SUFFIX}"
 
 
 def locked(path: Path) -> IO[str]:
@@ -151,14 +175,8 @@ def locked(path: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise ArchiveError(f"another process writes {path.parent}") from None
+        raise ArchiveError(f"another process writes {path.parent.name}, or this one twice") from None
     return file
-
-
-def check_topic(covered: Covered | None, topic: str, name: str) -> None:
-    """Raises ArchiveError for the table of another topic."""
-    if covered is not None and covered.topic != topic:
-        raise ArchiveError(f"table {name} has the records of topic {covered.topic}, not of {topic}")
 
 
 def partitioned(rows: pa.Table, unit: PartitionBy) -> Iterator[tuple[Any, pa.Table]]:

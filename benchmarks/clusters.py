@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.broker_process import BrokerProcess, free_port, start_all
 from compat_tests.java.fetch import ORACLE, classpath, java

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.protocol.apis import RequestHeader
+from odradek.protocol.headers import RequestHeader
 from odradek.protocol.messages import fetch, metadata, produce
-from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,

@@ -1,8 +1,9 @@
 """Compares scans with Spark's stock Kafka connector and with Parquet: `python -m benchmarks.columns`.
 
-The topics have records of 100 B and 1 KiB, plain and lz4, on one broker. Every query sums the lengths of all values, or a
-field of JSON, so that no engine leaves a value out. CPU is that of all processes: Python, the JVM, its workers, the broker,
-in seconds for a million records, without the start of the engine. Times of one run on a busy machine differ by a tenth.
+The topics have records of 100 B, 1 KiB and 10 KiB, plain and lz4, on one broker. Every query sums the lengths of all
+values, or a field of JSON, so that no engine leaves a value out. CPU is that of all processes: Python, the JVM, its
+workers, the broker, in seconds for a million records, without the start of the engine. Times of one run on a busy machine
+differ by a tenth.
 
 - `decoder`: the bytes of segments in memory to Arrow, with and without the CRC, for each codec; on one core.
 - `engines`: Spark's connector, `pyspark_odradek.read`, `format("odradek")`, Parquet and tables of `odradek archive` in
@@ -45,7 +46,9 @@ from compat_tests.oracle import SINGLE_NODE
 from .columns_segments import Template
 
 ROOT = Path(__file__).resolve().parents[1]
-SIZES = {"100 B": 100, "1 KiB": 1024}
+SIZES = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10_240}
+#: Divisors of the number of records of 100 B: topics of 1 KiB and 10 KiB have the same bytes, two and a half times those.
+_SHARES = {100: 1, 1024: 4, 10_240: 40}
 _BATCH_BYTES = 16_000
 _DECODED_BYTES = 64 << 20
 _ROUNDS = 3
@@ -275,6 +278,17 @@ def in_turn(runs: dict[str, Callable[[], Any]], rounds: int, records: int, cpu: 
     return {what: round(statistics.median(found), 3) for what, found in seconds.items()}
 
 
+def times_of_connector(medians: dict[str, Any]) -> dict[str, float]:
+    """How much more CPU the connector takes for a query than each other way to the same rows."""
+    found = {}
+    for what, seconds in medians.items():
+        way, _, query = what.partition(", ")
+        connector = medians.get(f"connector, {query}")
+        if way != "connector" and connector is not None and seconds:
+            found[f"connector / {what}"] = round(connector / seconds, 2)
+    return found
+
+
 def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS) -> list[dict[str, Any]]:
     sys.path.insert(0, str(ROOT / "spark_examples"))
     os.environ["PYTHONPATH"] = str(ROOT)  # where Spark finds `pyspark_odradek`, also beside an editable installation
@@ -292,7 +306,7 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
             for name, size in SIZES.items():
                 for codec in (one for one in ("none", "lz4") if topics in f"{name} {one}"):
                     topic = f"t{size}-{codec}"
-                    records = count if size == 100 else count // 4
+                    records = count // _SHARES[size]
                     write(broker.bootstrap, topic, size, records, codec)
                     parquet = f"{folder}/{topic}.parquet"
                     runs = spark_rows(session, broker.bootstrap, topic, parquet)
@@ -306,7 +320,7 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
                     if any("table" in what for what in runs):
                         archived(broker.bootstrap, topic, warehouse)
                     medians = in_turn(runs, rounds, records, cpu)
-                    row = {"topic": f"{name} {codec}"} | medians
+                    row = {"topic": f"{name} {codec}"} | medians | times_of_connector(medians)
                     found.append(row)
                     show(row)
             cpu.close()
@@ -347,7 +361,9 @@ def show(row: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("decoder", "engines", "count"), help="one of the three parts")
-    parser.add_argument("--records", type=int, default=1_000_000, help="records of 100 B; a quarter of 1 KiB")
+    parser.add_argument(
+        "--records", type=int, default=1_000_000, help="records of 100 B; a quarter of 1 KiB, a fortieth of 10 KiB"
+    )
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--topics", default="", help="text in the names of the topics of `engines`")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds of `engines`")

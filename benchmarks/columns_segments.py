@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from odradek.columns import kernel, layout
-from odradek.storage.files.open_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, PartitionDirectory
+from odradek.storage.files.partition_directory import PartitionDirectory
+from odradek.storage.files.segment_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from odradek.storage.segments.batches import rebuild_indexes
 
 #: Leader epoch 0 from offset 0 on. Without it a broker reads the whole log at its start.

@@ -159,7 +159,7 @@ def commands_of(bootstrap: str) -> tuple[dict[str, list[str]], dict[str, list[st
 
 
 def writes_of(bootstrap: str, file: Path) -> dict[str, list[str]]:
-    ours = [sys.executable, "-m", "odradek", "produce", "written", str(file), "-b", bootstrap]
+    ours = [sys.executable, "-m", "odradek", "produce", "written", "--create", str(file), "-b", bootstrap]
     kcat = ["kcat", "-b", bootstrap, "-P", "-t", "written", "-l", str(file)]
     if not shutil.which("kcat"):
         return {WRITES: ours}

@@ -18,17 +18,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from odradek.protocol.apis import APIS, RequestHeader
+from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
+from odradek.protocol.headers import RequestHeader
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 

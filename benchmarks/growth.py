@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient

@@ -14,12 +14,14 @@ from types import TracebackType
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.acknowledgement_batches import AcknowledgementBatch
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
-from odradek.protocol.messages.share_records import AcknowledgementBatch, FetchPartition, FetchTopic, ShareFetchRequest
-from odradek.protocol.messages.transactions import EndTxnRequest
+from odradek.protocol.messages.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.recipes import eventually
@@ -104,7 +106,7 @@ class ShareMember(Requesting):
         return response.assignment is not None and bool(response.assignment.topic_partitions)
 
     def fetch(self, wait_ms: int = _WAIT_MS) -> None:
-        partition = FetchPartition(partition_index=0, acknowledgement_batches=self._acknowledged)
+        partition = ShareFetchPartition(partition_index=0, acknowledgement_batches=self._acknowledged)
         request = ShareFetchRequest(
             group_id=self._group,
             member_id=self._id,
@@ -113,7 +115,7 @@ class ShareMember(Requesting):
             min_bytes=1,
             max_records=1,
             batch_size=1,
-            topics=[FetchTopic(topic_id=self._topic_id, partitions=[partition])],
+            topics=[ShareFetchTopic(topic_id=self._topic_id, partitions=[partition])],
         )
         self.send(request, _SHARE_FETCH)
 

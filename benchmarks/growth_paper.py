@@ -25,23 +25,19 @@ from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.metadata.metadata_version import DEFAULT
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.cluster_metadata import BrokerEndpoint, FeatureLevelRecord, RegisterBrokerRecord
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest
 from odradek.replication.controller.result import ControllerResult
 from odradek.server.controller.cluster_view import ClusterView
-from odradek.server.controller.metadata_log import (
-    QuorumVoters,
-    encode_in_batches,
-    encode_records,
-    read_snapshot,
-    write_image_snapshot,
-)
+from odradek.server.controller.metadata_batches import QuorumVoters, encode_in_batches, encode_records
+from odradek.server.controller.metadata_snapshots import read_snapshot, write_image_snapshot
 from odradek.server.endpoints import metadata
-from odradek.server.runtime.sliced_work import SLICE_S, STEPS_PER_SLICE, without_gc
+from odradek.server.runtime.sliced_work import STEPS_PER_SLICE, without_gc
+from odradek.server.runtime.turn_budget import SLICE_S
 
 PARTITIONS_PER_BROKER = 10_000
 PARTITIONS_PER_TOPIC = 1000

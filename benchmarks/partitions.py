@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.batch import patch
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.directory import LogDirectory, checkpoints_of

@@ -12,7 +12,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 from compat_tests.wire import WireClient
 

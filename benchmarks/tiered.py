@@ -15,12 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.java.fetch import TIERS, home
@@ -57,15 +61,29 @@ def main() -> None:
     options = arguments()
     if options.read:
         read_again(options.read, options.readers, options.end)
-    kinds: dict[str, Callable[[Path], BrokerProcess]] = {ODRADEK_NAME: MeasuredOdradek, APACHE_NAME: TieredKafka}
-    for name, kind in kinds.items():
-        if name == ODRADEK_NAME or not options.only_odradek:
-            with tempfile.TemporaryDirectory(prefix="tiered-") as folder:
-                broker = kind(Path(folder) / "broker")
-                broker.properties |= properties(Path(folder) / "store") | _MORE
-                with broker:
-                    for row, value in measure(broker, options.megabytes * MEGABYTE, options.readers):
-                        print(f"{name}: {row}: {value}", flush=True)
+    for name, kind in kinds(only_odradek=options.only_odradek).items():
+        with tiered_broker(kind) as (broker, _), broker:
+            for row, value in measure(broker, options.megabytes * MEGABYTE, options.readers):
+                print(f"{name}: {row}: {value}", flush=True)
+
+
+def kinds(*, only_odradek: bool) -> dict[str, Callable[[Path], BrokerProcess]]:
+    """Returns the brokers that take turns, by their names."""
+    return (
+        {ODRADEK_NAME: MeasuredOdradek} if only_odradek else {ODRADEK_NAME: MeasuredOdradek, APACHE_NAME: TieredKafka}
+    )
+
+
+@contextmanager
+def tiered_broker(
+    kind: Callable[[Path], BrokerProcess], more: Mapping[str, str] = _MORE
+) -> Iterator[tuple[BrokerProcess, Path]]:
+    """Makes a broker that is not started, and the folder of its store; `more`: properties beside those of tests."""
+    with tempfile.TemporaryDirectory(prefix="tiered-") as folder:
+        store = Path(folder) / "store"
+        broker = kind(Path(folder) / "broker")
+        broker.properties |= properties(store) | more
+        yield broker, store
 
 
 def arguments() -> argparse.Namespace:

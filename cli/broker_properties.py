@@ -11,11 +11,25 @@ from __future__ import annotations
 
 import argparse
 
-from .options import DEFAULT_DATA_DIR, UsageError, overrides_of, shown
+from .command_parser import UsageError
+from .messages import shown
+from .options import DEFAULT_DATA_DIR, overrides_of
 
 _PORT_LISTENER = "PLAINTEXT"
 DEFAULT_PORT = 9092
 DEFAULT_HOST = "127.0.0.1"
+
+#: Keys that mean the same: one on the command line replaces the other in the file.
+_SAME = {
+    "log.dirs": ("log.dir",),
+    "log.dir": ("log.dirs",),
+    "node.id": ("broker.id",),
+    "broker.id": ("node.id",),
+    "log.retention.hours": ("log.retention.minutes", "log.retention.ms"),
+    "log.retention.minutes": ("log.retention.ms",),
+    "log.roll.hours": ("log.roll.ms",),
+    "log.roll.jitter.hours": ("log.roll.jitter.ms",),
+}
 
 
 def properties_of(options: argparse.Namespace) -> dict[str, str]:
@@ -37,21 +51,8 @@ def properties_of(options: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-#: Keys that mean the same: one on the command line replaces the other in the file.
-_SAME = {
-    "log.dirs": ("log.dir",),
-    "log.dir": ("log.dirs",),
-    "node.id": ("broker.id",),
-    "broker.id": ("node.id",),
-    "log.retention.hours": ("log.retention.minutes", "log.retention.ms"),
-    "log.retention.minutes": ("log.retention.ms",),
-    "log.roll.hours": ("log.roll.ms",),
-    "log.roll.jitter.hours": ("log.roll.jitter.ms",),
-}
-
-
 def _file(options: argparse.Namespace) -> dict[str, str]:
-    from ..server.config.broker_config import read_properties
+    from ..server.config.properties import read_properties
 
     if options.properties is None:
         return {}
@@ -79,34 +80,34 @@ def _add_data_dir(options: argparse.Namespace, overrides: dict[str, str]) -> Non
     overrides["log.dirs"] = directory
 
 
-def _add_port(options: argparse.Namespace, found: dict[str, str]) -> None:
+def _add_port(options: argparse.Namespace, properties: dict[str, str]) -> None:
     """Adds the listener of `--port`, or finds that `listeners` has it already. Raises UsageError."""
     where = _where(options, "listeners")
-    listeners = [text.strip() for text in found.get("listeners", "").split(",") if text.strip()]
-    controllers = _controller_names(found)
+    listeners = [text.strip() for text in properties.get("listeners", "").split(",") if text.strip()]
+    controllers = _controller_names(properties)
     ports = {_name(text): text.rpartition(":")[2] for text in listeners if _name(text) not in controllers}
-    roles = [role.strip() for role in found.get("process.roles", "broker").split(",")]
+    roles = [role.strip() for role in properties.get("process.roles", "broker").split(",")]
     if "broker" not in roles:
         raise UsageError(
-            f"--port {options.port} is where clients connect, and process.roles={found['process.roles']} makes this node "
-            "a controller only: leave out --port"
+            f"--port {options.port} is where clients connect, and process.roles={properties['process.roles']} makes "
+            "this node a controller only: leave out --port"
         )
     host = getattr(options, "host", None)
     if host is not None and _differ(host, options.port, listeners, controllers):
         raise UsageError(
-            f"--host {host} and listeners={shown(found['listeners'])} ({where}) name different addresses: leave out --host, "
-            "or set the new address in listeners"
+            f"--host {host} and listeners={shown(properties['listeners'])} ({where}) name different addresses: "
+            "leave out --host, or set the new address in listeners"
         )
     if str(options.port) in ports.values():
         return
     if ports:
         raise UsageError(
-            f"--port {options.port} and listeners={shown(found['listeners'])} ({where}) name different ports: leave out "
-            "--port, or set the new port in listeners"
+            f"--port {options.port} and listeners={shown(properties['listeners'])} ({where}) name different ports: "
+            "leave out --port, or set the new port in listeners"
         )
     added = f"{_PORT_LISTENER}://{_bracketed(host or DEFAULT_HOST)}:{options.port}"
-    found["listeners"] = ",".join([added, *listeners])
-    _check_advertised(options, found, controllers)
+    properties["listeners"] = ",".join([added, *listeners])
+    _check_advertised(options, properties, controllers)
 
 
 def _differ(host: str, port: int, listeners: list[str], controllers: set[str]) -> bool:
@@ -119,8 +120,8 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _check_advertised(options: argparse.Namespace, found: dict[str, str], controllers: set[str]) -> None:
-    said = found.get("advertised.listeners", "")
+def _check_advertised(options: argparse.Namespace, properties: dict[str, str], controllers: set[str]) -> None:
+    said = properties.get("advertised.listeners", "")
     others = {_name(text) for text in said.split(",") if text.strip()} - controllers - {_PORT_LISTENER}
     if others:
         raise UsageError(
@@ -130,8 +131,8 @@ def _check_advertised(options: argparse.Namespace, found: dict[str, str], contro
         )
 
 
-def _controller_names(found: dict[str, str]) -> set[str]:
-    names = found.get("controller.listener.names", "CONTROLLER")
+def _controller_names(properties: dict[str, str]) -> set[str]:
+    names = properties.get("controller.listener.names", "CONTROLLER")
     return {name.strip().upper() for name in names.split(",")}
 
 

@@ -1,160 +1,23 @@
-"""`odradek cluster start|status|stop`: several processes on one machine as one cluster, and a way to use its cores.
-
-- `ClusterSecurity`: the security of such a cluster, `odradek cluster start --security scram`.
-- `run_start`, `run_status`, `run_stop`, `run_restart`: the commands.
-"""
+"""`odradek cluster start|status|stop|restart`: several processes on one machine as one cluster, to use its cores."""
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .client.commands import second_words
-from .options import (
-    FAILED,
-    MISUSED,
-    CommandParser,
-    UsageError,
-    add_override,
-    complain,
-    overrides_of,
-    path,
-    port,
-    shown,
-    warn,
-)
+from .command_parser import CommandParser, UsageError
+from .local_cluster.security import NAMES, ClusterSecurity, chosen
+from .messages import FAILED, MISUSED, complain, shown, warn
+from .options import add_override, overrides_of, path, port
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
-    from ..protocol.messages.metadata import MetadataResponsePartition
-    from ..server.access.provisioning import Security
-    from .cluster_plan import Node, Plan
-    from .cluster_processes import ClusterProcesses
-    from .cluster_queries import Responses
-
-# ---- security
-#
-# ```
-# security.json                  the choice, and the users with their passwords; the next start finds it
-# tls/authority.key              the authority that signs; each start issues the certificates anew
-# tls/authority.pem
-# tls/node-1.pem                 key and certificate of a node
-# clients/authority.pem          the authority that clients trust
-# clients/admin.properties       the settings of a client that is the user `admin`, for Kafka's tools and
-#                                `--command-config`
-# clients/admin.crt, .key, .pem  its certificate, where clients have one
-# ```
-
-FILE = "security.json"
-NAMES = ("tls", "mtls", "scram", "plain")
-USER = "admin"
-_PASSWORD_BYTES = 15
-
-
-class ClusterSecurity:
-    """The choice of a cluster, and its files in `directory`."""
-
-    def __init__(self, directory: Path, name: str, users: dict[str, str]) -> None:
-        from ..server.access.provisioning import Security
-
-        self._directory = directory
-        self._name = name
-        self.security: Security = Security.named(name, users)
-        self.security.check()
-
-    @property
-    def client_properties(self) -> Path:
-        return self._directory / "clients" / f"{self.security.first_user}.properties"
-
-    def shared_properties(self) -> dict[str, str]:
-        """Returns the properties that all nodes have."""
-        return self.security.properties(several_nodes=True)
-
-    def node_properties(self, node: Node) -> dict[str, str]:
-        """Returns where a node finds its key, and the authority that it trusts."""
-        return {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._key_file(node)),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self._directory / "tls" / "authority.pem"),
-        }
-
-    def scram_records(self) -> list[UserScramCredentialRecord]:
-        """Returns the users of a new cluster."""
-        from .scram_option import scram_user
-
-        mechanism = self.security.mechanism
-        return [
-            scram_user(f"{mechanism}=[name={name},password={password}]")
-            for name, password in self.security.scram_users.items()
-        ]
-
-    def write(self, plan: Plan) -> None:
-        """Writes all files; certificates are new each time, the authority is kept. Raises OSError, ValueError."""
-        import json
-        import socket
-
-        from ..server.access.provisioning import NODE_NAME, Authority, ClientFiles, write_secret
-
-        write_secret(
-            self._directory / FILE, json.dumps({"security": self._name, "users": dict(self.security.users)}) + "\n"
-        )
-        keys = self._directory / "tls"
-        keys.mkdir(mode=0o700, exist_ok=True)
-        if (keys / "authority.key").exists():
-            authority = Authority.read(keys)
-        else:
-            authority = Authority.new()
-            authority.write(keys)
-        hosts = tuple(dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname())))
-        for node in plan.nodes:
-            identity = authority.issue(NODE_NAME, hosts)
-            write_secret(self._key_file(node), identity.key_pem + identity.chain_pem)
-        clients = ClientFiles(self._directory / "clients", self.security)
-        clients.directory.mkdir(mode=0o700, exist_ok=True)
-        clients.write(authority)
-        clients.write_properties(",".join(plan.addresses))
-
-    def _key_file(self, node: Node) -> Path:
-        return self._directory / "tls" / f"node-{node.id}.pem"
-
-
-def chosen(directory: Path, name: str | None, *, is_new: bool) -> ClusterSecurity | None:
-    """Returns the security of a cluster: what was chosen when it was made. Raises UsageError, ValueError, OSError."""
-    known = _read(directory)
-    if name is not None and not is_new and (known is None or known[0] != name):
-        was = f"--security {known[0]}" if known is not None else "no --security"
-        raise UsageError(f"this cluster was created with {was}; for another --security, choose another --data-dir")
-    if known is not None:
-        return ClusterSecurity(directory, *known)
-    if name is None:
-        return None
-    import secrets  # the parser of every command imports this module
-
-    return ClusterSecurity(directory, name, {USER: secrets.token_urlsafe(_PASSWORD_BYTES)})
-
-
-def _read(directory: Path) -> tuple[str, dict[str, str]] | None:
-    import json
-
-    path = directory / FILE
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        name, users = data["security"], {str(user): str(password) for user, password in data["users"].items()}
-        if name not in NAMES or not users:
-            raise ValueError("it names no known security profile")
-    except FileNotFoundError:
-        return None
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not what `odradek cluster start` wrote: {error}") from None
-    return name, users
-
-
-# ---- commands
+    from .local_cluster.plan import Plan
+    from .local_cluster.processes import ClusterProcesses
 
 DEFAULT_DATA_DIR = "odradek-cluster"
 DEFAULT_BROKERS = 3
@@ -241,10 +104,12 @@ def _count(text: str) -> int:
 
 
 def run_start(options: argparse.Namespace) -> int:
-    from ..storage.files.identity import InvalidMetaProperties
-    from ..storage.files.open_files import LogDirectoryFailure, make_folder
-    from .cluster_plan import CannotListen
-    from .cluster_processes import ClusterFailed, watching
+    from ..storage.files.failures import LogDirectoryFailure
+    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.modes import make_folder
+    from .local_cluster.node_processes import ClusterFailed
+    from .local_cluster.plan import CannotListen
+    from .local_cluster.watcher import watching
 
     try:
         directory = _directory(options)
@@ -260,8 +125,10 @@ def run_start(options: argparse.Namespace) -> int:
 
 def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, str]) -> int:
     """Starts the nodes and waits for them. Raises what `run_start` explains."""
-    from .cluster_plan import ListenerNames, grown, read_plan, write_plan, write_properties
-    from .cluster_processes import ClusterFailed, ClusterProcesses, node_pids
+    from .local_cluster.node_files import write_properties
+    from .local_cluster.node_processes import ClusterFailed, node_pids
+    from .local_cluster.plan import ListenerNames, grown, read_plan, write_plan
+    from .local_cluster.processes import ClusterProcesses
 
     plan = read_plan(directory)
     running = node_pids(plan, directory) if plan is not None else {}
@@ -329,8 +196,9 @@ def _overrides(options: argparse.Namespace) -> dict[str, str]:
     """Returns the properties that all nodes have, and warns of unknown keys. Raises UsageError for a key that the cluster
     sets itself.
     """
-    from ..server.config.broker_config import read_properties, unknown_properties
-    from .cluster_plan import OWN_KEYS
+    from ..server.config.properties import read_properties
+    from ..server.config.unknown_properties import unknown_properties
+    from .local_cluster.plan import OWN_KEYS
 
     overrides = overrides_of(options)
     file: dict[str, str] = {}
@@ -353,7 +221,7 @@ def _check(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
     import logging
 
     from ..server.config.broker_config import BrokerConfig
-    from .cluster_plan import properties
+    from .local_cluster.node_files import properties
 
     logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
     for node in plan.nodes:  # the last one has the highest port for metrics
@@ -371,7 +239,7 @@ def _users(texts: list[str]) -> list[UserScramCredentialRecord]:
 
 def _format(plan: Plan, directory: Path, users: list[UserScramCredentialRecord]) -> None:
     """All nodes belong to one cluster from the beginning. `users`: of a new one."""
-    from .cluster_plan import format_node
+    from .local_cluster.node_files import format_node
 
     for node in plan.nodes:
         format_node(plan, directory, node, users)
@@ -385,7 +253,8 @@ def _signals() -> Callable[[], bool]:
 
 
 def run_status(options: argparse.Namespace) -> int:
-    from .cluster_plan import read_plan
+    from .local_cluster.plan import read_plan
+    from .local_cluster.status import status
 
     directory = options.data_dir.resolve()
     try:
@@ -396,7 +265,7 @@ def run_status(options: argparse.Namespace) -> int:
         return complain(f"there is no cluster in {directory}; start one with `odradek cluster start`", FAILED)
 
     try:
-        lines = _status(plan, directory)
+        lines = status(plan, directory)
     except (ValueError, OSError) as error:  # stores and properties of the nodes
         return complain(error, FAILED)
     print("\n".join(lines))
@@ -404,7 +273,8 @@ def run_status(options: argparse.Namespace) -> int:
 
 
 def run_stop(options: argparse.Namespace) -> int:
-    from .cluster_processes import ClusterFailed, end, node_pids, watcher_pid
+    from .local_cluster.node_processes import ClusterFailed, end, node_pids
+    from .local_cluster.watcher import watcher_pid
 
     directory = options.data_dir.resolve()
     try:
@@ -425,7 +295,8 @@ def run_stop(options: argparse.Namespace) -> int:
 
 
 def run_restart(options: argparse.Namespace) -> int:
-    from .cluster_processes import ClusterFailed, restart
+    from .local_cluster.node_processes import ClusterFailed
+    from .local_cluster.restart import restart
 
     directory = options.data_dir.resolve()
     try:
@@ -442,90 +313,10 @@ def run_restart(options: argparse.Namespace) -> int:
 
 def _plan(directory: Path) -> Plan:
     """Raises ClusterFailed where there is no cluster, ValueError, OSError."""
-    from .cluster_plan import read_plan
-    from .cluster_processes import ClusterFailed
+    from .local_cluster.node_processes import ClusterFailed
+    from .local_cluster.plan import read_plan
 
     plan = read_plan(directory)
     if plan is None:
         raise ClusterFailed(f"there is no cluster in {directory}; start one with `odradek cluster start`")
     return plan
-
-
-def _status(plan: Plan, directory: Path) -> list[str]:
-    """The lines of `odradek cluster status`: read from the first node that responds, and from the processes themselves."""
-    from .cluster_processes import node_pids
-    from .cluster_queries import responses_of
-
-    pids = node_pids(plan, directory)
-    responses = responses_of(plan, directory, pids)
-    missing = _missing_quorum(plan, pids)
-    if missing and responses is not None:
-        responses = responses._replace(quorum=None)  # a controller that was active finds out seconds later
-    lines = _table(plan, pids, responses)
-    if responses is not None:
-        lines += _sums(responses)
-    if not pids:
-        lines.append("no node runs; `odradek cluster start` starts them")
-    elif missing:
-        lines.append(missing)
-    elif responses is None or responses.quorum is None:
-        lines.append("no controller is active yet, although enough controllers run")
-    return lines
-
-
-def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
-    """Returns why the controllers have no majority; "" when enough of them run."""
-    controllers = [node for node in plan.nodes if node.controller_port]
-    alive = sum(node.id in pids for node in controllers)
-    needed = len(controllers) // 2 + 1
-    if alive >= needed:
-        return ""
-    return (
-        f"no quorum: {alive} of {len(controllers)} controllers run, and {needed} are needed; "
-        "`odradek start` with the server.properties of a node that is down starts it"
-    )
-
-
-def _partitions(responses: Responses) -> list[MetadataResponsePartition]:
-    return [partition for topic in responses.metadata.topics for partition in topic.partitions]
-
-
-def _table(plan: Plan, pids: dict[int, int], responses: Responses | None) -> list[str]:
-    serving = {broker.node_id for broker in responses.metadata.brokers} if responses is not None else set()
-    partitions = _partitions(responses) if responses is not None else []
-    leads = Counter(partition.leader_id for partition in partitions)
-    replicas = Counter(broker for partition in partitions for broker in partition.replica_nodes)
-    in_sync = Counter(broker for partition in partitions for broker in partition.isr_nodes)
-    leader = responses.quorum.leader_id if responses is not None and responses.quorum is not None else None
-    rows = [("NODE", "ROLES", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "IN SYNC")]
-    for node in plan.nodes:
-        roles = node.roles + (" (active)" if node.id == leader else "")
-        pid = pids.get(node.id)
-        state = "down" if pid is None else "serving" if node.id in serving else "fenced"
-        counts = (str(counted[node.id]) for counted in (leads, replicas, in_sync))
-        rows.append((str(node.id), roles, node.address, str(pid or "-"), state, *counts))  # type: ignore[arg-type]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
-
-
-def _sums(responses: Responses) -> list[str]:
-    partitions = _partitions(responses)
-    under = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
-    offline = sum(partition.leader_id < 0 for partition in partitions)
-    lines = [
-        f"topics {len(responses.metadata.topics)}, partitions {len(partitions)}, under-replicated {under}, offline {offline}"
-    ]
-    quorum = responses.quorum
-    if quorum is not None:
-        ends = {voter.replica_id: voter.log_end_offset for voter in quorum.current_voters}
-        behind = ", ".join(f"{node} {_lag(quorum.high_watermark, end)}" for node, end in sorted(ends.items()))
-        lines.append(
-            f"controller {quorum.leader_id} in epoch {quorum.leader_epoch}, metadata offset {quorum.high_watermark}, "
-            f"lag of voters: {behind}"
-        )
-    return lines
-
-
-def _lag(high_watermark: int, end_offset: int) -> str:
-    """A leader does not know the end of a voter that has not fetched from it."""
-    return str(max(0, high_watermark - end_offset)) if end_offset >= 0 else "unknown"

@@ -6,19 +6,24 @@ import asyncio
 import logging
 from collections.abc import Callable, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..client.peers import Peers
+from ..protocol.messages.describe_quorum import (
+    DescribeQuorumPartitionRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicRequest,
+)
 from ..protocol.messages.metadata import MetadataRequest
-from ..protocol.messages.quorum import DescribeQuorumPartitionRequest, DescribeQuorumRequest, DescribeQuorumTopicRequest
-from ..server.config.listeners import Endpoint
-from .cluster_plan import ListenerNames, Node, Plan, properties_file
+from ..server.config.endpoint import Endpoint
+from .local_cluster.node_files import properties_file
+from .local_cluster.plan import ListenerNames, Plan, PlannedNode
 
 if TYPE_CHECKING:
+    from ..protocol.messages.describe_quorum import DescribeQuorumPartitionResponse as QuorumPartition
+    from ..protocol.messages.describe_quorum import DescribeQuorumResponse
     from ..protocol.messages.metadata import MetadataResponse
-    from ..protocol.messages.quorum import DescribeQuorumPartitionResponse as QuorumPartition
-    from ..protocol.messages.quorum import DescribeQuorumResponse
-    from ..protocol.schema import Message
+    from ..protocol.schema import Request, ResponseT
 
 
 _TIMEOUT_MS = 5000
@@ -45,7 +50,8 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
     """Returns the listener on which the brokers meet, and how this command connects to it: as they do. Raises InvalidConfig,
     OSError.
     """
-    from ..server.config.broker_config import BrokerConfig, read_properties
+    from ..server.config.broker_config import BrokerConfig
+    from ..server.config.properties import read_properties
 
     properties = read_properties(properties_file(directory, plan.nodes[0]))
     names = ListenerNames.of(properties)
@@ -54,7 +60,7 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
         return listener, lambda: Peers(_CLIENT_ID)
     from ..server.access.authentication.sasl_listeners import SaslListeners
     from ..server.access.node_tls import NodeTls
-    from ..server.runtime.subsystem import MetadataCache
+    from ..server.runtime.metadata_cache import MetadataCache
 
     logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
     config = BrokerConfig(properties)
@@ -110,7 +116,7 @@ async def _await_mutual_metadata(
         peers.close()
 
 
-def _endpoint(node: Node, listener: str) -> Endpoint:
+def _endpoint(node: PlannedNode, listener: str) -> Endpoint:
     host, port = _host_port(node.address)
     return Endpoint(listener, host, node.internal_port or port)
 
@@ -128,7 +134,7 @@ def _host_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def _response(peers: Peers, endpoint: Endpoint, request: Message) -> Any:
-    response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+async def _response(peers: Peers, endpoint: Endpoint, request: Request[ResponseT]) -> ResponseT | None:
+    response: asyncio.Future[ResponseT | None] = asyncio.get_running_loop().create_future()
     peers.send(endpoint, request, response.set_result, timeout_ms=_TIMEOUT_MS)
     return await response

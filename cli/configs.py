@@ -1,77 +1,24 @@
-"""`odradek config`: its commands, and configs of all brokers of a cluster.
-
-- `cluster_defaults`, `alter_cluster_defaults`: the configs of `config get|set broker default`, `--entity-default` of
-  Kafka's tools. kafka-python takes brokers' configs by their ids only, so the requests are odradek.protocol's.
-- `get`, `set_configs`, `diff`: the commands.
-"""
+"""`odradek config`: its commands. `config get|set broker default` is `--entity-default` of Kafka's tools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from .client.admin import alter_configs, ask, check, config_values
+from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs
+from ..admin.configs import Kind as Resource
+from .client.config_changes import alter_configs
 from .client.connection import Connection, connection_of
 from .client.errors import NOT_FOUND, CommandError, Misused
-from .client.options import DryRun, Output, client_command, new_app
+from .client.options import DryRun, client_command, new_app
 from .client.properties import HIDDEN, pairs
-from .output import Table
-
-if TYPE_CHECKING:
-    from ..protocol.messages.configs import DescribeConfigsResponse, IncrementalAlterConfigsResponse
-    from .client.admin import AdminClient, ConfigValue
-
-
-# ---- configs of all brokers
+from .output import Output, Table
 
 #: The name that stands for all brokers; a broker's own is a number.
 DEFAULT = "default"
-_BROKER = 4
-_OPERATIONS = {"SET": 0, "DELETE": 1, "APPEND": 2, "SUBTRACT": 3}
 
-
-def cluster_defaults(admin: AdminClient) -> dict[str, ConfigValue]:
-    """The configs that are set for all brokers, as `config_values` gives those of one."""
-    from kafka.admin import ConfigSourceType, ConfigType
-
-    from ..protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-
-    resource = DescribeConfigsResource(resource_type=_BROKER, resource_name="", configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
-    response: DescribeConfigsResponse = ask(admin, request)
-    (result,) = response.results
-    check("configs of all brokers", result.error_code, result.error_message)
-    return {
-        one.name: {
-            "value": one.value,
-            "config_source": ConfigSourceType(one.config_source).name,
-            "is_sensitive": one.is_sensitive,
-            "read_only": one.read_only,
-            "config_type": ConfigType(one.config_type).name,
-        }
-        for one in result.configs
-    }
-
-
-def alter_cluster_defaults(admin: AdminClient, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool) -> None:
-    """Sets, deletes, appends to or subtracts from configs of all brokers. Raises CommandError."""
-    from ..protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-
-    entries = [
-        AlterableConfig(name=key, config_operation=_OPERATIONS[word], value=value)
-        for key, (word, value) in changes.items()
-    ]
-    resource = AlterConfigsResource(resource_type=_BROKER, resource_name="", configs=entries)
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=dry_run)
-    response: IncrementalAlterConfigsResponse = ask(admin, request)
-    (result,) = response.responses
-    check("configs of all brokers", result.error_code, result.error_message)
-
-
-# ---- commands
 
 app = new_app("Show and change configs of topics, brokers, groups and client metrics.")
 
@@ -114,7 +61,7 @@ def get(
     shown = {
         key: value
         for key, value in sorted(values.items())
-        if (key in keys if keys else every or value["config_source"] != "DEFAULT_CONFIG")
+        if (key in keys if keys else every or value.config_source != "DEFAULT_CONFIG")
     }
     found = [_described(key, value) for key, value in shown.items()]
     rows = [[one[column] for column in ("key", "value", "source", "read_only")] for one in found]
@@ -124,12 +71,7 @@ def get(
 def _read(connection: Connection, kind: Kind, name: str) -> dict[str, ConfigValue]:
     """Raises CommandError for a topic that does not exist."""
     with connection.admin() as admin:
-        if _is_of_all(kind, name):
-            return cluster_defaults(admin)
-        values = config_values(admin, kind.word, name)
-        if not values:
-            _check_exists(admin, kind, name)
-        return values
+        return describe_configs(admin, Resource[kind.word.upper()], ALL_BROKERS if _is_of_all(kind, name) else name)
 
 
 def _is_of_all(kind: Kind, name: str) -> bool:
@@ -139,10 +81,10 @@ def _is_of_all(kind: Kind, name: str) -> bool:
 def _described(key: str, value: ConfigValue) -> dict[str, object]:
     return {
         "key": key,
-        "value": HIDDEN if value["is_sensitive"] else value["value"],
-        "source": value["config_source"],
-        "read_only": value["read_only"],
-        "type": value.get("config_type"),
+        "value": HIDDEN if value.is_sensitive else value.value,
+        "source": value.config_source,
+        "read_only": value.read_only,
+        "type": value.config_type,
     }
 
 
@@ -152,12 +94,6 @@ def _check_name(kind: Kind, name: str) -> None:
     if kind in (Kind.broker, Kind.broker_logger) and not (name.isascii() and name.isdecimal()):
         every = f", or `{DEFAULT}` for all brokers" if kind is Kind.broker else ""
         raise Misused(f"{kind.value} needs a broker's id{every}, not {name!r}; `odradek cluster describe` lists them")
-
-
-def _check_exists(admin: AdminClient, kind: Kind, name: str) -> None:
-    """DescribeConfigs of kafka-python has no error for an absent topic."""
-    if kind is Kind.topic and name not in admin.list_topics():
-        raise CommandError(f"topic {name} does not exist", NOT_FOUND)
 
 
 @app.command("set")
@@ -190,10 +126,7 @@ def set_configs(
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE, --delete, --append or --subtract")
     with connection.admin() as admin:
-        if _is_of_all(kind, name):
-            alter_cluster_defaults(admin, changes, dry_run=dry_run)
-        else:
-            alter_configs(admin, kind.word, name, changes, dry_run=dry_run)
+        alter_configs(admin, kind.word, ALL_BROKERS if _is_of_all(kind, name) else name, changes, dry_run=dry_run)
     output.changed(
         "set", [f"{kind.value} {name}: {_words(key, *change)}" for key, change in changes.items()], dry_run=dry_run
     )
@@ -243,4 +176,4 @@ def diff(
 
 def _values(connection: Connection, kind: Kind, name: str) -> dict[str, str | None]:
     values = _read(connection, kind, name)
-    return {key: HIDDEN if value["is_sensitive"] else value["value"] for key, value in values.items()}
+    return {key: HIDDEN if value.is_sensitive else value.value for key, value in values.items()}

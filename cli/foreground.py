@@ -1,8 +1,6 @@
-"""A broker in the foreground, from its start to its stop by a signal, and the console beside it.
+"""A broker in the foreground, from its start to its stop by a signal.
 
-- `preload`: loads what the first requests of clients would load, once a broker serves.
-- `run_until_stopped`: runs the broker. `StopWatchdog` ends the process when its stop hangs.
-- `console_beside`: the console of `odradek start --console PORT`, as a process of its own: viewers cost the broker no time.
+`run_until_stopped` runs the broker. `StopWatchdog` ends the process when its stop hangs.
 """
 
 from __future__ import annotations
@@ -10,83 +8,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import os
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ..server.runtime.gc_policy import LongCollections
+from .console_process import console_beside
 from .data_locations import remember
-from .options import FAILED, UsageError, complain, warn
+from .messages import FAILED, complain, warn
+from .preload import preload
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
     from ..server.config.broker_config import BrokerConfig
-    from ..server.config.listeners import Listeners
-
-# ---- preloading
-#
-# An object that is made while a large request is at work, and stays, stands amid the objects of that request. When
-# they are gone it keeps an arena of the interpreter's memory, 1 MB, from going back to the system. So what every
-# broker needs sooner or later is made while its memory is small: the route of the first request of every client, the
-# modules for large requests, and the thread that loads all this.
-
-_MODULES = (
-    "server.data_path.large_fetch",
-    "server.endpoints.api_versions",
-    "server.network.large_requests",
-    "server.partitions.replica_queues",
-    "storage.repair.verification",
-)
-#: Versions of ApiVersions that clients have sent since 2019.
-_VERSIONS = (3, 4)
-
-
-async def preload(broker: BrokerServer) -> None:
-    from ..protocol.apis import API_VERSIONS_KEY
-    from ..server.runtime.late_imports import TRANSACTION_MODULES, load
-
-    await asyncio.get_running_loop().run_in_executor(None, _load)
-    if not broker.controller.driver.is_alone:  # its first image with transactions may come at any time
-        await asyncio.get_running_loop().run_in_executor(None, load, TRANSACTION_MODULES)
-    for dispatcher in broker.network.dispatchers.values():
-        for version in _VERSIONS:
-            dispatcher.prepare(API_VERSIONS_KEY, version)
-
-
-def _load() -> None:
-    """Runs on a thread: some 15 ms of work, of which clients notice little."""
-    from ..protocol.apis import RequestHeader
-    from ..protocol.codec import decode, encode, lowered_decoder, lowered_encoder
-    from ..protocol.messages.api_versions import (
-        ApiVersion,
-        ApiVersionsRequest,
-        ApiVersionsResponse,
-        FinalizedFeatureKey,
-        SupportedFeatureKey,
-    )
-    from ..server.runtime import memory
-
-    memory.prepare()
-    for name in _MODULES:
-        import_module(f"..{name}", __package__)
-    response = ApiVersionsResponse(
-        api_keys=[ApiVersion()], supported_features=[SupportedFeatureKey()], finalized_features=[FinalizedFeatureKey()]
-    )
-    for version in _VERSIONS:
-        lowered_decoder(ApiVersionsRequest, version)(encode(ApiVersionsRequest("preloading", "1"), version), 0)
-        lowered_encoder(ApiVersionsResponse, version)(response, [].append)
-    decode(RequestHeader, 2, encode(RequestHeader(client_id="preloading"), 2))
-
-
-# ---- the broker
 
 #: A stop that takes longer is ended: a broker of 10,000 partitions closes them within seconds. The next start recovers.
 MOST_STOP_S = 120.0
@@ -237,41 +176,3 @@ async def _is_started(broker: BrokerServer, stopping: asyncio.Event) -> bool:
 def serving_line(broker: BrokerServer) -> str:
     """The one line on standard output: programs read the address from it."""
     return f"odradek: serving on {','.join(broker.addresses)} (data in {','.join(broker.config.log_dirs)})"
-
-
-# ---- the console beside the broker
-
-_CONSOLE_EXTRA = "odradek[console]"
-_CONSOLE_STOP_S = 10
-
-
-def check_installed() -> None:
-    """Raises UsageError without the console's packages."""
-    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "typer", "kafka")):
-        raise UsageError(f"--console needs packages that are not installed: pip install '{_CONSOLE_EXTRA}'")
-
-
-def check_listeners(listeners: Listeners) -> None:
-    """Raises UsageError without a listener that the console can reach without credentials."""
-    if all(one.protocol != "PLAINTEXT" for one in listeners.brokers):
-        raise UsageError(
-            "--console needs a PLAINTEXT listener; run `odradek console --command-config FILE` beside the broker, "
-            "with the security options of a client"
-        )
-
-
-@contextlib.contextmanager
-def console_beside(addresses: Sequence[str], port: int | None) -> Iterator[None]:
-    """Runs the console of `addresses` until the end; nothing with `port` None."""
-    if port is None:
-        yield
-        return
-    command = [sys.executable, "-m", "odradek", "console", "-b", ",".join(addresses), "--port", str(port)]
-    process = subprocess.Popen(command)
-    try:
-        yield
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_CONSOLE_STOP_S)
-        process.kill()

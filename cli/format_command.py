@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .broker_properties import properties_of
-from .options import FAILED, MISUSED, UsageError, add_configuration, complain, process_count, shown
+from .command_parser import UsageError
+from .messages import FAILED, MISUSED, complain, shown
+from .options import add_configuration, process_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
     from ..server.config.broker_config import BrokerConfig
     from ..server.controller.formatting import InitialVoter
-    from .options import CommandParser
+    from .command_parser import CommandParser
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 #: Levels of features are 16 bits.
@@ -81,8 +83,8 @@ def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
     from ..server.config.broker_config import BrokerConfig
     from ..server.controller.formatting import AlreadyFormatted, format_directories
-    from ..storage.files.identity import InvalidMetaProperties
-    from ..storage.files.open_files import LogDirectoryFailure
+    from ..storage.files.failures import LogDirectoryFailure
+    from ..storage.files.meta_properties import InvalidMetaProperties
 
     try:
         if options.processes is not None:
@@ -124,7 +126,7 @@ def _format_processes(options: argparse.Namespace) -> str:
 
 def _cluster_ids(config: BrokerConfig) -> dict[str, str | None]:
     """Each log directory with the cluster that it belongs to; None for one that is not formatted."""
-    from ..storage.files.identity import read_meta_properties
+    from ..storage.files.meta_properties import read_meta_properties
 
     found = {}
     for directory in dict.fromkeys([*config.log_dirs, config.metadata_log_dir]):

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .options import FAILED, MISUSED, UsageError, complain
+from ..client.wording import counted
+from .command_parser import UsageError
+from .log_dump_command import add_dump
+from .messages import complain
 from .options import path as path_option
 
 if TYPE_CHECKING:
-    from ..protocol.json_value import JsonValue
     from ..storage.directory import ReplicaDirectory
-    from ..storage.repair.rebuilding import BadBatch
-    from .log_dump import Row
-    from .options import CommandParser
+    from ..storage.repair.skipping import BadBatch
+    from .command_parser import CommandParser
 
 #: Offsets are 64 bits.
 _OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -34,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
         ),
     )
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add_dump(actions)
+    add_dump(actions)
     check = actions.add_parser(
         "check",
         help="list the batches that cannot be read",
@@ -71,7 +69,7 @@ def _add_place(command: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from ..storage.repair.rebuilding import bad_batches
+    from ..storage.repair.skipping import bad_batches
 
     found = partitions = 0
     try:
@@ -82,7 +80,7 @@ def _check(options: argparse.Namespace) -> int:
                 print(_line(replica, bad))
     except (UsageError, OSError, ValueError) as error:
         return complain(error)
-    print(f"{partitions} partitions, {found} bad batches")
+    print(f"{counted(partitions, 'partition')}, {counted(found, 'bad batch', 'bad batches')}")
     return 1 if found else 0
 
 
@@ -97,9 +95,9 @@ def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
 def _skip(options: argparse.Namespace) -> int:
     from ..storage.directory import LogDirectory
     from ..storage.files.directory_lock import DirectoryInUse
-    from ..storage.files.identity import InvalidMetaProperties
-    from ..storage.files.open_files import LogDirectoryFailure
-    from ..storage.repair.rebuilding import bad_batches, empty_one
+    from ..storage.files.failures import LogDirectoryFailure
+    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.repair.skipping import bad_batches, empty_one
 
     try:
         (replica,) = _replicas(options)
@@ -150,106 +148,3 @@ def _replicas(options: argparse.Namespace) -> list[ReplicaDirectory]:
     if not found and (options.topic is not None or options.partition is not None):
         raise UsageError(f"{options.data_dir} has no such partition")
     return found
-
-
-# ---- `dump`: its options, and the rows of files as lines
-
-
-#: Found damage.
-DAMAGED = 1
-
-
-def _add_dump(actions: argparse._SubParsersAction[CommandParser]) -> None:
-    dump = actions.add_parser(
-        "dump",
-        help="print segments, indexes, snapshots and checkpoints",
-        description=(
-            "Prints files of a data directory, of a partition, or single files, without a broker. Records of internal "
-            "topics, of the metadata log and of its snapshots are decoded. Exit status: 1 when something is damaged."
-        ),
-    )
-    dump.add_argument("paths", nargs="+", type=path_option, metavar="PATH", help="a file, or a directory")
-    dump.add_argument("--records", action="store_true", help="print the records of each batch, too")
-    dump.add_argument("--offsets", metavar="FIRST-LAST", help="only batches with these offsets")
-    dump.add_argument(
-        "--kind", metavar="SUFFIX", help="only files of this kind in directories: log, index, timeindex, snapshot, ..."
-    )
-    dump.add_argument("--topic", metavar="T", help="only this topic's partitions in a data directory")
-    dump.add_argument("--output", choices=("text", "jsonl"), default="text", help="output format (default: text)")
-    dump.set_defaults(run=_dump)
-
-
-def _dump(options: argparse.Namespace) -> int:
-    from .log_dump import Selection, decoder_of, rows_of
-
-    try:
-        first, last = _dump_offsets(options.offsets)
-        selection = Selection(records=options.records, first=first, last=last)
-        damaged = False
-        for file in _files(options):
-            decode = decoder_of(_topic(file))
-            if options.output == "text":
-                sys.stdout.write(f"{file}\n")
-            for row in rows_of(file, selection, decode):
-                damaged = damaged or row["kind"] == "damage"
-                sys.stdout.write(_dump_line(file, row, options.output))
-    except UsageError as error:
-        return complain(error, MISUSED)
-    except BrokenPipeError:
-        raise
-    except (OSError, ValueError) as error:
-        return complain(error, FAILED)
-    return DAMAGED if damaged else 0
-
-
-def _dump_offsets(text: str | None) -> tuple[int, int]:
-    if text is None:
-        return 0, (1 << 63) - 1
-    first, dash, last = text.partition("-")
-    if not dash or not all(one.isascii() and one.isdecimal() and len(one) <= 19 for one in (first, last)):
-        raise UsageError(f"--offsets needs FIRST-LAST, such as 100-200, not {text!r}")
-    return int(first), int(last)
-
-
-def _files(options: argparse.Namespace) -> Iterator[Path]:
-    from .log_dump import is_known
-
-    for path in options.paths:
-        if not path.is_dir():
-            yield path
-            continue
-        found = False
-        for file in sorted(path.rglob("*")):
-            if file.is_file() and is_known(file.name) and _is_chosen(options, path, file):
-                found = True
-                yield file
-        if not found:
-            raise UsageError(f"{path} has no such file")
-
-
-def _is_chosen(options: argparse.Namespace, root: Path, file: Path) -> bool:
-    if options.kind is not None and file.suffix != f".{options.kind.lstrip('.')}":
-        return False
-    return options.topic is None or (file.parent != root and _topic(file) == options.topic)
-
-
-def _topic(file: Path) -> str | None:
-    """The topic of the directory that the file is in; of a stray or deleted one, too."""
-    from ..storage.directory import parse_replica_directory
-
-    replica = parse_replica_directory(str(file.resolve().parent))
-    return replica.topic if replica is not None else None
-
-
-def _dump_line(file: Path, row: Row, form: str) -> str:
-    if form == "jsonl":
-        return json.dumps({"file": str(file), **row}, ensure_ascii=False) + "\n"
-    words = " ".join(f"{name}={_word(content)}" for name, content in row.items() if name != "kind")
-    indent = "    " if row["kind"] == "record" else "  "
-    return f"{indent}{row['kind']}: {words}\n"
-
-
-def _word(content: JsonValue) -> str:
-    if isinstance(content, str) and content.isprintable() and " " not in content:
-        return content or '""'
-    return json.dumps(content, ensure_ascii=False)

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ..version import KAFKA_LEVEL, __version__
-from .client.commands import COMMANDS, command_of, complete, run
-from .options import FAILED, INTERRUPTED, CommandParser, complain
+from .client.commands import COMMANDS, command_of
+from .command_parser import CommandParser
+from .messages import FAILED, INTERRUPTED, complain
 
 DESCRIPTION = """\
 A Kafka-compatible broker in Python. Kafka clients work with it unchanged.
@@ -71,9 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if _COMPLETE in os.environ:
+        from .client.completion import complete
+
         return complete(parser)
     client = command_of(words)
     if client is not None:
+        from .client.running import run
+
         return run(*client, words[len(client[0]) :])
     if not words:
         parser().print_help()

@@ -1,9 +1,8 @@
-"""The output of a command: its result, in the form that `--output` names, and its progress.
+"""The output of a command: its result, in the form that `--output` names.
 
 - table: for people. All tables of the result, with titles.
 - json: one array of objects; jsonl: an object a line. Names and values as documented, sizes in bytes, times in ms.
 - csv: the main table with a line of names. plain: the main table's cells between tabs, without names.
-- `Progress`: a bar on standard error, when that is a terminal.
 """
 
 from __future__ import annotations
@@ -14,14 +13,10 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
     from rich.table import Table as RichTable
-
 
 FORMATS = ("table", "json", "jsonl", "csv", "plain")
 
@@ -55,15 +50,17 @@ class Output:
             for table in (*others, main):
                 _print_table(table)
 
-    def changed(self, action: str, names: Iterable[str], *, dry_run: bool) -> None:
-        """Shows what a command changed, or with `dry_run` what it would change."""
+    def changed(self, action: str, names: Iterable[str], *, dry_run: bool, nothing: str = "") -> None:
+        """Shows what a command changed, or with `dry_run` what it would change. `nothing`: why that is nothing."""
         word = f"would be {action}" if dry_run else action
         found = [{"name": name, "action": action, "dry_run": dry_run} for name in names]
         if self.form in ("json", "jsonl"):
             self.show(found, Table("", (), ()))
         else:
             table = Table("", ("ACTION", "NAME"), [(word, one["name"]) for one in found])
-            if self.form == "table":
+            if self.form == "table" and not found:
+                sys.stdout.write(f"nothing {word}{f': {nothing}' if nothing else ''}\n")
+            elif self.form == "table":
                 sys.stdout.write("".join(f"{word}: {one['name']}\n" for one in found))
             else:
                 self.show(found, table)
@@ -127,47 +124,3 @@ def _print_table(table: Table) -> None:
 def _printable(text: str) -> str:
     """Names and values come from the cluster: control characters of a terminal stay out."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-# ---- progress
-
-#: Fewer steps need no bar.
-_FEWEST = 2
-
-
-class Progress:
-    """`with Progress("creating topics", total) as progress: progress.advance()`. `total` None: not known. `is_bytes`: the
-    bar shows sizes, as of a file that is read.
-    """
-
-    def __init__(self, words: str, total: int | None, *, shown: bool | None = None, is_bytes: bool = False) -> None:
-        is_long = total is None or total >= _FEWEST
-        self._is_shown = (sys.stderr.isatty() if shown is None else shown) and is_long
-        self._words = words
-        self._total = total
-        self._is_bytes = is_bytes
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> Progress:
-        if self._is_shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
-
-            done = DownloadColumn() if self._is_bytes else MofNCompleteColumn()
-            columns = (TextColumn("{task.description}"), BarColumn(), done, TimeElapsedColumn())
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task(self._words, total=self._total)
-        return self
-
-    def advance(self, count: int = 1) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.advance(self._task, count)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()

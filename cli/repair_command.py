@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .options import DEFAULT_DATA_DIR, FAILED, MISUSED, complain
+from .messages import FAILED, MISUSED, complain
+from .options import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
-    from .options import CommandParser
+    from .command_parser import CommandParser
 
 
 EPILOG = """\
@@ -64,7 +65,7 @@ def add_to(commands: argparse._SubParsersAction[CommandParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ..storage.files.directory_lock import DirectoryInUse, locked
-    from ..storage.files.open_files import LogDirectoryFailure
+    from ..storage.files.failures import LogDirectoryFailure
 
     directory: Path = options.data_dir
     if not directory.is_dir():
@@ -77,7 +78,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _repair(options: argparse.Namespace, directory: Path) -> int:
-    from ..server.controller.repairing import cut_metadata, findings, forget_votes, write_properties
+    from ..server.controller.repair_decisions import cut_metadata, forget_votes, write_properties
+    from ..server.controller.repairing import findings
 
     if not options.dry_run:
         if options.write_meta_properties:

@@ -20,7 +20,8 @@ from ..metadata.credentials import (
     salted_password,
 )
 from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
-from .options import UsageError, shown
+from .command_parser import UsageError
+from .messages import shown
 
 _KEYS = ("name", "salt", "iterations", "password", "saltedpassword")
 

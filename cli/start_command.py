@@ -7,12 +7,15 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from .logs import FORMATS, logger_level
-from .options import FAILED, MISUSED, UsageError, add_configuration, complain, host, port, process_count, warn
+from .command_parser import UsageError
+from .log_levels import logger_level
+from .logs import FORMATS
+from .messages import FAILED, MISUSED, complain, warn
+from .options import add_configuration, host, port, process_count
 
 if TYPE_CHECKING:
     from ..server.config.listeners import CannotListen
-    from .options import CommandParser
+    from .command_parser import CommandParser
 
 EPILOG = """\
 examples:
@@ -98,9 +101,10 @@ def _run(options: argparse.Namespace, starting: contextlib.ExitStack) -> int:
     from ..server.config.broker_config import BrokerConfig
     from ..server.config.listeners import CannotListen
     from ..server.network.descriptors import raise_limit
-    from ..storage.files.open_files import advice
+    from ..storage.files.failures import advice
     from .broker_properties import properties_of
-    from .foreground import check_installed, check_listeners, run_until_stopped
+    from .console_process import check_installed, check_listeners
+    from .foreground import run_until_stopped
     from .logs import log_to_standard_error
 
     log_to_standard_error(verbose=options.verbose, levels=options.log_level, form=options.log_format)
@@ -132,7 +136,7 @@ def _failures() -> tuple[type[Exception], ...]:
     from ..server.network.descriptors import TooFewDescriptors
     from ..server.runtime.halting import CAUSES
     from ..storage.files.directory_lock import DirectoryInUse
-    from ..storage.files.identity import InvalidMetaProperties
+    from ..storage.files.meta_properties import InvalidMetaProperties
 
     own = (OSError, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors, RegistrationFailed)
     return *own, *(cause.failure for cause in CAUSES)

@@ -8,5 +8,5 @@ _READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")
 
 
 def only_reads(request: object) -> bool:
-    """Whether a request, of odradek.protocol or kafka-python, changes nothing."""
+    """Whether a request changes nothing."""
     return type(request).__name__.startswith(_READS)

@@ -1,7 +1,7 @@
 """Requests to a cluster, each of which waits for its response: for commands, pages and tests, from any thread.
 
-The connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of its own. Node and
-coordinator are looked up for each request that names one, so no old place is kept.
+The connections are those that nodes have to one another (`peers.py`), on an event loop of a thread of its own. A coordinator
+is looked up for each request, and a node's address every second, so no old place is kept.
 """
 
 from __future__ import annotations
@@ -10,20 +10,27 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from ..protocol.apis import APIS
-from ..protocol.messages.api_versions import ApiVersionsRequest
-from ..protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
-from ..protocol.schema import Message
+from ..protocol.messages.find_coordinator import FindCoordinatorRequest
+from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ..protocol.schema import Request, ResponseT
 from .any_broker import ANY_S, only_reads
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
+from .faults import Fault, Kind, explained
 from .peers import LoginOf, Peers, TlsOf
+from .port_security import fault_of_port
+from .versions import Version
 
 #: Types of coordinators in FindCoordinator.
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
-_BATCHED_SINCE = 4
+#: Addresses of nodes are looked up again after this time, and after a request without a response.
+FRESH_S = 1.0
+#: Limit of the time in which a port shows its security.
+_PORT_S = 1.0
+#: Reasons for which the next address is of no use: each attempt may count as a failed login of the user.
+_FINAL = (Kind.LOGIN, Kind.UNSUPPORTED)
 
 
 class Address(NamedTuple):
@@ -46,12 +53,12 @@ class Cluster:
         self._bootstrap = list(bootstrap)
         self._timeout_s = timeout_s
         self._nodes: dict[int, Address] = {}
+        self._read_at = 0.0
         #: The address that responded last: one that is down costs the pause before each attempt to connect.
         self._last: Address | None = None
-        self._versions: dict[int, tuple[int, int]] = {}
-        self._faults: dict[tuple[str, int], str] = {}
+        self._login = login
+        self._tls = tls
         self._peers = Peers(client_id, login, tls)
-        self._peers.on_fault = self._note_fault
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="odradek-client", daemon=True)
         self._thread.start()
@@ -68,65 +75,93 @@ class Cluster:
 
     # ---- requests
 
-    def ask(self, request: Message, node_id: int | None = None) -> Any:
+    def ask(self, request: Request[ResponseT], node_id: int | None = None, version: Version = None) -> ResponseT:
         """Sends a request, in the newest version that both sides have, to a node or to any. Returns the response.
 
-        Raises NoResponse, UnknownNode and NotSupported.
+        Raises NoResponse, LoginRejected, UnknownNode and NotSupported.
         """
-        return self._sent(request, self.version_of(request), node_id)
-
-    def version_of(self, request: Message) -> int:
-        """The newest version of the request that both sides have. Raises NotSupported and NoResponse."""
-        key = type(request).SCHEMA.key
-        assert key is not None, f"{type(request).__name__} is not a request"
-        api = APIS[key]
-        low, high = self.versions().get(key, (0, -1))
-        version = min(high, api.latest_stable_version)
-        if version < max(low, api.versions.low):
-            raise NotSupported(api.name)
-        return version
-
-    def versions(self) -> Mapping[int, tuple[int, int]]:
-        """The lowest and highest version of each API, as the first broker that responds has them. Raises NoResponse."""
-        if not self._versions:
-            response = self._sent(
-                ApiVersionsRequest(client_software_name="odradek-cli", client_software_version="1"), None, None
-            )
-            self._versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
-        return self._versions
+        addresses = self._any() if node_id is None else [self._address(node_id)]
+        # One that hangs must not hold up those that any broker answers. Where all are slow, each gets its time.
+        is_short = node_id is None and len(addresses) > 1 and only_reads(request) and self._timeout_s > ANY_S
+        faults: dict[Address, Fault] = {}
+        late = []
+        for address in addresses:
+            began = time.monotonic()
+            response = self._tried(address, request, version, ANY_S if is_short else self._timeout_s, faults)
+            if response is not None:
+                return response
+            if address in faults and faults[address].kind in _FINAL:
+                break
+            if is_short and time.monotonic() - began >= ANY_S:
+                late.append(address)
+        for address in late:
+            response = self._tried(address, request, version, self._timeout_s, faults)
+            if response is not None:
+                return response
+        self._read_at = 0.0  # the next request looks its node up
+        raise self._error(addresses, faults)
 
     def coordinator(self, key: str, kind: int = GROUP_COORDINATOR) -> int:
         """The node that coordinates a group or a transactional id. Raises CoordinatorError."""
-        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        response = self.ask(request)
-        found = response.coordinators[0] if self.version_of(request) >= _BATCHED_SINCE else response
+        response = self.ask(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
+        found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             raise CoordinatorError(found.error_code, found.error_message)
         return int(found.node_id)
 
-    def _sent(self, request: Message, version: int | None, node_id: int | None) -> Any:
-        addresses = self._any() if node_id is None else [self._address(node_id)]
-        # One that hangs must not hold up those that any broker answers. Where all are slow, each gets its time.
-        is_short = node_id is None and len(addresses) > 1 and only_reads(request) and self._timeout_s > ANY_S
-        late = []
-        for address in addresses:
-            began = time.monotonic()
-            response = self._response(address, request, version, ANY_S if is_short else self._timeout_s)
-            if response is not None:
-                self._last = address
-                return response
-            if is_short and time.monotonic() - began >= ANY_S:
-                late.append(address)
-        for address in late:
-            response = self._response(address, request, version, self._timeout_s)
-            if response is not None:
-                self._last = address
-                return response
-        words = ", ".join(f"{host}:{port}" for host, port, _ in addresses)
-        faults = [fault for host, port, _ in addresses if (fault := self._faults.get((host, port)))]
-        if faults:
-            raise LoginRejected(f"{words}: {faults[0]}")
-        raise NoResponse(f"no response from {words}")
+    def controller(self) -> int:
+        """The node that a broker names as the controller: in a cluster of KRaft a broker, which forwards requests to it.
+
+        Raises UnknownNode where there is none at the moment.
+        """
+        found = int(self._read_nodes().controller_id)
+        if found < 0:
+            raise UnknownNode("the brokers name no controller at the moment")
+        return found
+
+    def _tried(
+        self,
+        address: Address,
+        request: Request[ResponseT],
+        version: Version,
+        timeout_s: float,
+        faults: dict[Address, Fault],
+    ) -> ResponseT | None:
+        """The response of an address; None after it, or the port behind it, has given a reason."""
+        response, fault = self._response(address, request, version, timeout_s)
+        if response is not None:
+            self._last = address
+        elif fault is not None:
+            faults[address] = self._fault_of_port(address) or fault if fault.kind is Kind.ENDED else fault
+        return response
+
+    def _fault_of_port(self, address: Address) -> Fault | None:
+        """Why the node ends connections of this client; None where its port shows no reason."""
+        arguments, login = self._tls(address.name, address.host), self._login(address.name)
+        timeout_s = min(_PORT_S, self._timeout_s)
+        try:
+            return fault_of_port(
+                (address.host, address.port), arguments.get("ssl"), timeout_s, has_login=login is not None
+            )
+        except OSError:
+            return None
+
+    def _error(self, addresses: Sequence[Address], faults: dict[Address, Fault]) -> Exception:
+        """The error of a request that got no response; the words are those of the addresses that gave a reason."""
+        for address, fault in faults.items():
+            if fault.kind is Kind.UNSUPPORTED:
+                return NotSupported(fault.words)
+            if fault.kind in (Kind.LOGIN, Kind.TLS, Kind.SECURITY):
+                has_tls = bool(self._tls(address.name, address.host))
+                has_login = self._login(address.name) is not None
+                where = f"{address.host}:{address.port}"
+                return LoginRejected(explained(where, fault, has_tls=has_tls, has_login=has_login))
+        refused = {one: fault for one, fault in faults.items() if fault.kind is Kind.REFUSED}
+        words = [
+            f"{one.host}:{one.port} ({refused[one].words})" if one in refused else f"{one.host}:{one.port}"
+            for one in addresses
+        ]
+        return NoResponse(f"no response from {', '.join(words)}")
 
     def _any(self) -> list[Address]:
         """The addresses that may serve any request: those of the command first, since the others may be out of reach."""
@@ -134,31 +169,37 @@ class Cluster:
         return sorted(known, key=lambda one: one != self._last)
 
     def _address(self, node_id: int) -> Address:
-        """The node's address in the metadata of now."""
-        response = self.ask(MetadataRequest(topics=[]))
-        self._nodes = {one.node_id: Address(one.host, one.port) for one in response.brokers}
+        """The node's address in the metadata, which is as old as FRESH_S at most."""
+        if node_id not in self._nodes or time.monotonic() - self._read_at > FRESH_S:
+            self._read_nodes()
         if node_id not in self._nodes:
             raise UnknownNode(f"broker {node_id} is not in the metadata")
         return self._nodes[node_id]
 
-    def _response(self, address: Address, request: Message, version: int | None, timeout_s: float) -> Any:
-        found: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._loop.call_soon_threadsafe(self._send, address, request, version, timeout_s, found)
-        return found.result()
+    def _read_nodes(self) -> MetadataResponse:
+        response = self.ask(MetadataRequest(topics=[]))
+        self._nodes = {one.node_id: Address(one.host, one.port) for one in response.brokers}
+        self._read_at = time.monotonic()
+        return response
 
-    def _send(
-        self,
-        address: Address,
-        request: Message,
-        version: int | None,
-        timeout_s: float,
-        found: concurrent.futures.Future[Any],
-    ) -> None:
-        self._faults.pop((address.host, address.port), None)
-        self._peers.send(address, request, found.set_result, timeout_ms=max(1, int(timeout_s * 1000)), version=version)
+    def _response(
+        self, address: Address, request: Request[ResponseT], version: Version, timeout_s: float
+    ) -> tuple[ResponseT | None, Fault | None]:
+        reasons: list[Fault] = []
+        found: concurrent.futures.Future[ResponseT | None] = concurrent.futures.Future()
 
-    def _note_fault(self, host: str, port: int, fault: str) -> None:
-        self._faults[host, port] = fault
+        def send() -> None:
+            self._peers.send(
+                address,
+                request,
+                found.set_result,
+                timeout_ms=max(1, int(timeout_s * 1000)),
+                version=version,
+                explain=reasons.append,
+            )
+
+        self._loop.call_soon_threadsafe(send)
+        return found.result(), (reasons[0] if reasons else None)
 
 
 async def _settled() -> None:

@@ -12,7 +12,7 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ..protocol.codec import MalformedMessage
@@ -20,11 +20,14 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
 from . import SOFTWARE
+from .faults import TLS_ALERT, Fault, PortSecurity, security_fault, tls_fault
 from .frames import correlation_id_of, request_frame, response_of, response_size
+from .versions import Version
 
 if TYPE_CHECKING:
-    from ..protocol.checksum import Buffer
-    from .sasl import Login, PeerLogin
+    from ..protocol.buffer import Buffer
+    from .login import PeerLogin
+    from .sasl import Login
 
 log = logging.getLogger("odradek.peers")
 
@@ -71,35 +74,42 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._in_flight: deque[_InFlight] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self._ended_by_us = False
-        #: Why the peer did not let this process in.
-        self.fault = ""
+        #: Why the peer did not let this process in, or ended the connection.
+        self.fault: Fault | None = None
         self._login: PeerLogin | None = None
         #: Requests that wait for the renewal of a session; None while nothing is renewed.
-        self._held: list[tuple[Message, Reply, int | None]] | None = None
+        self._held: list[tuple[Message, Reply, Version]] | None = None
 
     # ---- requests
 
-    def send(self, request: Message, reply: Reply, version: int | None = None) -> None:
+    def send(self, request: Message, reply: Reply, version: Version = None) -> None:
         """Sends a request. `reply` is called once, never from within; not at all when the connection is lost before."""
         if self._held is not None:
             self._held.append((request, reply, version))
         else:
             self._send_now(request, reply, version)
 
-    def _send_now(self, request: Message, reply: Reply, version: int | None) -> None:
+    def version_of(self, request: Message, version: Version = None) -> int | None:
+        """The version in which the request would be sent; None where the peer has none of these."""
+        assert request.SCHEMA.key is not None
+        if isinstance(version, int):
+            return version
+        api = APIS[request.SCHEMA.key]
+        low, high = self._versions.get(api.key, (0, -1))
+        chosen = min(high, api.latest_stable_version)
+        if version is not None:
+            low, chosen = max(low, version.least), min(chosen, version.most)
+        return chosen if chosen >= low and chosen in api.versions else None
+
+    def _send_now(self, request: Message, reply: Reply, version: Version) -> None:
         assert request.SCHEMA.key is not None
         api = APIS[request.SCHEMA.key]
-        chosen = self._version(api) if version is None else version
+        chosen = self.version_of(request, version)
         if chosen is None:
             log.warning("%s is not supported by %s", api.name, self.peer)
             asyncio.get_running_loop().call_soon(reply, None)
             return
         self._write(api, chosen, request, reply)
-
-    def _version(self, api: Api) -> int | None:
-        low, high = self._versions.get(api.key, (0, -1))
-        chosen = min(high, api.latest_stable_version)
-        return chosen if chosen >= low and chosen in api.versions else None
 
     def _write(self, api: Api, version: int, request: Message, reply: Reply) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -110,7 +120,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def peer(self) -> str:
-        address: tuple[Any, ...] = (self._transport and self._transport.get_extra_info("peername")) or ("", 0)
+        address: tuple[object, ...] = (self._transport and self._transport.get_extra_info("peername")) or ("", 0)
         return f"{address[0]}:{address[1]}"
 
     @property
@@ -136,6 +146,8 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_flight.clear()
+        if self.fault is None and exc is not None:
+            self.fault = tls_fault(exc)
         if self._login is not None:
             self._login.stop()
         self._lost(self, not self._ended_by_us)
@@ -145,6 +157,10 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
+        if not self._versions and self._buffer[:2] == TLS_ALERT:
+            self.fault = security_fault(PortSecurity.TLS)
+            self.end()
+            return
         try:
             self._take_frames()
         except (MalformedMessage, struct.error, IndexError) as error:
@@ -206,7 +222,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def log_in_as(self, login: Login | None, host: str) -> None:
         """Has the connection log in at that host before it is ready; called before it is made."""
         if login is not None:
-            from .sasl import PeerLogin  # which nodes without SASL do not need
+            from .login import PeerLogin  # which nodes without SASL do not need
 
             self._login = PeerLogin(
                 login, host, self._send_now, self._logged_in, self._login_failed, self._renew_session
@@ -220,8 +236,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         for request, reply, version in held:
             self._send_now(request, reply, version)
 
-    def _login_failed(self, words: str) -> None:
-        self.fault = words
+    def _login_failed(self, fault: Fault) -> None:
+        self.fault = fault
         self.end()
 
     def _renew_session(self) -> None:

@@ -1,25 +1,37 @@
-"""Errors of requests to a cluster. The module imports nothing: a command knows them without the cost of the client."""
+"""Errors of requests to a cluster: one family. The module imports nothing, so that commands have them at no cost."""
 
 from __future__ import annotations
 
 
-class NoResponse(ConnectionError):
+class RequestFailed(Exception):
+    """The base of every error of a request."""
+
+
+class NoResponse(RequestFailed, ConnectionError):
     """The node accepts no connection, rejects the login, or sent no response in time."""
 
 
 class LoginRejected(NoResponse):
-    """The node ended the connection before it was ready, and said why."""
+    """The node does not let this client in: its login, its TLS, or the lack of either. The words are the node's."""
 
 
-class UnknownNode(LookupError):
+class UnknownNode(RequestFailed, LookupError):
     """The metadata of the cluster does not have the node."""
 
 
-class NotSupported(Exception):
+class NotSupported(RequestFailed):
     """The brokers do not have the API, or no version of it that both sides have."""
 
 
-class CoordinatorError(Exception):
+class InvalidOptions(RequestFailed, ValueError):
+    """Properties of a client that cannot be meant, or files of theirs that cannot be used. The words have no secret."""
+
+
+class NoToken(RequestFailed):
+    """A token endpoint gives this client no token."""
+
+
+class CoordinatorError(RequestFailed):
     """The broker names no coordinator. `code` is Kafka's error code."""
 
     def __init__(self, code: int, message: str | None) -> None:

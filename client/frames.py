@@ -6,13 +6,13 @@ import struct
 from typing import TYPE_CHECKING
 
 from ..protocol.apis import API_VERSIONS_KEY, Api
+from ..protocol.buffer import Buffer
 from ..protocol.codec import MalformedMessage, decode, encode_pieces
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
-from ..protocol.varint import Buffer
 
 if TYPE_CHECKING:
-    from ..protocol.checksum import Buffer
+    from ..protocol.buffer import Buffer
 
 
 #: The limit of a response. A correct node sends less: replica.fetch.response.max.bytes is 10 MiB by default.

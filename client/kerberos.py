@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..extras import install_command
 from ..metadata.configs import InvalidConfig
 from .sasl import AuthenticationFailed
 
@@ -28,7 +29,7 @@ def library() -> ModuleType:
         import gssapi
     except ImportError as error:
         raise InvalidConfig(
-            f"GSSAPI (Kerberos) needs a package that is not installed: pip install 'odradek[kerberos]' ({error})"
+            f"GSSAPI (Kerberos) needs a package that is not installed: {install_command('kerberos')} ({error})"
         ) from None
     return gssapi
 

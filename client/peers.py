@@ -15,12 +15,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..metadata.configs import InvalidConfig
-from ..protocol.schema import Message
+from ..protocol.apis import APIS
+from ..protocol.schema import Message, Request, ResponseT
 from .connection import PeerConnection
+from .faults import Fault, Kind, handshake_fault
+from .versions import Version
 
 if TYPE_CHECKING:
     from ..protocol.schema import ResponseCallback
     from .sasl import Login
+
 
 log = logging.getLogger("odradek.peers")
 
@@ -66,27 +70,27 @@ class Peers:
         self._peers: dict[_Key, _Peer] = {}
         #: Called with host and port of each connection that the other side has ended, see `on_lost`.
         self.on_any_lost: Callable[[str, int], None] | None = None
-        #: Called with host, port and the reason that a connection could not be made; None logs a warning.
-        self.on_fault: Callable[[str, int, str], None] | None = None
 
     def send(
         self,
         endpoint: Endpoint,
-        request: Message,
-        reply: ResponseCallback,
+        request: Request[ResponseT],
+        reply: Callable[[ResponseT | None], None],
         *,
         timeout_ms: int,
-        version: int | None = None,
+        version: Version = None,
         purpose: str = "",
+        explain: Callable[[Fault], None] | None = None,
     ) -> None:
         """Sends a request to the node at `endpoint`; `reply` gets the response, or None.
 
         None stands for: no connection, a connection that ended, a timeout, an API that the node does not serve, or a
         response that cannot be read. Without a `version` the request has the highest that both sides support. A timeout
         ends the connection with all requests in flight, since responses arrive in order. Views of record batches in a
-        response are valid until `reply` returns.
+        response are valid until `reply` returns. `explain` gets the reason before a None that has one; without it, a
+        reason is logged.
         """
-        self._peer(endpoint, purpose).send(_Asked(request, reply, timeout_ms / 1000, version))
+        self._peer(endpoint, purpose).send(_Asked(request, reply, timeout_ms / 1000, version, explain))
 
     def on_lost(self, endpoint: Endpoint, callback: Callable[[], None], purpose: str = "") -> None:
         """Has `callback` called each time that the other side ends an established connection, as a process that dies
@@ -120,38 +124,29 @@ class Peers:
         if key not in self._peers:
             self._peers[key] = peer = _Peer(endpoint, self._client_id, self._login, self._tls)
             peer.on_lost.append(lambda: self._lost(endpoint))
-            peer.on_fault = self._failed
         return self._peers[key]
-
-    def _failed(self, host: str, port: int, fault: str) -> bool:
-        """Returns whether the reason was taken, so that no warning is logged."""
-        if self.on_fault is None:
-            return False
-        self.on_fault(host, port, fault)
-        return True
 
     def _lost(self, endpoint: Endpoint) -> None:
         if self.on_any_lost is not None:
             self.on_any_lost(endpoint.host, endpoint.port)
 
 
-def tls_failure(error: BaseException) -> str | None:
-    """Returns why the TLS of a connection to a node failed; None for an error that is not TLS's."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or error}"
-    return None
-
-
 class _Asked:
     """A request until its reply is called."""
 
-    __slots__ = ("_reply", "_timeout_s", "_timer", "is_done", "request", "version")
+    __slots__ = ("_reply", "_timeout_s", "_timer", "explain", "is_done", "request", "version")
 
-    def __init__(self, request: Message, reply: ResponseCallback, timeout_s: float, version: int | None) -> None:
+    def __init__(
+        self,
+        request: Message,
+        reply: ResponseCallback,
+        timeout_s: float,
+        version: Version,
+        explain: Callable[[Fault], None] | None,
+    ) -> None:
         self.request = request
         self.version = version
+        self.explain = explain
         self.is_done = False
         self._reply = reply
         self._timeout_s = timeout_s
@@ -159,6 +154,12 @@ class _Asked:
 
     def arm(self, loop: asyncio.AbstractEventLoop, over: Callable[[_Asked], None]) -> None:
         self._timer = loop.call_later(self._timeout_s, over, self)
+
+    def fail(self, fault: Fault | None) -> None:
+        """Gives None in place of a response, after the reason."""
+        if self.explain is not None and fault is not None and not self.is_done:
+            self.explain(fault)
+        self.done(None)
 
     def done(self, response: Message | None) -> None:
         if self.is_done:
@@ -177,7 +178,6 @@ class _Peer:
 
     def __init__(self, endpoint: Endpoint, client_id: str, login: LoginOf, tls: TlsOf) -> None:
         self.on_lost: list[Callable[[], None]] = []
-        self.on_fault: Callable[[str, int, str], bool] = lambda host, port, fault: False
         self._address = (endpoint.host, endpoint.port)
         self._listener = endpoint.name
         self._client_id = client_id
@@ -220,6 +220,11 @@ class _Peer:
             self._unanswered.pop(asked, None)
             asked.done(response)
 
+        if asked.explain is not None and connection.version_of(asked.request, asked.version) is None:
+            self._unanswered.pop(asked, None)
+            name = APIS[asked.request.SCHEMA.key or 0].name
+            asyncio.get_running_loop().call_soon(asked.fail, Fault(Kind.UNSUPPORTED, name))
+            return
         try:
             connection.send(asked.request, answered, asked.version)
         except Exception:
@@ -251,7 +256,7 @@ class _Peer:
         except Exception as error:
             if not isinstance(error, OSError | ValueError):  # a timeout is the first, a host that is no name the second
                 log.exception("a bug: no connection to %s:%d; it is tried again", *self._address)
-            made.fault = made.fault or tls_failure(error) or (str(error) if isinstance(error, InvalidConfig) else "")
+            made.fault = made.fault or _fault_of(error)
             log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()
             self._drop(made)
@@ -270,24 +275,29 @@ class _Peer:
 
     def _is_lost(self, connection: PeerConnection, by_peer: bool) -> None:
         stood = self._connection is connection
-        self._drop(connection)
+        self._drop(connection, by_peer=by_peer)
         if stood and by_peer:
             for callback in list(self.on_lost):
                 callback()
 
-    def _drop(self, connection: PeerConnection) -> None:
+    def _drop(self, connection: PeerConnection, *, by_peer: bool = False) -> None:
         """Drops a connection, established or not: all requests that wait for it fail."""
         if connection not in (self._connection, self._made):
             return
-        if connection.fault and self.on_fault(*self._address, connection.fault):
-            pass
-        elif connection.fault and connection.fault != self._logged_fault:
-            self._logged_fault = connection.fault
-            log.warning("no connection to %s:%d: %s", *self._address, connection.fault)
+        self._log(connection.fault)
         if self._connecting is not None and self._connecting is not asyncio.current_task():
             self._connecting.cancel()
         self._connection = self._made = self._connecting = None
-        self._fail_all()
+        self._fail_all(connection.fault or (Fault(Kind.ENDED, "it ended the connection") if by_peer else None))
+
+    def _log(self, fault: Fault | None) -> None:
+        """Writes a new reason, unless all requests take it themselves."""
+        if fault is None or fault.kind is Kind.REFUSED or fault.words == self._logged_fault:
+            return
+        if self._unanswered and all(asked.explain is not None for asked in self._unanswered):
+            return
+        self._logged_fault = fault.words
+        log.warning("no connection to %s:%d: %s", *self._address, fault.words)
 
     def _time_is_over(self, asked: _Asked) -> None:
         if asked in self._waiting:
@@ -298,10 +308,10 @@ class _Peer:
             self._connection.end()
             self._drop(self._connection)
 
-    def _fail_all(self) -> None:
+    def _fail_all(self, fault: Fault | None = None) -> None:
         unanswered, self._unanswered, self._waiting = self._unanswered, {}, []
         for asked in unanswered:
-            asked.done(None)
+            asked.fail(fault)
 
     def close(self) -> None:
         self._is_closed = True
@@ -312,3 +322,16 @@ class _Peer:
                 connection.end()
         self._connection = self._made = self._connecting = None
         self._fail_all()
+
+
+def _fault_of(error: Exception) -> Fault | None:
+    """Returns why no connection could be made; None for a timeout."""
+    if isinstance(error, TimeoutError):
+        return None
+    if isinstance(error, InvalidConfig):
+        return Fault(Kind.LOGIN, str(error))
+    if isinstance(error, ssl.SSLError):
+        return handshake_fault(error)
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return Fault(Kind.ENDED, "it ended the connection")
+    return Fault(Kind.REFUSED, getattr(error, "strerror", None) or str(error))

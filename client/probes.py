@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Collection, Iterable
-from typing import Any
 
 #: A listener that has not responded by then does not refuse.
 PROBE_TIMEOUT_S = 1.0
@@ -40,7 +39,7 @@ async def is_refused(host: str, port: int) -> bool:
     return True
 
 
-async def _connection_refused(probe: socket.socket, address: tuple[Any, ...]) -> bool:
+async def _connection_refused(probe: socket.socket, address: tuple[object, ...]) -> bool:
     try:
         await asyncio.get_running_loop().sock_connect(probe, address)
     except ConnectionRefusedError:

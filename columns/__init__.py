@@ -10,6 +10,7 @@
   read, with `on_unreadable="skip"`; `.count()`: the records by the headers of their batches alone.
 - `decoder_of(ValueSchema("json", schema), topic, sample)`, `typed(batch, decoder)`: a RecordBatch with values as structs,
   and one with the columns of `UNDECODABLE` for the rows that do not decode.
+- `Inference.of(values)`, `widen(other)`, `type`: the type that JSON values show, however they are divided into batches.
 - Errors: `UnreadableOffsets`, whose `unread` has topic, partition, offsets, file, position and reason; `ScanError` and
   `InvalidScan` for a scan that cannot be made; `SchemaRegistryUnavailable`, after which it is not known what decodes. Errors
   can be pickled.
@@ -18,7 +19,11 @@
 |---|---|
 | `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
 | `values.py` | typed values: JSON, Avro and Protobuf, with the rows that do not decode |
+| `json_values.py` | JSON as structs or as text |
+| `json_texts.py` | values of bytes as texts of JSON |
+| `inference.py` | the type that JSON values show |
 | `cluster.py` | a running broker's topic: its offsets, its directories on this machine, and Fetch |
+| `key_filters.py` | Bloom filters of keys beside closed segments |
 | `dataset.py` | a scan that engines ask for columns and offsets |
 | `query_command.py` | `odradek query` |
 | `tier.py` | what only a remote store has: its splits, and their reader |
@@ -45,16 +50,19 @@ from .scan import Scan, scan
 
 if TYPE_CHECKING:
     from .dataset import ScanDataset
+    from .inference import Inference
     from .tier import RemoteReader
-    from .values import UNDECODABLE, ValueSchema, decoder_of, typed
+    from .values import INFER, UNDECODABLE, ValueSchema, decoder_of, typed
 
 __all__ = [
+    "INFER",
     "SCHEMA",
     "UNDECODABLE",
     "Aborted",
     "ClusterError",
     "FetchReader",
     "FileReader",
+    "Inference",
     "InvalidScan",
     "LocalReader",
     "PartitionPlan",
@@ -89,7 +97,11 @@ def __getattr__(name: str) -> Any:
         from .tier import RemoteReader
 
         return RemoteReader
-    if name in ("UNDECODABLE", "ValueSchema", "decoder_of", "typed"):
+    if name == "Inference":
+        from .inference import Inference
+
+        return Inference
+    if name in ("INFER", "UNDECODABLE", "ValueSchema", "decoder_of", "typed"):
         from . import values
 
         return getattr(values, name)

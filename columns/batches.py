@@ -8,7 +8,7 @@ compiled loop. Only the columns of the request are built.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from ..protocol.records.batch import (
 from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress, unpack
 from ..protocol.records.errors import CorruptBatch, TooLargeDecompressed
 from . import kernel, layout
+from .layout import Numbers
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 #: Columns of a scan, with Kafka's names. A `timestamp` of -1 (none) is null; `timestamp_type` is 0 for CreateTime and 1
@@ -47,24 +48,21 @@ _LEAST_RECORD_BYTES = 7
 _DECODED_BYTES = 4 << 20
 #: isal decompresses gzip into at most this many bytes (protocol/records/codecs.py).
 _GZIP_ROOM_BYTES = 2 << 20
-_NOT_APPEND_TIME = -2
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _PLAIN = int(Compression.NONE)
 
-Numbers = Any  # numpy's arrays of int64; its types depend on the version
-
 
 class Bounds(NamedTuple):
-    """Records from `first_offset` up to `next_offset`, and from `first_timestamp` up to `next_timestamp`, in ms."""
+    """Records with these offsets and timestamps in ms. All bounds are inclusive: there is a timestamp of 2^63-1."""
 
     first_offset: int = 0
-    next_offset: int = _INT64_MAX
+    last_offset: int = _INT64_MAX
     first_timestamp: int = _INT64_MIN
-    next_timestamp: int = _INT64_MAX
+    last_timestamp: int = _INT64_MAX
 
     @property
     def has_times(self) -> bool:
-        return self.first_timestamp != _INT64_MIN or self.next_timestamp != _INT64_MAX
+        return self.first_timestamp != _INT64_MIN or self.last_timestamp != _INT64_MAX
 
 
 class Aborted(NamedTuple):
@@ -94,7 +92,7 @@ def data_rows(rows: Numbers, bounds: Bounds, aborted: Sequence[Aborted] | None) 
     attributes, base = rows[:, layout.ATTRIBUTES], rows[:, layout.BASE_OFFSET]
     last = base + rows[:, layout.LAST_DELTA]
     wanted = (attributes & CONTROL_FLAG == 0) & (rows[:, layout.COUNT] > 0)
-    wanted &= (last >= bounds.first_offset) & (base < bounds.next_offset)
+    wanted &= (last >= bounds.first_offset) & (base <= bounds.last_offset)
     if bounds.first_timestamp != _INT64_MIN:
         wanted &= rows[:, layout.MAX_TIMESTAMP] >= bounds.first_timestamp
     if aborted and len(rows):
@@ -277,7 +275,8 @@ class BatchDecoder:
             batches[:, layout.END_DELTA] = rows[group, layout.LAST_DELTA]
             batches[:, layout.FIRST_TIMESTAMP] = rows[group, layout.BASE_TIMESTAMP]
             is_appended = rows[group, layout.ATTRIBUTES] & LOG_APPEND_TIME_FLAG != 0
-            batches[:, layout.APPEND_TIME] = np.where(is_appended, rows[group, layout.MAX_TIMESTAMP], _NOT_APPEND_TIME)
+            batches[:, layout.IS_APPEND_TIME] = is_appended
+            batches[:, layout.APPEND_TIME] = rows[group, layout.MAX_TIMESTAMP]
             batches[:, layout.RECORDS] = counts
             buffers = _Buffers(int(counts.sum()), int((stops - starts).sum()), self._wanted)
             faults = np.zeros(len(group), np.uint8)
@@ -298,14 +297,25 @@ class BatchDecoder:
         arrays = [
             _constant(self._topic, rows)
             if name == "topic"
-            else pa.array(np.full(rows, self._partition, np.int32))
+            else numbers(np.full(rows, self._partition, np.int32), pa.int32())
             if name == "partition"
             else buffers.array(name)
             for name in self._columns
         ]
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def numbers(values: Numbers, kind: pa.DataType, nulls: Numbers | None = None) -> pa.Array:
+    """An array over the memory of numbers. pa.array() imports pandas, which takes half a second and more."""
+    bits = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
+
+
+def scalar(number: int, kind: pa.DataType) -> pa.Scalar:
+    """A number as Arrow's functions take it: one of Python, and pa.scalar(), import pandas, too."""
+    return numbers(np.array([number], np.int64), pa.int64()).cast(kind)[0]
 
 
 def _constant(text: str, rows: int) -> pa.Array:
@@ -353,13 +363,13 @@ class _Buffers:
     def array(self, name: str) -> pa.Array:
         rows, totals = self.rows, self._totals
         if name == "offset":
-            return pa.array(self._offsets[:rows])
+            return numbers(self._offsets[:rows], pa.int64())
         if name == "timestamp":
             stamps = self._timestamps[:rows]
             missing = stamps == NO_TIMESTAMP
-            return pa.array(stamps, pa.timestamp("ms", tz="UTC"), mask=missing if missing.any() else None)
+            return numbers(stamps, pa.timestamp("ms", tz="UTC"), missing if missing.any() else None)
         if name == "timestamp_type":
-            return pa.array(self._types[:rows])
+            return numbers(self._types[:rows], pa.int32())
         if name == "key":
             size, nulls = int(totals[layout.KEY_BYTES]), int(totals[layout.NULL_KEYS])
             return _binary(self._key_ends[: rows + 1], self._key_bytes, size, self._key_validity, nulls)

@@ -13,30 +13,37 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.admin import EARLIEST, LATEST, LATEST_TIERED, ask, described_topics, partition_offsets, replica_sizes
+from ..admin.log_directories import describe_log_dirs
+from ..admin.log_offsets import EARLIEST, LATEST, LATEST_TIERED, list_offsets, partition_offsets
+from ..admin.nodes import describe_cluster
+from ..admin.topics import described_topics
+from ..admin.topics import list_topics as listed_topics
 from ..cli.client.connection import Connection
-from ..cli.client.errors import CommandError, from_library
+from ..cli.client.errors import DENIED, UNREACHABLE, CommandError, from_library
 from ..cli.client.properties import store_settings
+from ..cli.client.readings import replica_sizes
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ..protocol.records.batch import CONTROL_FLAG
-from ..storage.files.identity import InvalidMetaProperties, read_meta_properties
-from ..storage.files.open_files import LogDirectoryFailure
+from ..storage.files.failures import LogDirectoryFailure
+from ..storage.files.meta_properties import InvalidMetaProperties, read_meta_properties
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from . import kernel, layout
-from .batches import Aborted, BatchDecoder, Numbers, data_rows
+from .batches import Aborted, BatchDecoder, data_rows
 from .directory import end_of, segments_of, topic_id_of, transactions_of
 from .errors import InvalidScan, ScanError, Unread
+from .layout import Numbers
 from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
 from .reading import Batches, FileReader, ReadOptions, Split, SplitReader
 
 if TYPE_CHECKING:
-    from ..cli.client.admin import AdminClient, Topic
+    from ..admin.session import Admin
+    from ..admin.topics import Topic
     from ..tiers.cache import RemoteLogMetadataCache
     from ..tiers.lineage import OffsetAndEpoch
     from .tier import MetadataEvents, RemoteReader, Tier
@@ -87,6 +94,28 @@ def _explained() -> Iterator[None]:
         raise ClusterError(str(found), found.status) from None
 
 
+def _denied(topic: str) -> ClusterError:
+    name = ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
+    return ClusterError(f"topic {topic}: not authorized to read it ({name}): the user needs READ on it", DENIED)
+
+
+def _wait_for_broker(error: ClusterError, deadline: float) -> None:
+    """Waits after an error of a broker that may be starting again; raises others, and those behind the deadline."""
+    if error.status != UNREACHABLE or time.monotonic() > deadline:
+        raise error
+    time.sleep(_PAUSE_S)
+
+
+def connected(client: Mapping[str, str]) -> Cluster:
+    """A connection for a plan that is made: the brokers were there, and come back from a restart. Raises ClusterError."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return Cluster(client)
+        except ClusterError as error:
+            _wait_for_broker(error, deadline)
+
+
 class Cluster:
     """A connection to a cluster: `client` are Kafka's client properties, `bootstrap.servers` among them."""
 
@@ -102,7 +131,7 @@ class Cluster:
         #: (topic, partition) -> the leader and the topic's id.
         self._leaders: dict[tuple[str, int], tuple[int, bytes]] = {}
         with _explained():
-            self._admin: AdminClient = self._stack.enter_context(Connection(self.client).admin())
+            self._admin: Admin = self._stack.enter_context(Connection(self.client).admin())
 
     def __enter__(self) -> Cluster:
         return self
@@ -115,9 +144,14 @@ class Cluster:
 
     # ---- the plan
 
+    def cluster_id(self) -> str:
+        """The cluster's id; "" where the cluster does not name it. Raises ClusterError."""
+        with _explained():
+            return describe_cluster(self._admin).cluster_id or ""
+
     def topics(self) -> list[str]:
         with _explained():
-            return sorted(self._admin.list_topics())
+            return sorted(listed_topics(self._admin))
 
     def described(self, names: Sequence[str] | None = None) -> list[Topic]:
         """Topics as Metadata describes them: `name`, `topic_id`, `is_internal`, `partitions`. Raises ClusterError."""
@@ -133,16 +167,19 @@ class Cluster:
         with _explained():
             found = partition_offsets(self._admin, topics, timestamp, committed=committed)
         for topic in topics:
-            for partition in topic["partitions"]:
-                if (topic["name"], partition["partition_index"]) not in found:
-                    raise ClusterError(f"{topic['name']}-{partition['partition_index']} has no leader at the moment")
+            for partition in topic.partitions:
+                if (topic.name, partition.partition_index) not in found:
+                    raise ClusterError(f"{topic.name}-{partition.partition_index} has no leader at the moment")
         return found
 
     def sizes(self, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
         """Bytes of partitions by DescribeLogDirs; nothing where the cluster does not say."""
         try:
             with _explained():
-                return replica_sizes(self._admin, [topic["name"] for topic in topics])
+                return replica_sizes(
+                    self._admin,
+                    {topic.name: [one.partition_index for one in topic.partitions] for topic in topics},
+                )
         except ClusterError:  # denied
             return {}
 
@@ -153,12 +190,12 @@ class Cluster:
     def _plan(self, topic: str, request: Request, tier: Tier | None) -> Plan:
         with _explained():
             (described,) = described_topics(self._admin, [topic])
-            known = [one["partition_index"] for one in described["partitions"]]
+            known = [one.partition_index for one in described.partitions]
             chosen = chosen_partitions(topic, known, request)
-            asked: Topic = {**described, "partitions": [described["partitions"][known.index(one)] for one in chosen]}
+            asked = replace(described, partitions=[described.partitions[known.index(one)] for one in chosen])
             starts = partition_offsets(self._admin, [asked], EARLIEST)
             ends = partition_offsets(self._admin, [asked], LATEST, committed=request.committed)
-        topic_id = _uuid_bytes(described.get("topic_id"))
+        topic_id = _uuid_bytes(described.topic_id)
         directories = self._directories(topic, topic_id, chosen)
         tiered = None if tier is None or topic_id is None else _Tiered(self, tier, topic_id, asked)
         made = []
@@ -169,46 +206,55 @@ class Cluster:
             start, end = bounded(topic, one, log_start, log_end, request)
             fetched = Split(
                 topic, one, start, end, None, topic_id, aborted=() if request.committed else None,
-                first_timestamp=request.times[0], next_timestamp=request.times[1], client=self.client,
+                first_timestamp=request.times[0], last_timestamp=request.times[1], client=self.client,
             )  # fmt: skip
             splits = _splits(fetched, log_end, directories.get(one, ()), request, tiered)
             made.append(PartitionPlan(topic, one, start, end, log_start, log_end, splits))
+        self._check_right_to_read(made)
         return Plan(topic, tuple(made))
+
+    def _check_right_to_read(self, plans: Sequence[PartitionPlan]) -> None:
+        """Raises ClusterError where the user may not read the topic, whose files this machine or a store has: one Fetch."""
+        for plan in plans:
+            split = next((one for one in plan.splits if one.path is not None or one.remote is not None), None)
+            if split is not None and plan.log_end > plan.log_start:
+                response = self.fetch(replace(split, aborted=None), plan.log_end - 1, _LEAST_FETCH_BYTES)
+                if response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    raise _denied(split.topic)
+                return
 
     def _directories(self, topic: str, topic_id: bytes | None, partitions: Sequence[int]) -> dict[int, list[str]]:
         """Partition -> its directories on this machine; nothing where the cluster does not name them."""
         found: dict[int, list[str]] = {}
         try:
             with _explained():
-                cluster_id = self._admin.describe_cluster()["cluster_id"]
-                brokers = self._admin.describe_log_dirs({topic: list(partitions)})
+                cluster_id = describe_cluster(self._admin).cluster_id
+                brokers = describe_log_dirs(self._admin, {topic: list(partitions)})
         except ClusterError:  # denied
             return found
         for broker in brokers:
-            for directory in broker["log_dirs"]:
-                path = directory["log_dir"]
-                if not _is_of(path, cluster_id, broker.get("broker", broker.get("node_id"))):
+            for directory in broker.log_dirs:
+                path = directory.log_dir
+                if not _is_of(path, cluster_id, broker.broker):
                     continue
-                for one in (one for named in directory["topics"] for one in named["partitions"]):
-                    log = f"{path}/{topic}-{one['partition_index']}"
-                    if not one["is_future_key"] and topic_id is not None and topic_id_of(log) == topic_id:
-                        found.setdefault(one["partition_index"], []).append(log)
+                for one in (one for named in directory.topics for one in named.partitions):
+                    log = f"{path}/{topic}-{one.partition_index}"
+                    if not one.is_future_key and topic_id is not None and topic_id_of(log) == topic_id:
+                        found.setdefault(one.partition_index, []).append(log)
         return found
 
     # ---- records
 
     def latest_tiered(self, topic: Topic) -> dict[int, OffsetAndEpoch]:
         """The last offset in the remote store, and its leader epoch, of partitions that have one (KIP-1005)."""
-        from kafka.structs import TopicPartition
-
         from ..tiers.lineage import OffsetAndEpoch
 
-        asked = {TopicPartition(topic["name"], one["partition_index"]): LATEST_TIERED for one in topic["partitions"]}
+        asked = {(topic.name, one.partition_index): LATEST_TIERED for one in topic.partitions}
         with _explained():
-            found = self._admin.list_partition_offsets(asked)
+            found = list_offsets(self._admin, asked)
         return {
-            where.partition: OffsetAndEpoch(one.offset, one.leader_epoch)
-            for where, one in found.items()
+            index: OffsetAndEpoch(one.offset, one.leader_epoch)
+            for (_, index), one in found.items()
             if one.offset >= 0 and one.leader_epoch is not None
         }
 
@@ -233,7 +279,7 @@ class Cluster:
     def metadata_count(self) -> int:
         """The number of partitions of the metadata topic of tiered storage."""
         (described,) = self.described([METADATA_TOPIC])
-        return len(described["partitions"])
+        return len(described.partitions)
 
     def aborted_of(self, split: Split, offset: int) -> list[tuple[int, int]] | None:
         """Aborted transactions, (producer id, first offset), that a reader of committed records gets with those from
@@ -248,8 +294,12 @@ class Cluster:
         """The response of the partition's leader for one offset, without passing errors. Raises ClusterError."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            with _explained():
-                found = self._admin.repeated(lambda: self._fetched(split, offset, most_bytes))
+            try:
+                with _explained():
+                    found = self._admin.repeated(lambda: self._fetched(split, offset, most_bytes))
+            except ClusterError as error:
+                _wait_for_broker(error, deadline)
+                continue
             code = ErrorCode(found.error_code)
             if (code is not _THROTTLED and code not in _PASSING) or time.monotonic() > deadline:
                 return found
@@ -257,7 +307,6 @@ class Cluster:
                 continue  # the time was waited
             time.sleep(_PAUSE_S)
             self._leaders.clear()
-            self._admin.forget_places()
 
     def _fetched(self, split: Split, offset: int, most_bytes: int) -> PartitionData:
         leader, topic_id = self._leaders.get((split.topic, split.partition)) or self._leader(split)
@@ -273,21 +322,21 @@ class Cluster:
             isolation_level=int(split.aborted is not None),
             topics=[FetchTopic(topic=split.topic, topic_id=topic_id, partitions=[partition])],
         )
-        response = ask(self._admin.impatient, request, leader)
+        response = self._admin.impatient.ask(request, leader)
         self._leaders[split.topic, split.partition] = leader, topic_id
         if response.error_code:
             return PartitionData(split.partition, response.error_code)
         if not response.responses:  # a quota holds the records back (KIP-219)
             time.sleep(min(max(response.throttle_time_ms / 1000, _PAUSE_S), _PATIENCE_S))
             return PartitionData(split.partition, _THROTTLED)
-        return response.responses[0].partitions[0]  # type: ignore[no-any-return]
+        return response.responses[0].partitions[0]
 
     def _leader(self, split: Split) -> tuple[int, bytes]:
         (described,) = described_topics(self._admin.impatient, [split.topic])
-        leaders = {one["partition_index"]: one["leader_id"] for one in described["partitions"]}
+        leaders = {one.partition_index: one.leader_id for one in described.partitions}
         found = (
             leaders.get(split.partition, -1),
-            split.topic_id or _uuid_bytes(described.get("topic_id")) or bytes(16),
+            split.topic_id or _uuid_bytes(described.topic_id) or bytes(16),
         )
         self._leaders[split.topic, split.partition] = found
         return found
@@ -378,7 +427,7 @@ def _is_of(path: str, cluster_id: str, node_id: int | None) -> bool:
     return False
 
 
-def _uuid_bytes(topic_id: Any) -> bytes | None:
+def _uuid_bytes(topic_id: object) -> bytes | None:
     if topic_id is None:
         return None
     from uuid import UUID
@@ -408,7 +457,7 @@ class FetchReader(SplitReader):
             yield from self._read_from(self._cluster, columns)
         else:
             assert self.split.client is not None
-            with Cluster(self.split.client) as cluster:
+            with connected(self.split.client) as cluster:
                 yield from self._read_from(cluster, columns)
 
     def _read_from(self, cluster: Cluster, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -471,7 +520,7 @@ class FetchReader(SplitReader):
             else:
                 self._missing(self.split.next_offset, "the log ends before: it was truncated")
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise ClusterError(f"topic {self.split.topic}: not authorized to read it ({code.name})", 5)
+            raise _denied(self.split.topic)
         else:
             self._missing(self.split.next_offset, f"the leader returned {code.name}")
 
@@ -538,7 +587,7 @@ def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
         if cluster is not None:
             return cluster.log_start(split)
         assert split.client is not None
-        with Cluster(split.client) as made:
+        with connected(split.client) as made:
             return made.log_start(split)
 
     return asked

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,25 +19,28 @@ from ..protocol.records.control import ControlType, decode_control
 from ..protocol.records.errors import BatchError, OldFormatInLog
 from ..protocol.records.record import decode_batch
 from ..storage.files.checkpoints import LOG_START_OFFSETS, inspect_offsets
-from ..storage.files.identity import CorruptPartitionMetadata, read_topic_id
-from ..storage.files.open_files import (
-    CLEANED_SUFFIX,
-    LOG_SUFFIX,
-    SWAP_SUFFIX,
-    LogDirectoryFailure,
-    PartitionDirectory,
-    base_offset_of,
-)
+from ..storage.files.failures import LogDirectoryFailure
+from ..storage.files.partition_directory import PartitionDirectory
+from ..storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
+from ..storage.files.segment_files import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, base_offset_of
 from ..storage.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
-from ..storage.repair.verification import open_at
-from ..storage.segments.index import CorruptIndex, OffsetIndex, plausible_aborted
+from ..storage.repair.aborted_check import open_at
+from ..storage.segments.aborted import plausible_aborted
+from ..storage.segments.index import CorruptIndex, OffsetIndex, TimeIndex
 from ..tiers.segment_metadata import METADATA_TOPIC
 from . import kernel, layout
-from .batches import Aborted, Numbers
+from .batches import Aborted
 from .errors import InvalidScan
+from .layout import Numbers
+
+if TYPE_CHECKING:
+    pass
+
 
 #: `orders-0`; not `orders-0.<id>-delete`, `-future` or `-stray`.
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
+#: The directory of one partition may also be one that was kept: records that were cut off.
+_KEPT = re.compile(_PARTITION.pattern + r"\.[0-9a-f]{32}-stray")
 _OTHER = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)")
 #: Beginning of the names of a broker's snapshots of the metadata of tiered storage.
 TIER_SNAPSHOT = "odradek-remote-log-metadata-"
@@ -65,7 +68,7 @@ def partitions_of(path: str) -> tuple[str, dict[int, list[str]]]:
     path = os.path.abspath(path)
     parent, name = os.path.split(path)
     if os.path.isdir(path) and _has_segments(path):
-        found = _PARTITION.fullmatch(name)
+        found = _KEPT.fullmatch(name) or _PARTITION.fullmatch(name)
         if found is None:
             raise InvalidScan(f"{path} is not named TOPIC-PARTITION")
         return found["topic"], {int(found["partition"]): [path]}
@@ -137,6 +140,8 @@ def recorded_start(path: str) -> int | None:
     """The log start offset that a broker has written, up to a minute ago."""
     directory, name = os.path.split(path)
     topic, _, partition = name.rpartition("-")
+    if _KEPT.fullmatch(name):
+        return None
     with suppress(LogDirectoryFailure):
         return inspect_offsets(directory, LOG_START_OFFSETS).offsets.get((topic, int(partition)))
     return None
@@ -221,7 +226,7 @@ def walk_file(fd: int, segment: Segment, position: int = 0, least_offset: int | 
         position += end
 
 
-def check_format(path: str, data: Any) -> None:
+def check_format(path: str, data: Numbers) -> None:
     """Raises OldFormatInLog for bytes that begin with a message of format 0 or 1."""
     if int.from_bytes(bytes(data[8:12])) >= 14 and data[16] in (0, 1):
         raise OldFormatInLog(path, int(data[16]))
@@ -285,6 +290,28 @@ def indexed_position(segment: Segment, position: int, index: OffsetIndex | None 
     index = index if index is not None else offset_index(segment)
     at = index.floor_of_position(position) if index is not None else 0
     return _checked(segment, at)
+
+
+def latest_timestamp(segment: Segment) -> int | None:
+    """The largest timestamp of a closed segment, by its time index; None where the index does not have it for sure.
+
+    A broker writes the last entry when it closes a segment. The headers behind the last indexed batch are compared with it:
+    an index that was cut is not believed.
+    """
+    if segment.next_base is None:
+        return None
+    directory = PartitionDirectory(os.path.dirname(segment.path))
+    suffix = SWAP_SUFFIX if segment.path.endswith(SWAP_SUFFIX) else ""
+    with suppress(CorruptIndex, OSError, OldFormatInLog):
+        index = TimeIndex(directory, segment.base_offset, suffix)
+        if not len(index) or not segment.base_offset <= index.last_offset < segment.next_base:
+            return None
+        position, least = indexed_position(segment, segment.size)
+        for rows in walk(segment, position, least if position else None):
+            if int(rows[:, layout.MAX_TIMESTAMP].max()) > index.last_timestamp:
+                return None
+        return index.last_timestamp
+    return None
 
 
 def position_of_offset(segment: Segment, offset: int) -> tuple[int, int]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+#: Arrays of numpy, whose types depend on its version.
+Numbers = Any
 #: Columns of a row of `walk_headers`.
 POSITION, SIZE, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP = range(6)
 PRODUCER_ID, ATTRIBUTES, COUNT, CRC, LEADER_EPOCH = range(6, 11)
@@ -11,8 +15,8 @@ END_OF_BUFFER, ROWS_FULL, NO_BATCH, OUT_OF_ORDER = range(4)
 #: Faults of a batch in `decode_records`.
 WHOLE, BROKEN, NO_SPACE = range(3)
 #: Columns of the batches that `decode_records` takes.
-START, STOP, FIRST_OFFSET, END_DELTA, FIRST_TIMESTAMP, APPEND_TIME, RECORDS = range(7)
-BATCH_COLUMNS = 7
+START, STOP, FIRST_OFFSET, END_DELTA, FIRST_TIMESTAMP, APPEND_TIME, IS_APPEND_TIME, RECORDS = range(8)
+BATCH_COLUMNS = 8
 #: Bits of the columns that `decode_records` fills.
 KEYS, VALUES, HEADERS = 1, 2, 4
 #: Numbers that `decode_records` returns.

@@ -34,6 +34,7 @@ from .layout import (
     HEADER_ROWS,
     HEADER_VALUE_BYTES,
     HEADERS,
+    IS_APPEND_TIME,
     KEY_BYTES,
     KEYS,
     LAST_DELTA,
@@ -57,9 +58,11 @@ from .layout import (
     WHOLE,
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 #: Types and values of numba and LLVM, which have no annotations.
 Value = Any
+#: Arrays of numpy, and pointers to their first elements: numba infers a type for each call.
+Array = Any
 
 _HEADER_BYTES = 61
 _OVERHEAD = 12
@@ -94,22 +97,22 @@ def _pointer(typingctx: Value, array: Value) -> Value:
 
 
 @_compiled
-def _int32(data: Any, at: int) -> Any:
+def _int32(data: Array, at: int) -> Value:
     number = np.uint32(data[at]) << np.uint32(24) | np.uint32(data[at + 1]) << np.uint32(16)
     number |= np.uint32(data[at + 2]) << np.uint32(8) | np.uint32(data[at + 3])
     return np.int64(np.int32(number))
 
 
 @_compiled
-def _int64(data: Any, at: int) -> Any:
+def _int64(data: Array, at: int) -> Value:
     high, low = np.uint64(_int32(data, at)), np.uint64(np.uint32(_int32(data, at + 4)))
     return np.int64(high << np.uint64(32) | low)
 
 
 @_compiled
 def walk_headers(
-    data: Any, start: int, stop: int, file_position: int, least_offset: int, whole: bool, rows: Any
-) -> Any:
+    data: Array, start: int, stop: int, file_position: int, least_offset: int, whole: bool, rows: Array
+) -> Value:
     """Reads the headers of the batches of `data` from `start` on. Returns (rows, position after the last one, result).
 
     `file_position`: of data[0]; rows have positions in the file, the result has one in `data`. `whole`: only batches that
@@ -147,7 +150,7 @@ def walk_headers(
 
 
 @_inlined
-def _varint(data: Any, position: int, stop: int, bits: int) -> Any:
+def _varint(data: Array, position: int, stop: int, bits: int) -> Value:
     """Returns (number, position after it); the position is -1 where no number ends before `stop`."""
     if position >= stop:
         return np.int64(0), np.int64(-1)
@@ -179,9 +182,9 @@ def _copy(typingctx: Value, source: Value, at: Value, size: Value, target: Value
 
 @_compiled
 def _headers(
-    data: Any, position: int, stop: int, wanted: bool, at: Any, ends: Any, validity: Any, keys: Any, values: Any,
-    room: Any,
-) -> Any:  # fmt: skip
+    data: Array, position: int, stop: int, wanted: bool, at: Array, ends: Array, validity: Array, keys: Array, values: Array,
+    room: Array,
+) -> Value:  # fmt: skip
     """Reads the headers of one record. Returns the position after them, -1 where they do not parse, -2 without room.
 
     `at`: (headers, bytes of their keys, bytes of their values) so far, which it brings up to date. `room`: the most of each.
@@ -216,7 +219,7 @@ def _headers(
 
 
 @_compiled
-def _fields(data: Any, position: int, end: int) -> Any:
+def _fields(data: Array, position: int, end: int) -> Value:
     """Reads a record up to its headers. Returns (end of the record, timestamp delta, offset delta, position of the key, its
     size, position of the value, its size); the first is -1 where it does not parse.
     """
@@ -242,7 +245,9 @@ def _fields(data: Any, position: int, end: int) -> Any:
 
 
 @_compiled
-def _put(data: Any, at: int, size: int, row: int, end: int, ends: Any, validity: Any, target: Any, room: int) -> Any:
+def _put(
+    data: Array, at: int, size: int, row: int, end: int, ends: Array, validity: Array, target: Array, room: int
+) -> Value:
     """Appends bytes of a row, or null for a negative size. Returns the end of the bytes so far, or -1 without room."""
     if size < 0:
         validity[row >> 3] &= ~(np.uint8(1) << np.uint8(row & 7))
@@ -258,14 +263,14 @@ def _put(data: Any, at: int, size: int, row: int, end: int, ends: Any, validity:
 
 @_compiled
 def decode_records(
-    data: Any, batches: Any, faults: Any, bounds: Any, columns: int, offsets: Any, timestamps: Any, types: Any,
-    key_ends: Any, key_validity: Any, keys: Any, value_ends: Any, value_validity: Any, values: Any,
-    header_ends: Any, pair_ends: Any, pair_validity: Any, pair_keys: Any, pair_values: Any, totals: Any,
+    data: Array, batches: Array, faults: Array, bounds: Array, columns: int, offsets: Array, timestamps: Array, types: Array,
+    key_ends: Array, key_validity: Array, keys: Array, value_ends: Array, value_validity: Array, values: Array,
+    header_ends: Array, pair_ends: Array, pair_validity: Array, pair_keys: Array, pair_values: Array, totals: Array,
 ) -> None:  # fmt: skip
     """Decodes the records of `batches`, whose payloads are in `data`, into the buffers of columns.
 
-    `bounds`: first offset, offset after the last, first timestamp, timestamp after the last: other records are checked and
-    left out. `faults` gets WHOLE, BROKEN or NO_SPACE for each batch. Ends are those of Arrow: one more than rows, from 0.
+    `bounds`: first and last offset, first and last timestamp, all inclusive: other records are checked and left out.
+    `faults` gets WHOLE, BROKEN or NO_SPACE for each batch. Ends are those of Arrow: one more than rows, from 0.
     """
     row, key_end, value_end, null_keys, null_values = 0, 0, 0, 0, 0
     at = np.zeros(3, np.int64)
@@ -276,7 +281,7 @@ def decode_records(
     to_values = (_pointer(value_ends), _pointer(value_validity), _pointer(values))
     for number in range(batches.shape[0]):
         position, end = batches[number, START], batches[number, STOP]
-        append_time = batches[number, APPEND_TIME]
+        append_time, is_appended = batches[number, APPEND_TIME], batches[number, IS_APPEND_TIME] != 0
         before = (row, key_end, value_end, null_keys, null_values, at[0], at[1], at[2])
         fault, previous = WHOLE, np.int64(-1)
         if position < 0 or end > data.shape[0] or position > end:
@@ -289,8 +294,8 @@ def decode_records(
                 break
             previous = offset_delta
             offset = batches[number, FIRST_OFFSET] + offset_delta
-            timestamp = append_time if append_time != -2 else batches[number, FIRST_TIMESTAMP] + delta
-            kept = bounds[0] <= offset < bounds[1] and bounds[2] <= timestamp < bounds[3]
+            timestamp = append_time if is_appended else batches[number, FIRST_TIMESTAMP] + delta
+            kept = bounds[0] <= offset <= bounds[1] and bounds[2] <= timestamp <= bounds[3]
             position = value_at + max(value_size, 0)
             if position < stop and source[position] == 0:
                 position += 1
@@ -305,7 +310,7 @@ def decode_records(
             if row >= offsets.shape[0]:
                 fault = NO_SPACE
                 break
-            offsets[row], timestamps[row], types[row] = offset, timestamp, append_time != -2
+            offsets[row], timestamps[row], types[row] = offset, timestamp, is_appended
             if columns & KEYS:
                 key_end = _put(source, key_at, key_size, row, key_end, *to_keys, keys.shape[0])
                 null_keys += key_size < 0

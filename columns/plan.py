@@ -39,7 +39,7 @@ class Request:
     """The records that a scan asks for.
 
     `start_offsets` and `end_offsets` are of single partitions, `all_start` and `all_end` of the others; None is the start or
-    the end of the log.
+    the end of the log. The ends, also that of the timestamps, are not included.
     """
 
     partitions: Sequence[int] | None = None
@@ -57,12 +57,13 @@ class Request:
         return self.isolation_level == READ_COMMITTED
 
     @property
-    def times(self) -> tuple[int, int]:
-        none = Bounds()
-        return (
-            none.first_timestamp if self.start_timestamp is None else self.start_timestamp,
-            none.next_timestamp if self.end_timestamp is None else self.end_timestamp,
-        )
+    def times(self) -> tuple[int | None, int | None]:
+        """The first and the last timestamp, in the range of records."""
+        first, last = self.start_timestamp, None if self.end_timestamp is None else self.end_timestamp - 1
+        least, most = Bounds().first_timestamp, Bounds().last_timestamp
+        if (first is not None and first > most) or (last is not None and last < least):
+            return most, least  # no record
+        return None if first is None else max(first, least), None if last is None else min(last, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _partition(topic: str, partition: int, path: str, request: Request, find_rem
         topic_id_of(path),
         aborted=transactions.aborted if request.committed else None,
         first_timestamp=request.times[0],
-        next_timestamp=request.times[1],
+        last_timestamp=request.times[1],
     )
     local_start = segments[0].base_offset if segments else start
     before: tuple[Split, ...] = ()

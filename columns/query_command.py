@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import duckdb
+import pyarrow as pa
 import typer
 
 from ..cli.client.connection import Connection
 from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
 from ..cli.client.properties import is_of_store
-from ..cli.options import FAILED, warn
+from ..cli.messages import FAILED, warn
 from ..cli.output import Output, Table
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
-from . import errors
+from ..client.wording import counted
 from .dataset import ScanDataset, UndecodableDataset
 from .errors import ScanError, Unread
 from .scan import Scan, scan, with_values
@@ -29,7 +30,13 @@ app = new_app("Query topics with SQL.")
 
 #: Rows of a table for people; --output csv, json and parquet have no limit.
 MOST_TABLE_ROWS = 10_000
+#: A cell of a result.
+Scalar = str | int | float | bool | None
 _SUFFIX = ".undecodable"
+#: Limit of the text of an inferred type.
+_SHOWN_CHARACTERS = 300
+#: Timestamps that DuckDB has, in ms: its own are of 64 bits and in microseconds.
+_FIRST_MS, _LAST_MS = -9_223_372_022_400_000, 9_223_372_036_854_774
 
 
 class Form(StrEnum):
@@ -88,37 +95,40 @@ def query(
     form = _form(output_format, file)
     values = None
     if value_format not in (Form.text, Form.binary):
-        values = ValueSchema(value_format, value_schema, schema_registry, message)
+        values = ValueSchema.of_options(connection, value_format, value_schema, schema_registry, message)
     options = {
         "isolation_level": isolation_level.value,
         "latest_per_key": latest_per_key,
         "on_unreadable": "skip" if skip_unreadable else "raise",
     }
-    with _explained():
-        database = duckdb.connect()
+    scans = _Scans(connection, data_dir, options, value_format is not Form.binary, values)
+    with _explained(scans), duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'")
-        tables = _tables(database, sql)
-        scans = _Scans(connection, data_dir, options, value_format is not Form.binary, values)
-        for name in tables:
+        for name in _tables(database, sql):
             database.register(name, scans.table(name))
         _write(database, sql, form, file)
         scans.warn()
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(scans: _Scans) -> Iterator[None]:
+    """Raises what a user meets as CommandError: DuckDB has words of its own, with a traceback, for what a scan raises."""
     try:
         yield
-    except ScanError as error:
-        raise CommandError(str(error), getattr(error, "status", FAILED)) from None
-    except duckdb.Error as error:
-        # DuckDB wraps what a scan raises in words of its own, with the traceback.
-        text, _, raised = str(error).rpartition(f"{errors.__name__}.")
-        name, _, words = raised.partition(": ")
-        kind = getattr(errors, name, None) if text else None
-        if kind is None:
-            raise CommandError(str(error)) from None
-        raise CommandError(words, getattr(kind, "status", FAILED)) from None
+    except (CommandError, Misused):
+        raise
+    except Exception as error:
+        failure = scans.failure or error
+        if isinstance(failure, ScanError | CommandError):
+            raise CommandError(str(failure), getattr(failure, "status", FAILED)) from None
+        if isinstance(failure, duckdb.Error | OSError):
+            raise CommandError(str(failure)) from None
+        raise CommandError(_unexpected(failure)) from failure
+
+
+def _unexpected(error: Exception) -> str:
+    first = str(error).strip().partition("\n")[0] or "no reason given"
+    return f"the query failed with {type(error).__name__}: {first}; `--value-format binary` reads values as they are"
 
 
 def _form(output_format: ResultFormat | None, file: Path | None) -> ResultFormat:
@@ -130,7 +140,7 @@ def _form(output_format: ResultFormat | None, file: Path | None) -> ResultFormat
     return form
 
 
-def _tables(database: Any, sql: str) -> list[str]:
+def _tables(database: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
     """The names of tables in a query. Raises Misused for anything but one SELECT."""
     try:
         statements = database.extract_statements(sql)
@@ -160,8 +170,12 @@ class _Scans:
         self._values = values
         self._unread: dict[Unread, None] = {}
         self._left_out: dict[str, int] = {}
+        self._undated: dict[str, tuple[int, int]] = {}
+        self._inferred: dict[str, str] = {}
+        #: The first error that a reading has raised.
+        self.failure: Exception | None = None
 
-    def table(self, name: str) -> Any:
+    def table(self, name: str) -> ScanDataset | UndecodableDataset:
         """The dataset of a topic, or of its records that do not decode: TOPIC.undecodable."""
         if name.endswith(_SUFFIX) and self._values is not None:
             return UndecodableDataset(self._scan(name.removesuffix(_SUFFIX)), UNDECODABLE)
@@ -178,42 +192,85 @@ class _Scans:
             made = with_values(made, self._values)
         if self._as_text:
             made = made.as_text(["key"] if self._values is not None else ["key", "value"])
-        made.on_end = self._note
+        made = made.with_dates(_FIRST_MS, _LAST_MS)
+        made.on_end, made.on_error = self._note, self._failed
         return made
 
-    def _note(self, made: Scan) -> None:
-        self._unread |= dict.fromkeys(made.unread)
-        self._left_out[made.plan.topic] = max(self._left_out.get(made.plan.topic, 0), made.undecodable.num_rows)
+    def _failed(self, error: Exception) -> None:
+        self.failure = self.failure or error
+
+    def _note(self, scanned: Scan) -> None:
+        self._unread |= dict.fromkeys(scanned.unread)
+        if scanned.inference is not None:
+            self._inferred[scanned.plan.topic] = str(scanned.inference)
+        if scanned.undated is not None:
+            self._undated[scanned.plan.topic] = scanned.undated
+        self._left_out[scanned.plan.topic] = max(
+            self._left_out.get(scanned.plan.topic, 0), scanned.undecodable.num_rows
+        )
 
     def warn(self) -> None:
         for one in self._unread:
             warn(str(one))
+        for topic, words in self._inferred.items():
+            shown = words if len(words) <= _SHOWN_CHARACTERS else f"{words[:_SHOWN_CHARACTERS]}..."
+            warn(f"{topic}: value is {shown}; --value-schema FILE fixes it")
+        for topic, (example, number) in self._undated.items():
+            warn(
+                f"{number} timestamps of {topic} are beyond the years of SQL, such as {example} ms, and are null; "
+                f"`odradek consume {topic} --output jsonl` has the numbers"
+            )
         for topic, count in self._left_out.items():
             if count:
                 warn(
-                    f'{count} records of {topic} do not decode and were left out: query "{topic}{_SUFFIX}" for the reasons'
+                    f"{counted(count, 'undecodable value')} of {topic} became null: the column value_error, and the table "
+                    f'"{topic}{_SUFFIX}", have the reasons'
                 )
 
 
-def _write(database: Any, sql: str, form: ResultFormat, file: Path | None) -> None:
+def _write(database: duckdb.DuckDBPyConnection, sql: str, form: ResultFormat, file: Path | None) -> None:
     if form is not ResultFormat.table:
         target = str(file) if file is not None else "/dev/stdout"
         sys.stdout.flush()
         quoted = target.replace("'", "''")
         database.execute(f"copy ({sql.strip().rstrip(';')}) to '{quoted}' ({_COPY[form]})")
         return
-    result = database.execute(sql).to_arrow_reader(MOST_TABLE_ROWS + 1)
-    rows: list[list[Any]] = []
-    for batch in result:
-        rows += [[_cell(cell) for cell in row] for row in zip(*(one.to_pylist() for one in batch.columns))]
-        if len(rows) > MOST_TABLE_ROWS:
-            break
-    Output("table").show([], Table("", result.schema.names, rows[:MOST_TABLE_ROWS]))
+    rows: list[list[Scalar]] = []
+    # Closed also after an error: a reader that the interpreter's end finds open is a fatal error of Python.
+    relation = database.sql(sql)
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # the name in DuckDB 1.4
+    with reader(MOST_TABLE_ROWS + 1) as result:
+        names = result.schema.names
+        for batch in result:
+            rows += [[_cell(cell) for cell in row] for row in zip(*(_contents(one) for one in batch.columns))]
+            if len(rows) > MOST_TABLE_ROWS:
+                break
+    Output("table").show([], Table("", names, rows[:MOST_TABLE_ROWS]))
     if len(rows) > MOST_TABLE_ROWS:
         warn(f"only the first {MOST_TABLE_ROWS} rows are shown; --output csv has all of them")
 
 
-def _cell(value: Any) -> Any:
+def _contents(column: pa.Array) -> list[object]:
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):  # Python has the years 1 to 9999
+        return [_content(one) for one in column]
+
+
+def _content(scalar: pa.Scalar) -> object:
+    """A value; times without a date in Python as numbers."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        if isinstance(scalar, pa.StructScalar):
+            return {name: _content(one) for name, one in scalar.items()}
+        if isinstance(scalar, pa.ListScalar):
+            return [_content(one) for one in scalar]
+        unit = getattr(scalar.type, "unit", "")
+        return f"{getattr(scalar, 'value', None)} {unit}".strip()
+
+
+def _cell(value: object) -> Scalar:
     if isinstance(value, bytes):
         return value.hex()
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -22,12 +22,12 @@ from ..protocol.records.batch import CONTROL_FLAG, HEADER_BYTES, TRANSACTIONAL_F
 from ..protocol.records.control import ControlType
 from ..protocol.uuids import uuid_to_text
 from ..storage.files.checkpoints import CLEANER_OFFSETS, inspect_offsets
-from ..storage.files.open_files import PartitionDirectory
-from ..storage.segments.batches import next_whole_batch
+from ..storage.files.partition_directory import PartitionDirectory
 from ..storage.segments.damage import Damage, DamagedRange
+from ..storage.segments.resync import next_whole_batch
 from ..tiers.segment_metadata import SegmentRange
 from . import kernel, layout
-from .batches import Aborted, BatchDecoder, BatchFault, Bounds, Numbers, count_rows, data_rows
+from .batches import Aborted, BatchDecoder, BatchFault, Bounds, count_rows, data_rows
 from .directory import (
     Segment,
     check_format,
@@ -37,6 +37,7 @@ from .directory import (
     topic_id_of,
 )
 from .errors import Unread, UnreadableOffsets
+from .layout import Numbers
 
 #: Bytes read at once. A larger batch has a read of its own size.
 _CHUNK_BYTES = 8 << 20
@@ -77,15 +78,22 @@ class Split:
     position: int = 0
     size: int = 0
     aborted: tuple[Aborted, ...] | None = None
-    first_timestamp: int = Bounds().first_timestamp
-    next_timestamp: int = Bounds().next_timestamp
+    #: Bounds of the records' own timestamps, in ms and inclusive; None is no bound.
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
     client: dict[str, str] | None = field(default=None, repr=False)
     #: The segments of a remote store that have the offsets; None for a split of files or brokers.
     remote: RemotePart | None = field(default=None, repr=False)
 
     @property
     def bounds(self) -> Bounds:
-        return Bounds(self.first_offset, self.next_offset, self.first_timestamp, self.next_timestamp)
+        none = Bounds()
+        return Bounds(
+            self.first_offset,
+            self.next_offset - 1,
+            none.first_timestamp if self.first_timestamp is None else self.first_timestamp,
+            none.last_timestamp if self.last_timestamp is None else self.last_timestamp,
+        )
 
 
 @dataclass(slots=True)
@@ -164,7 +172,7 @@ class SplitReader:
                 row = rows[fault.row]
                 rows, wanted = rows[fault.row + 1 :], wanted[fault.row + 1 :]
                 position = -1 if data_at is None else int(row[layout.POSITION])
-                self._advance(min(int(row[layout.BASE_OFFSET]), bounds.next_offset))
+                self._advance(min(int(row[layout.BASE_OFFSET]), bounds.last_offset + 1))
                 self._unreadable(end_of_faulty(row, rows, behind), file, position, fault.reason)
                 if not len(rows) and behind is None:
                     self._faulty = Faulty(file, position, fault.reason)
@@ -174,17 +182,23 @@ class SplitReader:
         rows: Numbers,
         wanted: Numbers,
         bounds: Bounds,
-        decoded: Callable[[Numbers, int | None], Iterator[pa.RecordBatch]],
+        decoded: Callable[[Numbers, Numbers, int | None], Iterator[pa.RecordBatch]],
     ) -> int:
-        """The number of records, by the headers of their batches. `decoded` has those of a batch that reaches over a bound;
-        it is called with its row, and the base offset of the batch behind it.
+        """The number of records, by the headers of their batches. `decoded` has those of one batch, whose CRC it checks; its
+        arguments are the row, whether it is wanted, and the base offset of the batch behind it.
+
+        A header counts where its number of records is that of its offsets: no CRC of a header alone shows a wrong number.
+        Every other batch is read: one that reaches over a bound, that compaction has thinned out, a control batch.
         """
         base, last = rows[:, layout.BASE_OFFSET], rows[:, layout.BASE_OFFSET] + rows[:, layout.LAST_DELTA]
-        inside = (base >= bounds.first_offset) & (last < bounds.next_offset) & (not bounds.has_times)
+        inside = (base >= bounds.first_offset) & (last <= bounds.last_offset)
+        inside &= (rows[:, layout.ATTRIBUTES] & CONTROL_FLAG == 0) & (rows[:, layout.COUNT] == last - base + 1)
+        inside &= not bounds.has_times
         found = count_rows(rows, wanted & inside)
-        for row in np.flatnonzero(wanted & ~inside):
+        is_reached = (last >= bounds.first_offset) & (base <= bounds.last_offset)
+        for row in np.flatnonzero(is_reached & ~inside):
             behind = int(base[row + 1]) if row + 1 < len(rows) else None
-            found += sum(batch.num_rows for batch in decoded(rows[row : row + 1], behind))
+            found += sum(batch.num_rows for batch in decoded(rows[row : row + 1], wanted[row : row + 1], behind))
         return found
 
     def _end_faulty(self, next_offset: int) -> None:
@@ -231,9 +245,11 @@ class FileReader(SplitReader):
             for file, rows, wanted in chunks
         )
 
-    def _one(self, decoder: BatchDecoder, file: _File, row: Numbers, behind: int | None) -> Iterator[pa.RecordBatch]:
+    def _one(
+        self, decoder: BatchDecoder, file: _File, row: Numbers, wanted: Numbers, behind: int | None
+    ) -> Iterator[pa.RecordBatch]:
         file.load(row[0])
-        return self._decoded(decoder, self._batches(file, row, np.ones(1, bool)), behind)
+        return self._decoded(decoder, self._batches(file, row, wanted), behind)
 
     def _batches(self, file: _File, rows: Numbers, wanted: Numbers) -> Batches:
         return Batches(file.segment.path, file.data, file.data_at, rows, wanted, self._bounds)
@@ -559,7 +575,7 @@ class AbortCheck:
 
         Raises UnreadableOffsets where records of one were yielded before.
         """
-        found: list[Aborted] = []
+        aborted: list[Aborted] = []
         first_row = int(rows[0, layout.BASE_OFFSET])
         chosen = (rows[:, layout.PRODUCER_ID] >= 0) & (rows[:, layout.ATTRIBUTES] & TRANSACTIONAL_FLAG != 0)
         for row in rows[chosen]:
@@ -583,5 +599,5 @@ class AbortCheck:
                         split.topic, split.partition, first, offset + 1, path, position, f"{reason} are not committed"
                     )
                 )
-            found.append(Aborted(producer_id, first, offset))
-        return tuple(found)
+            aborted.append(Aborted(producer_id, first, offset))
+        return tuple(aborted)

@@ -7,20 +7,24 @@ import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..cli.client.properties import StoreSettings, store_settings
 from .batches import SCHEMA, schema_of
-from .cluster import Cluster, Reader, open_split
+from .cluster import Cluster, Reader, connected, open_split
 from .directory import has_tier_metadata
 from .errors import InvalidScan, ScanError, Unread
+from .key_filters import narrowed
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, FindRemote, Plan, Request, plan_directory
 from .reading import ReadOptions, Split
 
 if TYPE_CHECKING:
+    from .inference import Inference
+    from .layout import Numbers
     from .values import Decoder, ValueSchema
 
 _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
@@ -30,6 +34,9 @@ _MERGED_ROWS = 1 << 20
 #: Values that do not decode are in memory: with more of them the schema is not that of the topic.
 MOST_UNDECODABLE_BYTES = 256 << 20
 _KEY_AND_OFFSET = ("key", "offset")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+#: A column of scans with typed values: why a value does not decode; null for the others.
+VALUE_ERROR = pa.field("value_error", pa.string())
 
 Time = int | datetime.datetime
 Offsets = int | Mapping[int, int]
@@ -49,15 +56,25 @@ class Scan:
         self.unread: list[Unread] = []
         self._undecodable: list[pa.RecordBatch] = []
         self._options = options
-        self._latest_per_key = latest_per_key
+        self.latest_per_key = latest_per_key
         self._decoder = decoder
+        #: The inference of the type of values, where JSON has no schema.
+        self.inference: Inference | None = None
         self._text_columns: tuple[str, ...] = ()
         #: Called after each reading, also of a copy with other columns.
         self.on_end: Callable[[Scan], None] | None = None
+        self._dates: tuple[int, int] | None = None
+        #: Timestamps of the last reading: one in ms that is not within `with_dates`, and the number of them; None without.
+        self.undated: tuple[int, int] | None = None
+        #: Keys that the rows which are used have: segments without one of them are passed over.
+        self._keys: tuple[bytes, ...] = ()
+        #: Called with what a reading raises: an engine may raise an error of its own in place of it.
+        self.on_error: Callable[[Exception], None] | None = None
 
     @property
     def schema(self) -> pa.Schema:
-        made = schema_of(self._options.columns)
+        fields = (VALUE_ERROR if name == VALUE_ERROR.name else SCHEMA.field(name) for name in self._options.columns)
+        made = pa.schema(list(fields))
         if self._decoder is not None and "value" in self._options.columns:
             made = made.set(made.get_field_index("value"), pa.field("value", self._decoder.type))
         for name in self._text_columns:
@@ -67,7 +84,7 @@ class Scan:
 
     @property
     def undecodable(self) -> pa.Table:
-        """The records that the last reading left out because their values do not decode, with the reason of each."""
+        """The records of the last reading whose values do not decode, with the reason of each. They have no value."""
         from .values import UNDECODABLE
 
         return pa.Table.from_batches(self._undecodable, UNDECODABLE)
@@ -85,8 +102,8 @@ class Scan:
     def select(self, columns: Sequence[str]) -> Scan:
         """The same scan with other columns."""
         made = copy.copy(self)
-        made._options = replace(self._options, columns=checked_columns(columns))
-        made.unread, made._undecodable = [], []
+        made._options = replace(self._options, columns=checked_columns(columns, is_typed=self._decoder is not None))
+        made.unread, made._undecodable, made.undated = [], [], None
         return made
 
     def with_plan(self, plan: Plan) -> Scan:
@@ -95,14 +112,30 @@ class Scan:
         made.plan = plan
         return made
 
+    def with_keys(self, keys: Sequence[bytes]) -> Scan:
+        """The same scan without closed segments that have no record with one of the keys: their filters say so. Records
+        with other keys may be there.
+        """
+        made = self.select(self._options.columns)
+        made._keys = tuple(keys)
+        return made
+
     def as_text(self, columns: Sequence[str]) -> Scan:
         """The same scan with `key` or `value` as text; bytes that are not UTF-8 are escapes such as `\\xff`."""
         made = self.select(self._options.columns)
         made._text_columns = tuple(columns)
         return made
 
+    def with_dates(self, first: int, last: int) -> Scan:
+        """The same scan with null for timestamps before `first` or after `last`, in ms: not every engine has all years that
+        Kafka's timestamps have. `undated` counts them.
+        """
+        made = self.select(self._options.columns)
+        made._dates = (first, last)
+        return made
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self.unread, self._undecodable = [], []
+        self.unread, self._undecodable, self.undated = [], [], None
         schema = self.schema
         names = [name for name in self._text_columns if name in self._options.columns]
         try:
@@ -110,34 +143,50 @@ class Scan:
                 for name in names:
                     number = schema.get_field_index(name)
                     batch = batch.set_column(number, schema.field(number), _text(batch.column(number)))
+                if self._dates is not None and "timestamp" in self._options.columns:
+                    batch, undated = _dated(batch, *self._dates)
+                    self._note_undated(undated)
                 yield batch
+        except Exception as error:
+            if self.on_error is not None:
+                self.on_error(error)
+            raise
         finally:
             if self.on_end is not None:
                 self.on_end(self)
 
+    def _note_undated(self, undated: pa.Array) -> None:
+        if len(undated):
+            example, before = self.undated or (undated[0].as_py(), 0)
+            self.undated = example, before + len(undated)
+
     def _typed_records(self) -> Iterator[pa.RecordBatch]:
-        if self._decoder is None or "value" not in self._options.columns:
+        columns = tuple(self._options.columns)
+        if self._decoder is None or not {"value", VALUE_ERROR.name} & set(columns):
             yield from self._records(self._options)
             return
-        from .values import UNDECODABLE, typed
+        from .values import UNDECODABLE, typed_rows
 
-        columns = tuple(self._options.columns)
-        more = tuple(name for name in UNDECODABLE.names if name in SCHEMA.names and name not in columns)
-        options = ReadOptions((*columns, *more), self._options.skip, self._options.check_crcs)
+        read = tuple(name for name in columns if name != VALUE_ERROR.name)
+        more = tuple(name for name in UNDECODABLE.names if name in SCHEMA.names and name not in read)
+        options = ReadOptions((*read, *more), self._options.skip, self._options.check_crcs)
         size = 0
         for batch in self._records(options):
-            made, left_out = typed(batch, self._decoder)
+            made, left_out = typed_rows(batch, self._decoder)
             if left_out.num_rows:
+                if self._dates is not None:
+                    left_out, undated = _dated(left_out, *self._dates)
+                    if "timestamp" not in columns:  # else the rows themselves count them
+                        self._note_undated(undated)
                 self._undecodable.append(left_out)
                 size += left_out.nbytes
                 if size > MOST_UNDECODABLE_BYTES:
                     reason = left_out.column("reason")[0]
                     raise ScanError(f"the schema does not fit: {size >> 20} MB of values do not decode ({reason})")
-            if made.num_rows:
-                yield made.select(list(columns))
+            yield made.select(list(columns))
 
     def _records(self, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-        if not self._latest_per_key:
+        if not self.latest_per_key:
             yield from self._read(self.plan.splits, options)
             return
         for one in self.plan.partitions:
@@ -157,9 +206,11 @@ class Scan:
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def count(self) -> int:
-        """The number of records, from the headers of batches alone; `latest_per_key` reads keys."""
+        """The number of records, by the headers of batches: those with as many records as offsets are not read.
+        `latest_per_key` reads keys.
+        """
         self.unread = []
-        if self._latest_per_key:
+        if self.latest_per_key:
             return sum(len(self._winners(one.splits)) for one in self.plan.partitions)
         found = 0
         for reader in self._readers(self.plan.splits, self._options):
@@ -174,9 +225,9 @@ class Scan:
         """Yields the reader of each split, to be read at once; those of brokers share a connection."""
         cluster: Cluster | None = None
         try:
-            for split in splits:
+            for split in narrowed(splits, self._keys) if self._keys else splits:
                 if split.path is None and split.remote is None and split.client is not None and cluster is None:
-                    cluster = Cluster(split.client)
+                    cluster = connected(split.client)
                 reader = open_split(split, options, cluster)
                 try:
                     yield reader
@@ -207,10 +258,10 @@ class Scan:
             # The keys of all splits were read before, and most of what cannot be read is named already.
             self.unread = known + [one for one in self.unread if not any(_has(other, one) for other in known)]
 
-    def _winners(self, splits: Sequence[Split]) -> Any:
+    def _winners(self, splits: Sequence[Split]) -> Numbers:
         """The offsets of the latest record of each key of one partition, ascending; without tombstones."""
         latest = schema_of(_KEY_AND_OFFSET).empty_table()
-        tombstones: list[Any] = []
+        tombstones: list[Numbers] = []
         options = ReadOptions(("key", "offset", "value"), self._options.skip, self._options.check_crcs)
         waiting: list[pa.Table] = []
         for batch in self._read(splits, options):
@@ -223,11 +274,11 @@ class Scan:
         return np.setdiff1d(found, np.concatenate(tombstones), assume_unique=True) if tombstones else found
 
 
-def _has(one: Unread, other: Unread) -> bool:
+def _has(unread_offsets: Unread, other: Unread) -> bool:
     return (
-        one.partition == other.partition
-        and one.first_offset <= other.first_offset
-        and other.next_offset <= one.next_offset
+        unread_offsets.partition == other.partition
+        and unread_offsets.first_offset <= other.first_offset
+        and other.next_offset <= unread_offsets.next_offset
     )
 
 
@@ -245,6 +296,17 @@ def _text(values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         texts = [None if one is None else one.decode(errors="backslashreplace") for one in values.to_pylist()]
         return pa.array(texts, pa.string())
+
+
+def _dated(batch: pa.RecordBatch, first: int, last: int) -> tuple[pa.RecordBatch, pa.Array]:
+    """The batch with null for timestamps before `first` or after `last`, in ms; and those timestamps."""
+    number = batch.schema.get_field_index("timestamp")
+    stamps = batch.column(number).cast(pa.int64())
+    outside = pc.fill_null(pc.or_(pc.less(stamps, first), pc.greater(stamps, last)), False)
+    if not pc.any(outside).as_py():
+        return batch, stamps.slice(0, 0)
+    dated = pc.if_else(outside, pa.scalar(None, pa.int64()), stamps).cast(batch.column(number).type)
+    return batch.set_column(number, batch.schema.field(number), dated), stamps.filter(outside)
 
 
 def scan(
@@ -273,20 +335,21 @@ def scan(
     that name its remote store (`remote.log.storage.manager.class.name`, `rsm.config.*`) a tiered topic is read from there.
     `columns`: of topic, partition, offset, timestamp, timestamp_type, key, value, headers; only these are built.
     `start_offsets`, `end_offsets`: a number for all partitions or one for each; the end is not included.
-    `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range: milliseconds, or datetimes with a zone.
+    `start_timestamp`, `end_timestamp`: records whose own timestamp is in this range, without the end: milliseconds, or
+    datetimes with a zone. Without an end, a timestamp of 2^63-1 is in the range, too.
     `latest_per_key`: the last record of each key in its partition, as compaction leaves it; no tombstones, and no records
     without a key. The keys are in memory.
-    `values`: "json", or a `ValueSchema` of JSON, Avro or Protobuf: `value` is a struct then, and records whose values do not
-    decode are in `Scan.undecodable`.
+    `values`: "json", or a `ValueSchema` of JSON, Avro or Protobuf: `value` is a struct then. A value that does not decode is
+    null, with the reason in the column `value_error`, and its record is in `Scan.undecodable`.
     `on_unreadable`: "raise" raises UnreadableOffsets, which names file and offset; "skip" lists them in `Scan.unread`.
 
     Raises InvalidScan, ScanError for offsets that the log no longer has, and ClusterError.
     """
     _check_choice("isolation_level", isolation_level, _LEVELS)
     _check_choice("on_unreadable", on_unreadable, _ON_UNREADABLE)
-    options = ReadOptions(
-        checked_columns(SCHEMA.names if columns is None else columns), on_unreadable == "skip", check_crcs
-    )
+    wanted = checked_columns(SCHEMA.names if columns is None else columns, is_typed=values is not None)
+    read = tuple(name for name in wanted if name != VALUE_ERROR.name)
+    options = ReadOptions(read, on_unreadable == "skip", check_crcs)
     if split_bytes <= 0:
         raise InvalidScan("split_bytes must be more than 0")
     request = Request(
@@ -311,7 +374,10 @@ def scan(
         with Cluster(properties) as cluster:
             plan = cluster.plan(os.fspath(source), request)
     made = Scan(plan, options, latest_per_key=latest_per_key)
-    return made if values is None else with_values(made, values)
+    if values is None:
+        return made
+    typed = with_values(made, values)
+    return typed if columns is None else typed.select(wanted)
 
 
 def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
@@ -323,36 +389,46 @@ def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
     return DirectoryTier(settings).find
 
 
-def with_values(made: Scan, values: ValueSchema | str) -> Scan:
+def with_values(scanned: Scan, values: ValueSchema | str) -> Scan:
     """The scan with typed values. Raises InvalidScan."""
-    from .values import ValueSchema, decoder_of
+    from .inference import Inference
+    from .values import ValueSchema, decoder_of, inferred_decoder
 
     named = ValueSchema(values) if isinstance(values, str) else values
-    typed = made.with_plan(made.plan)
-    typed._decoder = decoder_of(named, made.plan.topic, lambda: _sample(made))
+    typed = scanned.with_plan(scanned.plan)
+    if named.is_free_json:
+        typed.inference = Inference.of(_sample(scanned))
+        typed._decoder = inferred_decoder(typed.inference)
+    else:
+        typed._decoder = decoder_of(named, scanned.plan.topic, lambda: pa.array([], pa.binary()))
+    if tuple(scanned._options.columns) == tuple(SCHEMA.names):
+        return typed.select([*SCHEMA.names, VALUE_ERROR.name])
     return typed
 
 
-def _sample(made: Scan) -> pa.Array:
-    """The first values of each partition."""
-    from .values import SAMPLE_ROWS
+def _sample(scanned: Scan) -> pa.Array:
+    """The first values of each partition, SAMPLE_ROWS in all."""
+    from .inference import SAMPLE_ROWS
 
     found: list[pa.Array] = [pa.array([], pa.binary())]
-    for one in made.plan.partitions:
-        part = Scan(replace(made.plan, partitions=(one,)), ReadOptions(("value",), skip=True))
-        for batch in part:
-            found.append(batch.column("value").drop_null().slice(0, SAMPLE_ROWS // len(made.plan.partitions) + 1))
-            break
+    for one in scanned.plan.partitions:
+        left = SAMPLE_ROWS // len(scanned.plan.partitions) + 1
+        for batch in Scan(replace(scanned.plan, partitions=(one,)), ReadOptions(("value",), skip=True)):
+            found.append(batch.column("value").drop_null().slice(0, left))
+            left -= len(found[-1])
+            if left <= 0:
+                break
     return pa.concat_arrays(found)
 
 
-def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
+def checked_columns(columns: Sequence[str], *, is_typed: bool = False) -> tuple[str, ...]:
     """Raises InvalidScan for a column that there is not."""
     if isinstance(columns, str):
         raise InvalidScan(f"columns takes a list of names: [{columns!r}]")
+    known = [*SCHEMA.names, VALUE_ERROR.name] if is_typed else SCHEMA.names
     for name in columns:
-        if name not in SCHEMA.names:
-            raise InvalidScan(f"there is no column {name!r}, but {', '.join(SCHEMA.names)}")
+        if name not in known:
+            raise InvalidScan(f"there is no column {name!r}, but {', '.join(known)}")
     if len(set(columns)) != len(columns):
         raise InvalidScan("a column is named twice")
     return tuple(columns)
@@ -374,4 +450,4 @@ def _milliseconds(time: Time | None) -> int | None:
         return time
     if time.tzinfo is None:
         raise InvalidScan(f"{time} has no time zone: datetime.timezone.utc, for example")
-    return int(time.timestamp() * 1000)
+    return (time - _EPOCH) // datetime.timedelta(milliseconds=1)

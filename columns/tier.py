@@ -25,11 +25,16 @@ import pyarrow as pa
 
 from ..cli.client.properties import StoreSettings
 from ..protocol.records.batch import HEADER_BYTES
+from ..tiers.auxiliary_state import fetch_auxiliary_state, parse_leader_epochs
 from ..tiers.cache import RemoteLogMetadataCache
+from ..tiers.checked_reads import remote_index, remote_range
 from ..tiers.events import DamagedMetadata, decode_event
-from ..tiers.indexes import IndexCache, fetch_auxiliary_state, parse_leader_epochs
+from ..tiers.index_cache import IndexCache
 from ..tiers.lineage import Epochs, OffsetAndEpoch, extended_epochs, highest_remote_offset, remote_start_offset
-from ..tiers.metadata_topic import CorruptSnapshot, MetadataPartition, metadata_partition, read_any_snapshot
+from ..tiers.metadata_snapshot import CorruptSnapshot, read_any_snapshot
+from ..tiers.metadata_topic import MetadataPartition, metadata_partition
+from ..tiers.named_store import make_store
+from ..tiers.object_names import object_name
 from ..tiers.reading import MOST_BATCH_BYTES, aborted_transactions, next_segment_with_aborted, segment_ranges
 from ..tiers.segment_metadata import METADATA_TOPIC, RemoteLogSegmentMetadata, SegmentRange, TopicIdPartition
 from ..tiers.store import (
@@ -39,15 +44,12 @@ from ..tiers.store import (
     RemoteResourceNotFound,
     RemoteStorageError,
     RemoteStore,
-    make_store,
-    object_name,
-    remote_index,
-    remote_range,
 )
 from . import kernel, layout
-from .batches import Aborted, Bounds, Numbers, data_rows
+from .batches import Aborted, Bounds, data_rows
 from .directory import TIER_SNAPSHOT, Segment, leader_epochs, topic_id_of
 from .errors import InvalidScan, RemoteStoreUnavailable
+from .layout import Numbers
 from .plan import PartitionPlan, RemoteHead, Request, overlapping, plan_directory
 from .reading import Batches, FileReader, ReadOptions, RemotePart, Split, SplitReader
 
@@ -274,18 +276,18 @@ def _grouped(ranges: Sequence[SegmentRange], split_bytes: int) -> list[list[Segm
     return groups
 
 
-def _cut(one: SegmentRange, split_bytes: int) -> list[SegmentRange]:
-    count = one.next_offset - one.first_offset
-    parts = max(1, min(_bytes_of(one) // split_bytes, count))
-    bounds = [one.first_offset + count * number // parts for number in range(parts + 1)]
-    return [one._replace(first_offset=first, next_offset=end) for first, end in pairwise(bounds)]
+def _cut(segment_range: SegmentRange, split_bytes: int) -> list[SegmentRange]:
+    count = segment_range.next_offset - segment_range.first_offset
+    parts = max(1, min(_bytes_of(segment_range) // split_bytes, count))
+    bounds = [segment_range.first_offset + count * number // parts for number in range(parts + 1)]
+    return [segment_range._replace(first_offset=first, next_offset=end) for first, end in pairwise(bounds)]
 
 
-def _bytes_of(one: SegmentRange) -> int:
+def _bytes_of(segment_range: SegmentRange) -> int:
     """Bytes of the range, by its part of the segment's offsets."""
-    segment = one.segment
+    segment = segment_range.segment
     offsets = segment.end_offset + 1 - segment.start_offset
-    return segment.size_bytes * (one.next_offset - one.first_offset) // offsets
+    return segment.size_bytes * (segment_range.next_offset - segment_range.first_offset) // offsets
 
 
 # ---- reading one split from a remote store, as RecordBatches, without a broker in between
@@ -334,8 +336,8 @@ class RemoteReader(SplitReader):
         """The number of records, by the headers of their batches. Batches that reach over a bound are decoded."""
         decoder = self._new_decoder(())
 
-        def one(chunk: _Chunk, row: Numbers, behind: int | None) -> Iterator[pa.RecordBatch]:
-            return self._decoded(decoder, self._batches(chunk, row, np.ones(1, bool)), behind)
+        def one(chunk: _Chunk, row: Numbers, wanted: Numbers, behind: int | None) -> Iterator[pa.RecordBatch]:
+            return self._decoded(decoder, self._batches(chunk, row, wanted), behind)
 
         return sum(
             self._counted(chunk.rows, self._wanted(chunk), self._bounds(chunk), partial(one, chunk))
@@ -353,7 +355,7 @@ class RemoteReader(SplitReader):
         with ThreadPoolExecutor(1, "remote reads") as thread:
             for one in self._remote.ranges:
                 end = min(one.next_offset, split.next_offset)
-                if self.next_offset >= end or one.segment.max_timestamp_ms < split.first_timestamp:
+                if self.next_offset >= end or _is_older(one.segment, split.first_timestamp):
                     self.next_offset = max(self.next_offset, end)
                     continue
                 yield from self._of_segment(store, thread, one, end)
@@ -361,24 +363,24 @@ class RemoteReader(SplitReader):
                 self.next_offset = max(self.next_offset, end)
 
     def _of_segment(
-        self, store: RemoteStore, thread: ThreadPoolExecutor, one: SegmentRange, end: int
+        self, store: RemoteStore, thread: ThreadPoolExecutor, segment_range: SegmentRange, end: int
     ) -> Iterator[_Chunk]:
         """Yields what the segment has from `next_offset` up to before `end`."""
-        reading = _SegmentReading(store, thread, one.segment, self.next_offset, end)
+        reading = _SegmentReading(store, thread, segment_range.segment, self.next_offset, end)
         try:
             for chunk in reading.chunks():
                 self._end_faulty(int(chunk.rows[0, layout.BASE_OFFSET]))
                 yield chunk
                 self.next_offset = max(self.next_offset, min(chunk.next_offset, end))
         except RemoteResourceNotFound as error:
-            self._gone(one, end, str(error))
+            self._gone(segment_range, end, str(error))
         except DamagedRemoteObject as damage:
             self._unreadable(end, self._named(damage.name), damage.position, damage.reason)
         except RemoteStorageError as error:
             split = self.split
             raise RemoteStoreUnavailable(
                 f"{split.topic}-{split.partition}: offset {self.next_offset}: "
-                f"{self._named(object_name(one.segment, PartType.LOG))} cannot be read: {error}"
+                f"{self._named(object_name(segment_range.segment, PartType.LOG))} cannot be read: {error}"
             ) from None
         finally:
             reading.close()
@@ -391,7 +393,7 @@ class RemoteReader(SplitReader):
 
     def _bounds(self, chunk: _Chunk) -> Bounds:
         """A batch may reach over the end of its range, and the next range has the rest of it."""
-        return self.split.bounds._replace(first_offset=self.next_offset, next_offset=chunk.end)
+        return self.split.bounds._replace(first_offset=self.next_offset, last_offset=chunk.end - 1)
 
     # ---- offsets that cannot be read
 
@@ -400,13 +402,17 @@ class RemoteReader(SplitReader):
         place = self._remote.keys.get("url") or self._remote.keys.get("dir") or ""
         return f"{self._remote.class_name}:{place.rstrip('/')}/{name}"
 
-    def _gone(self, one: SegmentRange, end: int, reason: str) -> None:
+    def _gone(self, segment_range: SegmentRange, end: int, reason: str) -> None:
         """A segment whose object is missing: the log may start behind it by now."""
         start = self._log_start(self.split) if self._log_start is not None else 0
-        name = self._named(object_name(one.segment, PartType.LOG))
+        name = self._named(object_name(segment_range.segment, PartType.LOG))
         if start > self.next_offset:
             self._unreadable(min(start, end), name, -1, _REMOVED)
         self._unreadable(end, name, -1, reason)
+
+
+def _is_older(segment: RemoteLogSegmentMetadata, first_timestamp: int | None) -> bool:
+    return first_timestamp is not None and segment.max_timestamp_ms < first_timestamp
 
 
 class _Chunk(NamedTuple):

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from odradek.cli.client.properties import jaas_options, read_client_properties
+from odradek.cli.client.properties import read_client_properties
 from odradek.client.sasl import PasswordLogin
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from odradek.client.security_options import jaas_options
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 from .wire import WireClient
 

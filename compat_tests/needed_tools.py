@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import NoReturn
 
-_SBIN = "/usr/sbin:/sbin"
+#: Beside PATH: servers of the system, and what tests/system_packages unpacks.
+_MORE_FOLDERS = f"/usr/sbin:/sbin:{Path(__file__).resolve().parents[1] / '.tools' / 'bin'}"
 _HOW = {
     "chromedriver": "apt-get install chromium-driver",
     "chromium": "apt-get install chromium",
@@ -24,14 +26,14 @@ _HOW = {
     "mvn": "apt-get install maven",
     "node": "install Node.js 18 or newer (apt-get install nodejs npm)",
     "npm": "install Node.js 18 or newer (apt-get install nodejs npm)",
-    "promtool": "tests/system_packages as root, or a release of Prometheus (prometheus.io/download)",
+    "promtool": "tests/system_packages, or a release of Prometheus (prometheus.io/download)",
     "systemd-analyze": "apt-get install systemd",
 }
 
 
 def needed(command: str) -> str:
     """Returns the path of a command. Skips the test if there is none."""
-    found = shutil.which(command, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
+    found = shutil.which(command, path=f"{os.environ.get('PATH', os.defpath)}:{_MORE_FOLDERS}")
     return found or missing(f"{command}: {_HOW[command]}")
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.plugins.run_journal import AGAIN
 
 FILE = Path(__file__).resolve().parents[1] / ".tools" / "compat-results.json"
 _ROOT = FILE.parents[1]
@@ -67,10 +70,11 @@ class Recorder:
 
 
 def of_run(config: pytest.Config) -> list[Result]:
-    """Returns the results of this run so far."""
+    """Returns the results of this run so far: with those of its first process, in one that runs failed tests again."""
     recorder = config.pluginmanager.get_plugin(_RECORDER)
     assert isinstance(recorder, Recorder)
-    return recorder.results()
+    before = read() if os.environ.get(AGAIN) else []
+    return list({one.test: one for one in [*before, *recorder.results()]}.values())
 
 
 def client_of(test: str) -> str:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from odradek.cli.scram_option import scram_user
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
-from odradek.server.access.provisioning import INTERNAL, NODE_NAME, Authority, ClientFiles, Security
+from odradek.server.access.authority import Authority
+from odradek.server.access.client_files import ClientFiles
+from odradek.server.access.provisioning import INTERNAL, NODE_NAME, Security
 
 USER, PASSWORD = "tester", "tester-secret-1d7e"
 

@@ -12,8 +12,9 @@ import struct
 from types import TracebackType
 from typing import Any
 
-from odradek.protocol.apis import APIS, Api, RequestHeader, ResponseHeader
+from odradek.protocol.apis import APIS, Api
 from odradek.protocol.codec import decode, encode
+from odradek.protocol.headers import RequestHeader, ResponseHeader
 from odradek.protocol.schema import Message
 
 #: The client id of this client; its requests do not count as use by a client.

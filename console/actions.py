@@ -17,12 +17,25 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from ..cli.client.errors import CommandError, Misused, from_library
 from .access import audit
+from .access.drafts import Drafts
 from .access.guard import is_same_origin
-from .access.sessions import FLASH_COOKIE, Drafts, Sessions, is_token_of
+from .access.sessions import FLASH_COOKIE, Sessions, is_token_of
 from .backend import Backend
 
 MOST_FIELDS = 100
+#: Changes of one topic, which an editor of it may do, and the field with its name.
+_OF_A_TOPIC = {
+    "topic.create": "name",
+    "topic.config": "topic",
+    "topic.alter": "topic",
+    "topic.trim": "topic",
+    "topic.delete": "topic",
+    "record.produce": "topic",
+}
 _MOST_FORM_BYTES = 4 << 20
+P = ParamSpec("P")
+T = TypeVar("T")
+Form = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +46,6 @@ class Done:
     location: str
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-Form = Mapping[str, str]
 Change = Callable[[Backend, Form], Done]
 """Gets the fields of the form and of the path. Raises CommandError."""
 
@@ -72,7 +82,8 @@ def action(
 
         if backend.settings.read_only:
             return refused("The console is read-only.")
-        if not user.may_change:
+        field = _OF_A_TOPIC.get(name)
+        if not user.may_change and (field is None or not user.may_change_some):
             return refused(f"User {user.name} has read-only access.")
         if int(request.headers.get("content-length") or _MOST_FORM_BYTES + 1) > _MOST_FORM_BYTES:
             return PlainTextResponse("The form is too large.\n", 413)
@@ -80,6 +91,8 @@ def action(
             form = {key: str(value) for key, value in fields.items()} | given
         if not is_same_origin(request.headers) or not is_token_of(request.state.session, form.get("csrf", "")):
             return refused("The form belongs to another session: reload the page and try again.")
+        if not user.may_change and not user.may_change_topic(form.get(str(field), "").strip()):
+            return refused(f"User {user.name} may not change this topic.")
         result = await run_in_threadpool(attempted, change, backend, form)
         outcome = f"failed: {result}" if isinstance(result, CommandError) else f"done: {result.words}"
         audit.note(user.name, address, name, outcome, form)

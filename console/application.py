@@ -1,6 +1,6 @@
 """The web application: its routes, the order of its guards, and how errors become pages.
 
-The routes are made from two tables alone: `PAGES` and `ACTIONS`.
+The routes are made from three tables alone: `PAGES`, `RECORD_PAGES` and `ACTIONS`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,38 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError
-from ..cli.options import MISUSED
-from .access.guard import Guard
-from .access.sessions import Drafts, Sessions
-from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S, START
+from ..cli.messages import MISUSED
+from .access.drafts import Drafts
+from .access.guard import HEALTH, START, Guard
+from .access.sessions import Sessions
+from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S
 from .actions import Change, action, attempted
 from .backend import Backend
+from .budgets import BUSY, DOWNLOAD_CPU_S, PAGE_CPU_S, Budget, Budgets, Busy
 from .login import Login
-from .pages import access, brokers, clients, groups, messages, overview, topics, transactions
+from .pages import (
+    access,
+    access_changes,
+    balance,
+    brokers,
+    clients,
+    connectors,
+    dead_letters,
+    group_reset,
+    groups,
+    history,
+    messages,
+    overview,
+    pipelines,
+    producing,
+    record,
+    schemas,
+    topic,
+    topics,
+    transactions,
+)
+from .pages.clusters import overview_of
 from .pages.lists import here
-from .pages.overview import overview_of
 from .parts import Field, Form, Page, Text
 from .rendering import Renderer
 
@@ -39,63 +61,90 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 
-# ---- pages and actions
-
 PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
     "/": overview.overview,
     "/topics": topics.topics,
-    "/topics/{topic}": topics.topic,
-    "/topics/{topic}/messages": messages.messages,
-    "/topics/{topic}/messages/{partition:int}/{offset:int}": messages.record,
+    "/topics/{topic}": topic.topic,
+    "/topics/{topic}/partitions": topic.partitions,
+    "/topics/{topic}/groups": topic.readers,
+    "/topics/{topic}/configuration": topic.configuration,
+    "/topics/{topic}/access": topic.rules,
     "/groups": groups.groups,
     "/groups/{group}": groups.group,
-    "/groups/{group}/reset": groups.preview,
+    "/groups/{group}/reset": group_reset.preview,
     "/transactions": transactions.transactions,
     "/transactions/hanging": transactions.hanging,
+    "/schemas": schemas.schemas,
+    "/schemas/{subject}": schemas.schema,
+    "/connect": connectors.connectors,
+    "/connect/{connector}": connectors.connector,
+    "/pipelines": pipelines.pipelines,
+    "/pipelines/{kind}/{name}": pipelines.pipeline,
     "/brokers": brokers.brokers,
+    "/brokers/balance": balance.balance,
     "/brokers/{broker:int}": brokers.broker,
     "/quorum": brokers.quorum,
-    "/share": groups.queues,
-    "/share/{topic}": groups.queue,
+    "/share": dead_letters.queues,
     "/access": access.access,
     "/clients": clients.clients,
 }
 
+#: Pages that read records: they have threads of their own, and end when their reader leaves.
+RECORD_PAGES: dict[str, Callable[[Backend, Request, Budget], Page | Response]] = {
+    "/topics/{topic}/messages": messages.messages,
+    "/topics/{topic}/messages/{partition:int}/{offset:int}": record.record,
+    "/share/{topic}": dead_letters.queue,
+}
+
+#: Figures that the browser requests for a part of a page.
+FIGURES: dict[str, Callable[[Backend, Request], Page | Response]] = {"/history": history.history}
+
 #: path -> the name in the audit log, and the change.
 ACTIONS: dict[str, tuple[str, Change]] = {
     "/topics": ("topic.create", topics.create),
-    "/topics/{topic}/config": ("topic.config", topics.set_config),
-    "/topics/{topic}/alter": ("topic.alter", topics.alter),
-    "/topics/{topic}/trim": ("topic.trim", topics.trim),
-    "/topics/{topic}/delete": ("topic.delete", topics.delete),
-    "/topics/{topic}/messages": ("record.produce", messages.produce),
-    "/groups/{group}/reset": ("group.reset", groups.reset),
+    "/topics/{topic}/config": ("topic.config", topic.set_config),
+    "/topics/{topic}/alter": ("topic.alter", topic.alter),
+    "/topics/{topic}/trim": ("topic.trim", topic.trim),
+    "/topics/{topic}/delete": ("topic.delete", topic.delete),
+    "/topics/{topic}/messages": ("record.produce", producing.produce),
+    "/groups/{group}/reset": ("group.reset", group_reset.reset),
     "/groups/{group}/delete": ("group.delete", groups.delete),
+    "/schemas": ("schema.register", schemas.register),
+    "/schemas/{subject}/compatibility": ("schema.compatibility", schemas.set_level),
+    "/connect/{connector}/{word}": ("connector.act", connectors.act),
+    "/brokers/balance": ("brokers.balance", balance.start),
+    "/brokers/balance/cancel": ("brokers.cancel", balance.cancel),
     "/transactions/abort": ("transaction.abort", transactions.abort),
     "/transactions/abort-hanging": ("transaction.abort-hanging", transactions.abort_hanging),
-    "/share/{topic}/redrive": ("dead-letters.redrive", groups.redrive_records),
-    "/access/acls": ("acl.create", access.create_acl),
-    "/access/acls/delete": ("acl.delete", access.delete_acl),
-    "/access/users": ("user.set", access.set_user),
-    "/access/users/delete": ("user.delete", access.delete_user),
-    "/access/quotas": ("quota.set", access.set_quota),
-    "/access/quotas/delete": ("quota.delete", access.delete_quota),
+    "/share/{topic}/redrive": ("dead-letters.redrive", dead_letters.redrive_records),
+    "/access/acls": ("acl.create", access_changes.create_acl),
+    "/access/acls/delete": ("acl.delete", access_changes.delete_acl),
+    "/access/users": ("user.set", access_changes.set_user),
+    "/access/users/delete": ("user.delete", access_changes.delete_user),
+    "/access/quotas": ("quota.set", access_changes.set_quota),
+    "/access/quotas/delete": ("quota.delete", access_changes.delete_quota),
 }
 
 
-#: Requests that wait for the cluster at the same time; each has a thread.
+#: Changes that wait for the cluster at the same time; each has a thread.
 _MOST_THREADS = 8
 #: A view that could not reach a broker waits so long for the poll that finds out which.
 _PROBE_S = 3.0
-_STATUS = {NOT_FOUND: 404, UNREACHABLE: 503, DENIED: 403, MISUSED: 400}
+_STATUS = {NOT_FOUND: 404, UNREACHABLE: 503, DENIED: 403, MISUSED: 400, BUSY: 429}
+
+#: The status of a response without a reader (nginx has it).
+_READER_LEFT = 499
 
 View = Callable[[Backend, Request], "Page | Response"]
+RecordView = Callable[[Backend, Request, Budget], "Page | Response"]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def application(backend: Backend, clusters: Mapping[str, Backend] = MappingProxyType({})) -> Starlette:
     """With `clusters` the pages of each stand below /clusters/NAME, and `backend` has the logins alone."""
     sessions, drafts = Sessions(), Drafts()
     renderer = Renderer(backend, sessions, drafts)
+    budgets = Budgets()
     served = list(clusters.values()) or [backend]
 
     @contextlib.asynccontextmanager
@@ -107,15 +156,15 @@ def application(backend: Backend, clusters: Mapping[str, Backend] = MappingProxy
         for one in served:
             await run_in_threadpool(one.stop)
 
-    routes: list[BaseRoute] = [] if clusters else _routes_of(backend, renderer, sessions, drafts)
+    routes: list[BaseRoute] = [] if clusters else _routes_of(backend, renderer, sessions, drafts, budgets)
     for name, one in clusters.items():
-        of_cluster = _routes_of(one, Renderer(one, sessions, drafts, name), sessions, drafts)
+        of_cluster = _routes_of(one, Renderer(one, sessions, drafts, name, list(clusters)), sessions, drafts, budgets)
         routes.append(Mount(f"/clusters/{name}", routes=of_cluster))
     if clusters:
         routes.append(Route("/", _overview(clusters, renderer)))
     routes += [
         *Login(backend, sessions, renderer).routes(),
-        Route("/health", _health),
+        Route(HEALTH, _health),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
     around = [Middleware(Guard, settings=backend.settings, users=backend.users, sessions=sessions)]
@@ -131,8 +180,12 @@ def application(backend: Backend, clusters: Mapping[str, Backend] = MappingProxy
     return Starlette(routes=routes, middleware=around, lifespan=lifespan, exception_handlers={404: not_found})
 
 
-def _routes_of(backend: Backend, renderer: Renderer, sessions: Sessions, drafts: Drafts) -> list[BaseRoute]:
-    routes: list[BaseRoute] = [Route(path, _page(backend, renderer, view)) for path, view in PAGES.items()]
+def _routes_of(
+    backend: Backend, renderer: Renderer, sessions: Sessions, drafts: Drafts, budgets: Budgets
+) -> list[BaseRoute]:
+    drawer = _Drawer(backend, renderer, budgets)
+    routes: list[BaseRoute] = [Route(path, drawer.page(view)) for path, view in (PAGES | FIGURES).items()]
+    routes += [Route(path, drawer.record_page(view)) for path, view in RECORD_PAGES.items()]
     routes += [
         Route(path, action(backend, sessions, drafts, name, change), methods=["POST"])
         for path, (name, change) in ACTIONS.items()
@@ -168,19 +221,42 @@ async def _health(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _page(backend: Backend, renderer: Renderer, view: View) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of a page: the view runs in a thread, since it may ask the cluster."""
+class _Drawer:
+    """The endpoints of pages. Views run in threads, since they may ask the cluster. So does drawing: hundreds of long
+    records take longer than other requests may wait.
+    """
 
-    async def endpoint(request: Request) -> Response:
-        backend.poller.note_viewer()
-        return await run_in_threadpool(drawn, request)
+    def __init__(self, backend: Backend, renderer: Renderer, budgets: Budgets) -> None:
+        self._backend = backend
+        self._renderer = renderer
+        self._budgets = budgets
 
-    def drawn(request: Request) -> Response:
-        """In the thread, too: to draw hundreds of long records takes longer than other requests may wait."""
-        page, status = _viewed(backend, request, view)
-        return page if isinstance(page, Response) else renderer.page(request, page, status)
+    def page(self, view: View) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            self._backend.poller.note_viewer()
+            return await self._budgets.run_page(lambda budget: self._drawn(request, view))
 
-    return endpoint
+        return endpoint
+
+    def record_page(self, view: RecordView) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            self._backend.poller.note_viewer()
+            cpu_s = DOWNLOAD_CPU_S if "download" in request.query_params else PAGE_CPU_S
+
+            def drawn(budget: Budget) -> Response:
+                return self._drawn(request, lambda backend, request: view(backend, request, budget))
+
+            try:
+                response = await self._budgets.run_records(request, request.state.user.name, cpu_s, drawn)
+            except Busy as error:
+                return PlainTextResponse(f"{error}\n", _STATUS[error.status])
+            return response if response is not None else PlainTextResponse("", _READER_LEFT)
+
+        return endpoint
+
+    def _drawn(self, request: Request, view: View) -> Response:
+        page, status = _viewed(self._backend, request, view)
+        return page if isinstance(page, Response) else self._renderer.page(request, page, status)
 
 
 def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Response, int]:

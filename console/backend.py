@@ -7,12 +7,22 @@ from collections.abc import Callable
 from ..cli.client.connection import Connection
 from .access.single_sign_on import SingleSignOn, read_settings
 from .access.users import Users
+from .cluster.connect import ConnectCluster
+from .cluster.history import History
 from .cluster.links import Links
-from .cluster.model import Snapshot, TopicRates
+from .cluster.masks import Masks
+from .cluster.model import Snapshot
 from .cluster.poller import Poller
-from .cluster.records import Masks, RecordMaker
-from .cluster.search import RecordReader, Tails
+from .cluster.records import RecordMaker
+from .cluster.schemas import SchemaCatalog
+from .cluster.search import RecordReader
+from .cluster.tails import Tails
+from .cluster.topic_rates import TopicRates
+from .pipelines.watch import PipelineWatch
 from .settings import Settings
+
+#: The property of a context with the login of its schema registry.
+_REGISTRY_USER = "schema.registry.basic.auth.user.info"
 
 
 def trimming() -> Callable[[], object]:
@@ -37,26 +47,28 @@ def _trimming_by_ctypes() -> Callable[[], object]:
     return lambda: function(0)
 
 
-#: The property of a context with the address of its cluster's schema registry.
-_REGISTRY = "schema.registry.url"
-
-
 class Backend:
-    def __init__(self, connection: Connection, settings: Settings) -> None:
+    """`context`: the name of the cluster's context, "" where it has none."""
+
+    def __init__(self, connection: Connection, settings: Settings, context: str = "") -> None:
+        self.context = context
         self.connection = connection
         self.settings = settings
         self.users = Users(settings.users) if settings.users is not None else None
         self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
-        self.records = RecordReader(
-            connection,
-            RecordMaker(connection, self.masks, settings.schema_registry or connection.properties.get(_REGISTRY)),
-            lambda: self.away,
-        )
+        registry = connection.registry_url(settings.schema_registry)
+        self.schemas = None if registry is None else SchemaCatalog(registry, connection.properties.get(_REGISTRY_USER))
+        self.connect = ConnectCluster(settings.connect) if settings.connect else None
+        self.records = RecordReader(connection, RecordMaker(connection, self.masks, registry), lambda: self.away)
         self.tails = Tails(self.records)
         self.rates = TopicRates()
-        self.poller = Poller(connection, self._tidy)
+        folder = settings.history if settings.history_days else None
+        self.poller = Poller(connection, self._tidy, History(folder, settings.history_days))
+        self.pipelines = PipelineWatch(
+            connection, self.poller, settings.archives, settings.checkpoints, settings.metrics
+        )
         self._trim = trimming()
         self._is_warm = False
 
@@ -82,10 +94,20 @@ class Backend:
         """Why what pages show is old or missing; "" where it is neither."""
         return self.snapshot.error or self.poller.lateness
 
+    @property
+    def command_options(self) -> list[str]:
+        """The words of a command that name this cluster."""
+        if self.context:
+            return ["--context", self.context]
+        return ["-b", self.connection.bootstrap]
+
     def start(self) -> None:
         self.poller.start()
+        self.pipelines.start()
 
     def stop(self) -> None:
+        self.pipelines.stop()
         self.poller.stop()
         self.tails.close()
+        self.records.close()
         self.links.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import os
 import re
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +19,13 @@ from ..cli.client.errors import CommandError, Misused
 from ..cli.client.options import client_command, new_app
 from .access import audit
 from .access.guard import is_loopback
-from .access.users import ADMIN, ROLES, add_user
-from .settings import Settings
+from .access.users import ADMIN, add_user, is_role
+from .handshakes import HandshakeListener
+from .settings import DAYS, MOST_DAYS, Archives, Settings
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
 
 app = new_app("Serve the web console.")
 
@@ -27,12 +33,71 @@ app = new_app("Serve the web console.")
 _TIMEOUT_S = 10.0
 #: A page leaves out what a broker that has just died would have told, and the next reading of it asks the broker after it.
 _PATIENCE_S = 1.0
-_MOST_CONNECTIONS = 500
 _BACKLOG = 128
 #: Limit of a request's head: an address may have the position of a search in each of 1,000 partitions.
 _MOST_HEAD_BYTES = 64 << 10
 _M_ARENA_MAX = -8
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option("--cluster", metavar="CONTEXT", help="a cluster of the contexts; repeated: several in one console"),
+]
+Users = Annotated[
+    Path | None, typer.Option("--users", metavar="FILE", help="users who may log in; required off loopback")
+]
+SingleSignOn = Annotated[
+    Path | None, typer.Option("--oidc", metavar="FILE", help="settings of single sign-on (OpenID Connect)")
+]
+NewUser = Annotated[
+    str | None, typer.Option("--add-user", metavar="NAME", help="add a user with a password to the file, and exit")
+]
+Masked = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mask", metavar="FIELD", help="hide a field of values, such as *password* or card.number; may be repeated"
+    ),
+]
+Registry = Annotated[
+    str | None, typer.Option("--schema-registry", metavar="URL", help="schema registry for Avro and Protobuf")
+]
+MetricsUrls = Annotated[
+    list[str] | None, typer.Option("--metrics", metavar="URL", help="URL of a node's /metrics; may be repeated")
+]
+ConnectUrl = Annotated[
+    str | None, typer.Option("--connect", metavar="URL", help="REST address of a Kafka Connect cluster")
+]
+Warehouse = Annotated[
+    Path | None, typer.Option("--warehouse", metavar="DIR", help="show the Iceberg tables of `odradek archive` there")
+]
+Catalog = Annotated[
+    list[str] | None,
+    typer.Option("--catalog", metavar="KEY=VALUE", help="property of PyIceberg's catalog with such tables; repeatable"),
+]
+Parquet = Annotated[Path | None, typer.Option("--parquet", metavar="DIR", help="folder of such tables, plain Parquet")]
+Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="namespace of the Iceberg tables")]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Option("--checkpoint", metavar="DIR", help="show the lag of the Spark query of this checkpoint; repeatable"),
+]
+HistoryFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--history", metavar="DIR", help="folder with the history of charts (default: $XDG_STATE_HOME/odradek/console)"
+    ),
+]
+HistoryDays = Annotated[
+    int,
+    typer.Option("--history-days", metavar="N", min=0, max=MOST_DAYS, help="days of history; 0: in memory, 6 hours"),
+]
+AllowedHosts = Annotated[
+    list[str] | None, typer.Option("--allowed-host", metavar="NAME", help="a further host name for browsers")
+]
+AuditFile = Annotated[
+    Path | None,
+    typer.Option("--audit-log", metavar="FILE", help="log of changes and logins (default: standard error)"),
+]
+Certificate = Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="certificate, PEM")]
 
 
 @app.command()
@@ -41,45 +106,26 @@ def console(
     connection: Connection,
     host: Annotated[str, typer.Option("--host", help="the address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="port; 0: any free port")] = 8080,
-    cluster: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cluster", metavar="CONTEXT", help="a cluster of the contexts; repeated: several in one console"
-        ),
-    ] = None,
+    cluster: Clusters = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="do not allow changes")] = False,
-    users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="users who may log in; required off loopback")
-    ] = None,
-    oidc: Annotated[
-        Path | None, typer.Option("--oidc", metavar="FILE", help="settings of single sign-on (OpenID Connect)")
-    ] = None,
-    add: Annotated[
-        str | None, typer.Option("--add-user", metavar="NAME", help="add a user with a password to the file, and exit")
-    ] = None,
+    users: Users = None,
+    oidc: SingleSignOn = None,
+    add: NewUser = None,
     role: Annotated[str, typer.Option("--role", help="with --add-user: admin or viewer")] = ADMIN,
-    mask: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mask", metavar="FIELD", help="hide a field of values, such as *password* or card.number; may be repeated"
-        ),
-    ] = None,
-    schema_registry: Annotated[
-        str | None, typer.Option("--schema-registry", metavar="URL", help="schema registry for Avro and Protobuf")
-    ] = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option("--metrics", metavar="URL", help="URL of a node's /metrics; may be repeated")
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None, typer.Option("--allowed-host", metavar="NAME", help="a further host name for browsers")
-    ] = None,
-    audit_file: Annotated[
-        Path | None,
-        typer.Option("--audit-log", metavar="FILE", help="log of changes and logins (default: standard error)"),
-    ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="certificate, PEM")
-    ] = None,
+    mask: Masked = None,
+    schema_registry: Registry = None,
+    metrics: MetricsUrls = None,
+    connect: ConnectUrl = None,
+    warehouse: Warehouse = None,
+    catalog: Catalog = None,
+    parquet: Parquet = None,
+    namespace: Namespace = "kafka",
+    checkpoint: Checkpoints = None,
+    history: HistoryFolder = None,
+    history_days: HistoryDays = DAYS,
+    allowed_host: AllowedHosts = None,
+    audit_file: AuditFile = None,
+    certificate: Certificate = None,
     key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="private key, PEM")] = None,
 ) -> None:
     """Serve the web console for any Kafka cluster."""
@@ -99,6 +145,11 @@ def console(
         certificate is not None,
         tuple(_urls(metrics or [])),
         oidc,
+        _connect_url(connect),
+        _archives(warehouse, catalog, parquet, namespace),
+        tuple(checkpoint or ()),
+        history or _history_folder(),
+        history_days,
     )
     named = _clusters(cluster or [], connection.timeout_s)
     for one in (connection, *named.values()):
@@ -138,11 +189,31 @@ def _urls(texts: list[str]) -> list[str]:
     return texts
 
 
+def _connect_url(text: str | None) -> str | None:
+    if text is not None and not text.startswith(("http://", "https://")):
+        raise Misused(f"--connect {text}: give the http:// address of a Connect worker")
+    return text
+
+
+def _archives(warehouse: Path | None, catalog: list[str] | None, parquet: Path | None, namespace: str) -> Archives:
+    if parquet is not None and (warehouse is not None or catalog):
+        raise Misused("give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR")
+    for folder in filter(None, (warehouse, parquet)):
+        if not folder.is_dir():
+            raise CommandError(f"there is no folder {folder}")
+    return Archives(warehouse, tuple(catalog or ()), parquet, namespace)
+
+
+def _history_folder() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "odradek" / "console"
+
+
 def _add_user(users: Path | None, name: str, role: str) -> None:
     if users is None:
         raise Misused("--add-user needs --users FILE")
-    if role not in ROLES:
-        raise Misused(f"--role must be {' or '.join(ROLES)}")
+    if not is_role(role):
+        raise Misused("--role must be admin, viewer, or editor=TOPIC with * for any characters, several with commas")
     if sys.stdin.isatty():
         password = str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:
@@ -162,23 +233,10 @@ def _serve(
 
     audit.begin(settings.audit_file)
     backend = Backend(connection, settings)
-    clusters = {name: Backend(one, settings) for name, one in named.items()}
+    clusters = {name: Backend(one, settings, name) for name, one in named.items()}
     listener = _listener(settings)
     host, port = listener.getsockname()[:2]
-    config = uvicorn.Config(
-        application(backend, clusters),
-        loop="asyncio",  # uvloop is no faster for a page, and takes 3 MB
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
-        h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
-        timeout_graceful_shutdown=5,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-    )
+    config = server_config(application(backend, clusters), certificate, key, listener)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.is_tls else "http"
     of = ",".join(named) or connection.bootstrap
@@ -187,10 +245,35 @@ def _serve(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listener(settings: Settings) -> socket.socket:
+def server_config(
+    app: ASGIApp, certificate: Path | None = None, key: Path | None = None, listener: HandshakeListener | None = None
+) -> uvicorn.Config:
+    """The HTTP server's options. `listener`: the one that it is to serve; None for one of its own."""
+    import uvicorn
+
+    from .connections import Connections, protocol_of
+
+    return uvicorn.Config(
+        app,
+        http=protocol_of(Connections(listener)),
+        loop="asyncio",  # uvloop is no faster for a page, and takes 3 MB
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
+        timeout_graceful_shutdown=5,
+        backlog=_BACKLOG,  # asyncio accepts as many in one turn, before it closes those that are too many
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+
+
+def _listener(settings: Settings) -> HandshakeListener:
     """Bound before uvicorn starts: a port that is taken is an error of one line."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    made = HandshakeListener(family)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((settings.host, settings.port))

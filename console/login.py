@@ -9,9 +9,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from .access import audit
-from .access.guard import is_same_origin
+from .access.guard import CALLBACK, END, LOGIN, START, is_same_origin
 from .access.sessions import SESSION_COOKIE, LoginLimit, Sessions, is_token_of
-from .access.single_sign_on import CALLBACK, END, START, LoginRefused
+from .access.single_sign_on import LoginRefused
 from .backend import Backend
 from .rendering import Renderer
 
@@ -33,8 +33,8 @@ class Login:
 
     def routes(self) -> list[Route]:
         made = [
-            Route("/login", self.form, methods=["GET"]),
-            Route("/login", self.enter, methods=["POST"]),
+            Route(LOGIN, self.form, methods=["GET"]),
+            Route(LOGIN, self.enter, methods=["POST"]),
             Route("/logout", self.leave, methods=["POST"]),
         ]
         if self._backend.single_sign_on is not None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, Union
 
+Cell: TypeAlias = "Union[str, float, Link, Badge, Drawing, Button, Moment, Form, Snippet, Sequence[Cell], None]"
+"""Text, a number, None, a part of the above, a Form of one line, or a list of these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -49,15 +52,20 @@ class Moment:
     is_utc: bool = False
 
 
-Cell: TypeAlias = "Union[str, float, Link, Badge, Drawing, Button, Moment, Form, Sequence[Cell], None]"
-"""Text, a number, None, a part of the above, a Form of one line, or a list of these."""
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """The beginning of a key or a value on one line. `pieces`: texts with their classes, as of JSON."""
+
+    text: str
+    pieces: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(slots=True)
 class Table:
     """`rows` are sorted and filtered when the page is drawn, save where `is_paged`: then the page did both, and `sortable`
     names the columns by which it sorts. `of`: the number of all rows, where `rows` are fewer. `opens`: for each row the
-    address of what it shows in place. `grows`: rows may come later.
+    address of what it shows in place. `grows`: rows may come later. `style`: a class of the style sheet. `next`: what to do
+    where there are no rows.
     """
 
     kind: ClassVar[str] = "table"
@@ -71,6 +79,27 @@ class Table:
     sortable: Sequence[str] | None = None
     id: str = ""
     grows: bool = False
+    style: str = ""
+    next: Sequence[Cell] = ()
+
+
+@dataclass(slots=True)
+class Chips:
+    """The filters of a search that are set, each with the address of the search without it."""
+
+    kind: ClassVar[str] = "chips"
+    chips: Sequence[Link]
+    #: The search without any.
+    all: str = ""
+
+
+@dataclass(slots=True)
+class Copies:
+    """Buttons that copy texts, and links beside them."""
+
+    kind: ClassVar[str] = "copies"
+    texts: Sequence[tuple[str, str]]
+    links: Sequence[Link] = ()
 
 
 @dataclass(slots=True)
@@ -82,7 +111,9 @@ class Facts:
 
 @dataclass(slots=True)
 class Chart:
-    """`times` in seconds since 1970 and `values` are the points; `drawing` is what browsers without scripts show."""
+    """`times` in seconds since 1970 and `values` are the points; `drawing` is what browsers without scripts show. `series`:
+    the name of the history with older points, "" without one.
+    """
 
     kind: ClassVar[str] = "chart"
     title: str
@@ -91,6 +122,7 @@ class Chart:
     unit: str = ""
     times: Sequence[float] = ()
     values: Sequence[float] = ()
+    series: str = ""
 
 
 @dataclass(slots=True)
@@ -111,10 +143,20 @@ class Code:
 
 @dataclass(slots=True)
 class Bar:
-    """Links and buttons on one line."""
+    """Links and buttons on one line. `pauses`: with a button that stops and resumes the live parts."""
 
     kind: ClassVar[str] = "bar"
     cells: Sequence[Cell]
+    pauses: bool = False
+
+
+@dataclass(slots=True)
+class Diff:
+    """Lines of two texts: each with its class, `added`, `removed` or ""."""
+
+    kind: ClassVar[str] = "diff"
+    title: str
+    lines: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +226,23 @@ class Field:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A change of a form: `before`, and `after`, in which a browser puts the value of each field named as {field}."""
+
+    what: str
+    before: str
+    after: str
+
+
 @dataclass(slots=True)
 class Form:
     """With `method` post the form changes something: it is left out for viewers, and carries a CSRF token. `more`: fields
     that are folded away, under the title `more_title`. `is_line`: the other fields and the button stand on one line.
+
+    A `folded` form is a dialog, which a button at the head of the page opens. `words`, `effects` and `command` say what will
+    happen: `command` does the same on the command line, with fields as in effects. Browsers leave out the words of the
+    command whose field is empty. `name`: the dialog's button, where it is not the title.
     """
 
     kind: ClassVar[str] = "form"
@@ -202,6 +257,11 @@ class Form:
     more: Sequence[Field] = ()
     more_title: str = "More"
     is_line: bool = False
+    words: str = ""
+    effects: Sequence[Effect] = ()
+    command: str = ""
+    name: str = ""
+    id: str = ""
 
 
 @dataclass(slots=True)
@@ -216,13 +276,38 @@ class Pages:
     after_words: str = "Next"
 
 
-Part = Table | Facts | Chart | Charts | Code | Text | Picture | Form | Pages | Bar | Tree | Progress
+@dataclass(frozen=True, slots=True)
+class Tab:
+    text: str
+    href: str
+    is_current: bool = False
+    count: str = ""
+
+
+Part = (
+    Table
+    | Facts
+    | Chart
+    | Charts
+    | Code
+    | Text
+    | Picture
+    | Form
+    | Pages
+    | Bar
+    | Tree
+    | Progress
+    | Chips
+    | Copies
+    | Diff
+)
 
 
 @dataclass(slots=True)
 class Page:
     """`live` is the address of the same page's parts: the browser replaces them every `live_s` seconds. `fragment`: the
-    template for a request of a part.
+    template for a request of a part. `crumbs`: the pages above. `figures`: the strip below the title. Folded forms of the
+    page are dialogs: their buttons stand at the right of the title, the first of them as the page's main one.
     """
 
     title: str
@@ -236,3 +321,10 @@ class Page:
     prepends: bool = False
     fragment: str = "live.html"
     status: int = 200
+    crumbs: Sequence[Link] = ()
+    figures: Sequence[tuple[str, Cell]] = ()
+    tabs: Sequence[Tab] = ()
+    #: Links beside the buttons of the dialogs.
+    links: Sequence[Link] = ()
+    #: The kind of thing that the title names, as Topic.
+    noun: str = ""

@@ -2,46 +2,72 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from jinja2 import Environment, FileSystemLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from ..client.wording import counted
 from ..version import __version__
 from . import formats
-from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Draft, Drafts, Session, Sessions
+from .access.drafts import Draft, Drafts
+from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
 from .backend import Backend
-from .pages.lists import Arranged, arranged
-from .parts import Badge, Button, Drawing, Form, Link, Moment, Page, Table
+from .pages.lists import Arranged, arranged, here
+from .parts import Badge, Button, Drawing, Effect, Form, Link, Moment, Page, Snippet, Table
 
 if TYPE_CHECKING:
     from .parts import Cell, Part
 
 
 _HERE = Path(__file__).parent
-#: Sections in the navigation: path, name, key after `g`.
+#: Sections in the navigation by group: path, name, key after `g`.
 SECTIONS = (
-    ("/", "Overview", "o"),
-    ("/topics", "Topics", "t"),
-    ("/groups", "Groups", "g"),
-    ("/transactions", "Transactions", "x"),
-    ("/brokers", "Brokers", "b"),
-    ("/quorum", "Quorum", "q"),
-    ("/share", "Dead letters", "d"),
-    ("/access", "Access", "a"),
-    ("/clients", "Clients", "c"),
+    ("", (("/", "Overview", "o"),)),
+    (
+        "Data",
+        (
+            ("/topics", "Topics", "t"),
+            ("/groups", "Groups", "g"),
+            ("/schemas", "Schemas", "s"),
+            ("/share", "Dead letters", "d"),
+            ("/connect", "Connect", "n"),
+            ("/pipelines", "Pipelines", "p"),
+        ),
+    ),
+    (
+        "Cluster",
+        (
+            ("/brokers", "Brokers", "b"),
+            ("/quorum", "Quorum", "q"),
+            ("/transactions", "Transactions", "x"),
+            ("/clients", "Clients", "c"),
+        ),
+    ),
+    ("Security", (("/access", "Access", "a"),)),
 )
+#: Characters of a name in a table, and of one that a heading has; longer ones are cut in the middle.
+_MOST_NAME, _MOST_TITLE = 64, 120
+#: A word of so many characters may break, after these.
+_LONG_WORD = 16
+_NOT_IN_IDS = re.compile(r"[^a-z0-9]+")
+_BREAKS = re.compile(r"([._/:,;=@&?-]+)(?=[^\s._/:,;=@&?-])")
 
 
 class Renderer:
-    """Draws pages of one cluster. `cluster`: its name in a console of several, "" in a console of one."""
+    """Draws pages of one cluster. `cluster`: its name in a console of several, "" in a console of one. `names`: of all."""
 
-    def __init__(self, backend: Backend, sessions: Sessions, drafts: Drafts, cluster: str = "") -> None:
+    def __init__(
+        self, backend: Backend, sessions: Sessions, drafts: Drafts, cluster: str = "", names: Sequence[str] = ()
+    ) -> None:
+        self._names = names
         self._backend = backend
         self._sessions = sessions
         self._drafts = drafts
@@ -55,7 +81,14 @@ class Renderer:
             "iso": formats.iso,
             "when": formats.when,
         }
-        self._templates.filters |= {"number": formats.number, "points": _points}
+        self._templates.filters |= {
+            "number": formats.number,
+            "points": _points,
+            "middle": middle,
+            "breaks": breaks,
+            "dialog_id": dialog_id,
+            "effects": _effects,
+        }
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled now: the first page does not wait for it
 
@@ -75,17 +108,19 @@ class Renderer:
             return draft.fields if draft is not None and _is_of(draft, form) else None
 
         def arrange(table: Table) -> Arranged:
-            return arranged(table, given, here)
+            return arranged(table, given, path)
 
-        here = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
+        path = here(request)
         text = self._templates.get_template(page.fragment if is_part else "page.html").render(
             page=page,
             arrange=arrange,
             typed_of=typed_of,
-            sections=SECTIONS if has_sections else (),
+            sections=self._sections() if has_sections else (),
+            most_title=_MOST_TITLE,
+            dialogs=[] if is_part else self._dialogs(request, page),
             clusters=self._cluster,
             base=request.scope.get("root_path", ""),
-            live=self._live(page, here, request.url.query),
+            live=self._live(page, path, request.scope["query_string"].decode("latin-1")),
             parts=self._visible(request, page.parts),
             above=self._visible(request, page.above),
             below=self._visible(request, page.below),
@@ -96,8 +131,10 @@ class Renderer:
             read_only=self._backend.settings.read_only,
             cluster=self._cluster or snapshot.cluster_id or self._backend.connection.bootstrap,
             error=self._backend.trouble if has_sections else "",
+            health=self._health() if has_sections else ("", ""),
+            others=[name for name in self._names if name != self._cluster],
             flash=flash,
-            path=request.url.path,
+            history_days=self._backend.settings.history_days,
         )
         response = HTMLResponse(text, status)
         if fresh:
@@ -106,19 +143,62 @@ class Renderer:
             response.delete_cookie(FLASH_COOKIE)
         return response
 
-    def _live(self, page: Page, here: str, query: str) -> str:
+    def _live(self, page: Page, path: str, query: str) -> str:
         """The address of the live parts: the page's own, with what the viewer sorts and filters by, or the page's choice."""
         if not page.live or page.prepends:
             return page.live
-        return f"{here}?{query}" if query else here
+        return f"{path}?{query}" if query else path
 
     def _may_change(self, request: Request) -> bool:
         user = request.state.user
-        return user is not None and user.may_change and not self._backend.settings.read_only
+        if user is None or self._backend.settings.read_only:
+            return False
+        if user.may_change or not user.may_change_some:
+            return bool(user.may_change)
+        path = here(request)
+        return path == "/topics" or (
+            path.startswith("/topics/") and user.may_change_topic(request.path_params["topic"])
+        )
 
     def _visible(self, request: Request, parts: Sequence[Part]) -> list[Part]:
-        may_change = self._may_change(request)
-        return [part for part in parts if may_change or not (isinstance(part, Form) and part.method == "post")]
+        """The parts without dialogs, and without forms that this user may not send."""
+        return [
+            part for part in parts if not isinstance(part, Form) or (not part.folded and self._may_send(request, part))
+        ]
+
+    def _dialogs(self, request: Request, page: Page) -> list[Form]:
+        parts = [*page.above, *page.parts, *page.below]
+        return [one for one in parts if isinstance(one, Form) and one.folded and self._may_send(request, one)]
+
+    def _may_send(self, request: Request, form: Form) -> bool:
+        return form.method != "post" or self._may_change(request)
+
+    def _sections(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
+        """The sections of the navigation, without those that this cluster has nothing for."""
+        missing = {
+            path
+            for path, is_there in (
+                ("/schemas", self._backend.schemas is not None),
+                ("/connect", self._backend.connect is not None),
+            )
+            if not is_there
+        }
+        return [(name, [one for one in pages if one[0] not in missing]) for name, pages in SECTIONS]
+
+    def _health(self) -> tuple[str, str]:
+        """The tone of the cluster's dot, and its words."""
+        found = self._backend.snapshot
+        if self._backend.trouble:
+            return "bad", "does not respond"
+        if not found.is_filled:
+            return "", "reading"
+        away = sum(one.fenced or one.silent for one in found.brokers)
+        if found.without_leader or away:
+            without = found.without_leader
+            return "bad", f"{without} without leader" if without else f"{counted(away, 'broker')} down"
+        if found.under_replicated:
+            return "warn", f"{found.under_replicated} under-replicated"
+        return "good", f"{counted(len(found.brokers), 'broker')}, in sync"
 
     def keep(self, response: Response, session: Session) -> None:
         """Writes the session's cookie."""
@@ -155,13 +235,26 @@ def _svg(drawing: Drawing) -> Markup:
     return Markup(drawing.svg)
 
 
+def _effects(effects: Sequence[Effect]) -> str:
+    """Effects for the script that shows them before a change."""
+    return json.dumps([[one.what, one.before, one.after] for one in effects])
+
+
 def _points(values: Sequence[float]) -> str:
     """Numbers for the script that draws charts."""
     return " ".join(f"{value:.10g}" for value in values)
 
 
 def _kind_of(cell: Cell) -> str:
-    kinds = {Link: "link", Badge: "badge", Drawing: "drawing", Button: "button", Moment: "moment", Form: "form"}
+    kinds = {
+        Link: "link",
+        Badge: "badge",
+        Drawing: "drawing",
+        Button: "button",
+        Moment: "moment",
+        Form: "form",
+        Snippet: "snippet",
+    }
     for kind, name in kinds.items():
         if isinstance(cell, kind):
             return name
@@ -179,3 +272,24 @@ def _numeric_columns(table: Table) -> list[bool]:
         kinds = {_kind_of(row[index]) for row in table.rows if row[index] is not None}
         made.append(kinds == {"number"})
     return made
+
+
+def middle(text: str, most: int = _MOST_NAME) -> str:
+    """A long name without its middle: both ends tell names apart."""
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+def breaks(text: str) -> Markup:
+    """The text with places where long words may break: after dots, slashes and the like, and never within a word."""
+    return Markup(" ").join(_broken(word) if len(word) > _LONG_WORD else escape(word) for word in str(text).split(" "))
+
+
+def _broken(word: str) -> Markup:
+    return Markup("<wbr>").join(escape(piece) for piece in _BREAKS.sub(lambda found: f"{found[1]}\0", word).split("\0"))
+
+
+def dialog_id(form: Form) -> str:
+    return form.id or f"do-{_NOT_IN_IDS.sub('-', (form.name or form.title).lower()).strip('-')}"

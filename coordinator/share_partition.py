@@ -25,161 +25,16 @@ leader keeps it, and drops it when the leader changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import groupby
-from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode
-from ..protocol.records.batch import HEADER_BYTES
-from ..protocol.records.record import Header, Record, encoded_size
+from .dead_letters import DeadLetter
+from .rejection import Rejection
 from .share_runs import NO_DEADLINE, AcquiredRange, RecordState, Run, Runs
-from .share_state import StateBatch
-
-# ---- dead-letter records
-#
-# Dead-letter records are the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
-#
-#     validation_error(group_id, queue) the reason why the queue cannot be written, or None
-#     pack(origin, letter, first, ...)  the records of the next batch
-#
-# A dead letter is a range of offsets that were given up for the same reason. Each of its records becomes one record
-# in the queue's topic, whose headers give the origin and the reason. Key and value are copied if the group's
-# configuration enables it; the record's own headers are never copied. Header names and messages are Kafka's: people
-# search for them.
-
-#: Attempts to write a dead-letter record, and to create the topic. The backoff doubles with each attempt.
-MOST_TRIES = 5
-FIRST_BACKOFF_MS = 1_000
-MOST_BACKOFF_MS = 30_000
-#: The backoff varies by up to this fraction in both directions.
-JITTER = 0.2
-
-#: Prefix of Kafka's internal topics.
-_INTERNAL = "__"
-
-
-class DeadLetter(NamedTuple):
-    """A range of given-up records. `is_rejected`: a member rejected them; else the delivery count limit was reached."""
-
-    first: int
-    last: int
-    delivery_count: int
-    is_rejected: bool
-
-    @property
-    def cause(self) -> str:
-        return "Offset rejected by client." if self.is_rejected else "Offset delivery count exceeded the threshold."
-
-
-class Queue(NamedTuple):
-    """Configuration and state of a group's dead letter queue. `topic` is empty if the group has no queue."""
-
-    topic: str
-    prefix: str
-    is_there: bool
-    #: The topic's configuration permits its use as a dead letter queue.
-    is_enabled: bool
-    #: A missing topic is created.
-    is_created: bool
-
-
-class Origin(NamedTuple):
-    """The share partition that dead letters come from."""
-
-    group_id: str
-    topic: str
-    partition: int
-
-
-class Content(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-
-
-class Contents(NamedTuple):
-    """Records by offset, up to `last`. Offsets missing below `last` cannot be read; those above were not read yet."""
-
-    records: Mapping[int, Content]
-    last: int
-
-
-class Packed(NamedTuple):
-    """The records of one batch. `size`: the batch's size with its header."""
-
-    records: list[Record]
-    size: int
-    next_offset: int
-
-
-def validation_error(group_id: str, queue: Queue) -> str | None:
-    topic = queue.topic
-    if not topic:
-        return f"Configured DLQ topic name in share group: {group_id} is empty."
-    if topic.startswith(_INTERNAL):
-        return f"Configured DLQ topic name in share group: {group_id} cannot start with __, topic: {topic}."
-    if queue.is_there and not queue.is_enabled:
-        return f"DLQ is not enabled on configured DLQ topic for share group: {group_id}, topic: {topic}."
-    if not queue.is_there and not queue.is_created:
-        words = "DLQ topic does not exist and auto create is disabled on cluster for share group"
-        return f"{words}: {group_id}, topic: {topic}."
-    if not topic.startswith(queue.prefix):
-        return (
-            f"Configured DLQ topic name does not comply with the DLQ topic prefix in share group: {group_id}, "
-            f"topic: {topic}, prefix: {queue.prefix}."
-        )
-    return None
-
-
-def destination(partition: int, partitions: int) -> int:
-    """Returns the partition of the queue's topic for records from `partition`."""
-    return partition % partitions
-
-
-def backoff_ms(tries: int, rng: float) -> int:
-    """Returns the backoff after `tries` failed attempts. `rng`: from 0 to 1."""
-    return min(MOST_BACKOFF_MS, int(FIRST_BACKOFF_MS * 2**tries * (1 - JITTER + 2 * JITTER * rng)))
-
-
-def pack(
-    origin: Origin, dead_letter: DeadLetter, first: int, contents: Contents, now_ms: int, max_message_bytes: int
-) -> Packed:
-    """Packs records from `first` on into one batch of at most `max_message_bytes`.
-
-    The batch has at least one record, even a larger one: the topic's own limit decides on that record.
-    """
-    records: list[Record] = []
-    size = HEADER_BYTES
-    for offset in range(first, max(first, min(dead_letter.last, contents.last)) + 1):
-        key, value = contents.records.get(offset, _NOTHING)
-        record = Record(len(records), now_ms, key, value, _headers(origin, dead_letter, offset))
-        record_bytes = encoded_size(record, base_timestamp=now_ms)
-        if records and size + record_bytes > max_message_bytes:
-            break
-        records.append(record)
-        size += record_bytes
-        if size > max_message_bytes:
-            break
-    return Packed(records, size, first + len(records))
-
-
-_NOTHING = Content(None, None)
-
-
-def _headers(origin: Origin, dead_letter: DeadLetter, offset: int) -> list[Header]:
-    return [
-        ("__dlq.errors.topic", origin.topic.encode()),
-        ("__dlq.errors.partition", b"%d" % origin.partition),
-        ("__dlq.errors.offset", b"%d" % offset),
-        ("__dlq.errors.group", origin.group_id.encode()),
-        ("__dlq.errors.delivery.count", b"%d" % dead_letter.delivery_count),
-        ("__dlq.errors.message", dead_letter.cause.encode()),
-    ]
-
-
-# ---- the share partition
+from .state_batches import StateBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +72,6 @@ class AckBatch(NamedTuple):
     types: Sequence[int]
 
 
-class ValidationError(NamedTuple):
-    error: ErrorCode
-    message: str | None
-
-
 class Write(NamedTuple):
     """A state change for the persister. Writes are sent one after the other, in the order of their ids."""
 
@@ -231,14 +81,14 @@ class Write(NamedTuple):
     batches: tuple[StateBatch, ...]
 
 
-class Reply(NamedTuple):
+class SharePartitionReply(NamedTuple):
     token: object
-    validation_error: ValidationError | None
+    validation_error: Rejection | None
 
 
-class Output(NamedTuple):
+class SharePartitionOutput(NamedTuple):
     writes: list[Write]
-    replies: list[Reply]
+    replies: list[SharePartitionReply]
     dead_letter_records: list[DeadLetter]
 
 
@@ -271,7 +121,7 @@ class SharePartition:
         self.limits = limits or Limits()
         self.runs = Runs(start_offset)
         self._writes: list[Write] = []
-        self._replies: list[Reply] = []
+        self._replies: list[SharePartitionReply] = []
         self._dead_letter_records: list[DeadLetter] = []
         self._pending: dict[int, Pending] = {}
         self._last_write_id = 0
@@ -345,15 +195,13 @@ class SharePartition:
             if validation_error is not None:
                 for run, _ in changed:
                     run.roll_back()
-                self._replies.append(Reply(token, validation_error))
+                self._replies.append(SharePartitionReply(token, validation_error))
                 return
         self._write(token, changed, is_tentative=True)
 
-    def _acknowledge_one(
-        self, member_id: str, batch: AckBatch, changed: list[Change], now: int
-    ) -> ValidationError | None:
+    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Change], now: int) -> Rejection | None:
         if any(kind not in _LEADS_TO and kind != AckType.RENEW for kind in batch.types):
-            return ValidationError(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
+            return Rejection(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
         if batch.last < self.start_offset:
             return None
         if batch.first >= self.end_offset or batch.last >= self.end_offset:
@@ -375,15 +223,15 @@ class SharePartition:
                     changed.append(Change(run, is_rejected))
         return None
 
-    def _past_the_end(self, batch: AckBatch) -> ValidationError:
+    def _past_the_end(self, batch: AckBatch) -> Rejection:
         if not len(self.runs):
             words = "Batch record not found. The request batch offsets are not found in the cache."
-            return ValidationError(ErrorCode.INVALID_RECORD_STATE, words)
+            return Rejection(ErrorCode.INVALID_RECORD_STATE, words)
         which = "first" if batch.first >= self.end_offset else "last"
         words = f"Batch record not found. The {which} offset in request is past acquired records."
-        return ValidationError(ErrorCode.INVALID_REQUEST, words)
+        return Rejection(ErrorCode.INVALID_REQUEST, words)
 
-    def _validate(self, run: Run, member_id: str, kind: int) -> ValidationError | None:
+    def _validate(self, run: Run, member_id: str, kind: int) -> Rejection | None:
         words = None
         if run.state is not RecordState.ACQUIRED:
             whole = "The batch cannot be acknowledged. The batch is not in the acquired state."
@@ -394,7 +242,7 @@ class SharePartition:
             words = "Member is not the owner of batch record" if run.is_whole else "Member is not the owner of offset"
         elif kind == AckType.RENEW and not self.limits.is_renew_enabled:
             words = "Renewing acquisition locks is not enabled for the group."
-        return None if words is None else ValidationError(ErrorCode.INVALID_RECORD_STATE, words)
+        return None if words is None else Rejection(ErrorCode.INVALID_RECORD_STATE, words)
 
     def release(self, member_id: str) -> None:
         held = [r for r in self.runs if r.member_id == member_id and r.state is RecordState.ACQUIRED]
@@ -448,12 +296,12 @@ class SharePartition:
 
     # Writing.
 
-    def take(self) -> Output:
-        output = Output(self._writes, self._replies, self._dead_letter_records)
+    def take(self) -> SharePartitionOutput:
+        output = SharePartitionOutput(self._writes, self._replies, self._dead_letter_records)
         self._writes, self._replies, self._dead_letter_records = [], [], []
         return output
 
-    def written(self, write_id: int, validation_error: ValidationError | None) -> None:
+    def written(self, write_id: int, validation_error: Rejection | None) -> None:
         """Handles the persister's result of one write. Each write fails or succeeds on its own."""
         pending = self._pending.pop(write_id)
         for first, last in pending.ranges if pending.is_tentative else ():
@@ -465,7 +313,7 @@ class SharePartition:
                     run.roll_back()
                     self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
         if pending.token is not None:
-            self._replies.append(Reply(pending.token, validation_error))
+            self._replies.append(SharePartitionReply(pending.token, validation_error))
         if validation_error is None or not pending.is_tentative:
             self._dead_letter_records += pending.dead_letter_records
         self._advance()
@@ -480,7 +328,7 @@ class SharePartition:
         changed = list(changes)
         if not changed:
             if token is not None:
-                self._replies.append(Reply(token, None))
+                self._replies.append(SharePartitionReply(token, None))
             return
         self._last_write_id += 1
         batches = tuple(StateBatch(run.first, run.last, int(run.state), run.delivery_count) for run, _ in changed)
@@ -536,196 +384,3 @@ def _alike(batch: AckBatch) -> list[tuple[int, int, int]]:
         else:
             found.append((offset, offset, kind))
     return found
-
-
-# Acquisition: selects the records that a member acquires from the batches that were read for it.
-#
-# Records that are available again come first, in offset order. Records that were never delivered follow. Acquisition
-# takes whole batches, so that nothing is cut or copied: a member may get somewhat more than it requested, unless it
-# requests a strict limit (KIP-1206). Records that failed often are delivered in ever smaller numbers, and finally one
-# at a time, so that one bad record does not use up the deliveries of its neighbours.
-
-
-class FetchedBatch(Protocol):
-    """A batch that was read: its offset range."""
-
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def last_offset(self) -> int: ...
-
-
-class AcquireRequest(NamedTuple):
-    """The limits of one acquisition. `batch_size`: the records per acquired range, as far as batch ends permit."""
-
-    max_records: int
-    batch_size: int
-    is_record_limit: bool = False
-
-
-class Acquired(NamedTuple):
-    first: int
-    last: int
-    delivery_count: int
-
-
-def acquire(
-    partition: SharePartition,
-    member_id: str,
-    request: AcquireRequest,
-    fetch_offset: int,
-    batches: Sequence[FetchedBatch],
-    now: int,
-) -> list[Acquired]:
-    """Acquires records for a member. `batches`: the log's batches from `fetch_offset` on, in order; some or all."""
-    if not batches or request.max_records <= 0 or batches[-1].last_offset < partition.start_offset:
-        return []
-    first, last = max(batches[0].base_offset, partition.start_offset), batches[-1].last_offset
-    room, last = _room(partition, request.max_records, fetch_offset, last)
-    if room <= 0:
-        return []
-    _archive_holes(partition, fetch_offset, first)
-    taking = _Taking(partition, member_id, request, room, batches, now)
-    taking.take_again(first, min(last, partition.end_offset - 1))
-    if not taking.is_full and last >= partition.end_offset:
-        taking.take_new(max(first, partition.end_offset), last)
-    return taking.acquired
-
-
-def _room(partition: SharePartition, max_records: int, fetch_offset: int, last: int) -> tuple[int, int]:
-    """Returns the maximum number of records and the last offset.
-
-    The limit of record locks does not apply below the partition's end, where records are in flight already.
-    """
-    room = min(max_records, partition.limits.record_locks - partition.in_flight_count)
-    end = partition.end_offset
-    if room <= 0 and fetch_offset < end:
-        return min(max_records, end - fetch_offset), min(last, end - 1)
-    return room, last
-
-
-def _archive_holes(partition: SharePartition, fetch_offset: int, first: int) -> None:
-    """Archives available records between `fetch_offset` and `first`: the log has them no longer (compaction)."""
-    if fetch_offset < first:
-        for run in partition.runs.overlapping(fetch_offset, first - 1):
-            if run.is_available:
-                partition.archive(max(run.first, fetch_offset), min(run.last, first - 1))
-
-
-class _Taking:
-    def __init__(
-        self,
-        partition: SharePartition,
-        member_id: str,
-        request: AcquireRequest,
-        room: int,
-        batches: Sequence[FetchedBatch],
-        now: int,
-    ) -> None:
-        self.partition = partition
-        self.member_id = member_id
-        self.request = request
-        self.left = room
-        self.batches = batches
-        self.now = now
-        self.acquired: list[Acquired] = []
-        self.is_throttled = False
-        #: A record with at least this many deliveries counts as failing.
-        self.throttle_from = max(2, -(-partition.limits.delivery_count // 2))
-
-    @property
-    def is_full(self) -> bool:
-        return self.left <= 0 or self.is_throttled
-
-    def take_again(self, first: int, last: int) -> None:
-        """Acquires the available records between `first` and `last`, all of them below the partition's end."""
-        if first > last:
-            return
-        found = self.partition.runs.overlapping(first, last)
-        for acquired_range, runs in groupby(found, key=attrgetter("acquired_range")):
-            if self.is_full:
-                return
-            available = [run for run in runs if run.is_available]
-            if not available:
-                continue
-            if any(run.delivery_count >= self.throttle_from for run in available):
-                # Failing records are delivered without others: now if nothing is acquired yet, else by the next fetch.
-                self.is_throttled = True
-                if not self.acquired:
-                    self._give_few(available, acquired_range, first, last)
-                return
-            for run in available:
-                low = max(run.first, first)
-                is_limited = acquired_range is None or self.request.is_record_limit
-                high = min(run.last, last, self._end_of_request(low) if is_limited else last)
-                for low_one, high_one in self._divided(low, high) if acquired_range is None else ((low, high),):
-                    self._give_between(low_one, high_one)
-
-    def _give_few(self, available: Sequence[Run], acquired_range: AcquiredRange | None, first: int, last: int) -> None:
-        """Acquires fewer failing records with each delivery: half of the range, a quarter, finally one record."""
-        limits, given, most = self.partition.limits, 0, 0
-        for run in available:
-            is_last_time = limits.delivery_count > 2 and run.delivery_count == limits.delivery_count - 1
-            if is_last_time and given:
-                return
-            if not most and run.delivery_count >= self.throttle_from:
-                size = len(run if acquired_range is None else acquired_range)
-                most = max(1, size >> (run.delivery_count - self.throttle_from + 1))
-            low, high = max(run.first, first), min(run.last, last)
-            room = 1 if is_last_time else self.left if self.request.is_record_limit else len(run)
-            if given < most:
-                room = min(room, most - given)
-            high = min(high, low + room - 1)
-            self._give_between(low, high)
-            given += high - low + 1
-            if is_last_time or given == most or (self.request.is_record_limit and self.left <= 0):
-                return
-
-    def _give_between(self, first: int, last: int) -> None:
-        for run in self.partition.runs.between(first, last):
-            self._give(run)
-
-    def take_new(self, first: int, last: int) -> None:
-        runs, acquired_range = self.partition.runs, None
-        if first > runs.end:
-            # The log has no records at these offsets.
-            runs.append(Run(runs.end, first - 1, RecordState.ARCHIVED, 0))
-        last = min(last, self._end_of_request(first))
-        for low, high in self._divided(first, last):
-            acquired_range = AcquiredRange(low, high)
-            run = Run(low, high, RecordState.AVAILABLE, 0, acquired_range=acquired_range)
-            runs.append(run)
-            self._give(run)
-        # With a strict limit the rest of the batch is acquired next.
-        ends_at = next((b.last_offset for b in self.batches if b.last_offset >= last), last)
-        if ends_at > last and acquired_range is not None:
-            acquired_range.last, acquired_range.is_cut = ends_at, True
-            runs.append(Run(last + 1, ends_at, RecordState.AVAILABLE, 0, acquired_range=acquired_range))
-
-    def _give(self, run: Run) -> None:
-        if run.acquired_range is None:
-            run.acquired_range = AcquiredRange(run.first, run.last)
-        self.partition.give(run, self.member_id, self.now)
-        self.left -= len(run)
-        self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
-
-    def _end_of_request(self, first: int) -> int:
-        """Returns the last offset to acquire, beginning at `first`: the end of a batch, unless the limit is strict."""
-        wanted = first + self.left - 1
-        if not self.request.is_record_limit:
-            for batch in self.batches:
-                if batch.last_offset >= wanted:
-                    return batch.last_offset
-        return wanted
-
-    def _divided(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Splits the range into ranges of about `batch_size` records that end where batches end."""
-        ranges: list[tuple[int, int]] = []
-        if not self.request.is_record_limit and last - first + 1 > self.request.batch_size:
-            for batch in self.batches:
-                if batch.base_offset > last:
-                    break
-                if batch.base_offset - first >= self.request.batch_size:
-                    ranges.append((first, batch.base_offset - 1))
-                    first = batch.base_offset
-        return [*ranges, (first, last)]

@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from enum import IntEnum
 from operator import attrgetter
 
+NO_MEMBER = ""
+NO_DEADLINE = 1 << 62
+_first = attrgetter("first")
+
 
 class RecordState(IntEnum):
     """The numbers are those of `__share_group_state`, where ACQUIRED is never written.
@@ -30,8 +34,6 @@ class RecordState(IntEnum):
 
 
 TERMINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
-NO_MEMBER = ""
-NO_DEADLINE = 1 << 62
 
 
 class AcquiredRange:
@@ -69,7 +71,6 @@ class Run:
         delivery_count: int,
         member_id: str = NO_MEMBER,
         deadline_ms: int = NO_DEADLINE,
-        before: tuple[RecordState, int, str, int] | None = None,
         acquired_range: AcquiredRange | None = None,
     ) -> None:
         self.first = first
@@ -78,7 +79,7 @@ class Run:
         self.delivery_count = delivery_count
         self.member_id = member_id
         self.deadline_ms = deadline_ms
-        self.before = before
+        self.before: tuple[RecordState, int, str, int] | None = None
         self.acquired_range = acquired_range
 
     def __repr__(self) -> str:
@@ -130,9 +131,6 @@ class Run:
             and other.before is None
             and (self.acquired_range is other.acquired_range or (self.is_terminal and self.is_whole is other.is_whole))
         )
-
-
-_first = attrgetter("first")
 
 
 class Runs:
@@ -209,9 +207,9 @@ class Runs:
                 run.delivery_count,
                 run.member_id,
                 run.deadline_ms,
-                run.before,
                 run.acquired_range,
             )
+            rest.before = run.before
             run.last = offset - 1
             if run.acquired_range is not None:
                 run.acquired_range.is_cut = True

@@ -19,16 +19,18 @@ from unittest.mock import MagicMock
 
 import odradek
 import typer.main
-from odradek.cli.client.commands import COMMANDS, app_of
+from odradek.cli.client.commands import COMMANDS
+from odradek.cli.client.running import app_of
 from odradek.cli.main import parser
-from odradek.metadata.configs import ConfigKey, ResourceType, to_text
-from odradek.metadata.configs.describe import documentation
+from odradek.metadata.configs import ConfigKey, ConfigResourceType, to_text
+from odradek.metadata.configs.documentation import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
 from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.inspection import GroupView, TopicView
+from odradek.testing.groups_seen import GroupView
 from odradek.testing.request_log import RequestLog
-from odradek.testing.run_holder import EmbeddedClock
+from odradek.testing.topics_seen import TopicView
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 #: argparse wraps help texts at the width of the terminal.
@@ -71,12 +73,12 @@ def configuration() -> str:
         "keys change while the broker runs. A key without effect is accepted, checked and stored; the last column "
         "has the reason.\n"
     ]
-    sections: tuple[tuple[str, ResourceType, Mapping[str, ConfigKey]], ...] = (
-        ("Odradek's own keys", ResourceType.BROKER, OWN),
-        ("Broker keys", ResourceType.BROKER, BROKER),
-        ("Topic keys", ResourceType.TOPIC, TOPIC),
-        ("Group keys", ResourceType.GROUP, GROUP),
-        ("Client metrics keys", ResourceType.CLIENT_METRICS, CLIENT_METRICS),
+    sections: tuple[tuple[str, ConfigResourceType, Mapping[str, ConfigKey]], ...] = (
+        ("Odradek's own keys", ConfigResourceType.BROKER, OWN),
+        ("Broker keys", ConfigResourceType.BROKER, BROKER),
+        ("Topic keys", ConfigResourceType.TOPIC, TOPIC),
+        ("Group keys", ConfigResourceType.GROUP, GROUP),
+        ("Client metrics keys", ConfigResourceType.CLIENT_METRICS, CLIENT_METRICS),
     )
     for title, resource, keys in sections:
         parts.append(
@@ -86,7 +88,7 @@ def configuration() -> str:
     return "".join(parts)
 
 
-def _row(key: ConfigKey, resource: ResourceType) -> str:
+def _row(key: ConfigKey, resource: ConfigResourceType) -> str:
     words = documentation(resource, key.name) or ""
     if key.inert:
         words = words.removesuffix(f" It has no effect here: {key.inert}.")
@@ -94,7 +96,7 @@ def _row(key: ConfigKey, resource: ResourceType) -> str:
         default = "(required)"
     else:
         default = f"`{to_text(key.default)}`" if to_text(key.default) not in (None, "") else ""
-    changes = key.scope.value if resource is ResourceType.BROKER else "dynamic"
+    changes = key.scope.value if resource is ConfigResourceType.BROKER else "dynamic"
     cells = (f"`{key.name}`", key.type.name.lower(), default, changes, words, key.inert or "")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 

@@ -1,16 +1,21 @@
 /* The compiled kernel of Odradek: the work for each record and each byte of a produced batch.
  *
  * Without this module, Odradek does the same in Python. This file has the functions that Python calls: they parse arguments,
- * and call records.c, gzip.c, lz4.c, snappy.c, zstd.c, validation.c and small_log.c.
+ * and call records.c, gzip.c, lz4.c, snappy.c, zstd.c, validation.c, small_log.c, columns.c and
+ * key_filter.c.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 #include "codecs.h"
+#include "columns.h"
+#include "encoding.h"
+#include "key_filter.h"
 #include "records.h"
 #include "small_log.h"
 #include "validation.h"
@@ -239,6 +244,323 @@ static PyObject *py_validate_batch(PyObject *module, PyObject *const *arguments,
     return header_as_tuple(&header, numbers, written);
 }
 
+/* Whether numbers of `bytes` can be read in the buffer. Python gives an empty array an address of any kind. */
+static int is_aligned(const Py_buffer *view, size_t bytes)
+{
+    return view->len == 0 || (uintptr_t)view->buf % bytes == 0;
+}
+
+/* The numbers that `walk_headers` takes between its two buffers, in their order. */
+enum { WALK_START, WALK_STOP, WALK_FILE_POSITION, WALK_LEAST_OFFSET, WALK_IS_WHOLE, WALK_NUMBERS };
+
+static PyObject *py_walk_headers(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Py_buffer data, rows;
+    HeaderWalk walk = {0, 0, -1};
+    int64_t numbers[WALK_NUMBERS];
+    int index;
+    (void)module;
+    if (count != WALK_NUMBERS + 2) {
+        PyErr_SetString(PyExc_TypeError, "walk_headers takes two buffers and five numbers");
+        return NULL;
+    }
+    for (index = 0; index < WALK_NUMBERS; index++) {
+        numbers[index] = PyLong_AsLongLong(arguments[index + 1]);
+        if (numbers[index] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    if (PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(arguments[WALK_NUMBERS + 1], &rows, PyBUF_WRITABLE) < 0) {
+        PyBuffer_Release(&data);
+        return NULL;
+    }
+    if (numbers[WALK_START] >= 0 && numbers[WALK_START] <= data.len && numbers[WALK_STOP] >= 0
+        && numbers[WALK_STOP] <= data.len && is_aligned(&rows, sizeof(int64_t))) {
+        Py_BEGIN_ALLOW_THREADS
+        walk = walk_headers(data.buf, numbers[WALK_START], numbers[WALK_STOP], numbers[WALK_FILE_POSITION],
+                            numbers[WALK_LEAST_OFFSET], numbers[WALK_IS_WHOLE] != 0, rows.buf,
+                            rows.len / (Py_ssize_t)(ROW_NUMBERS * sizeof(int64_t)));
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&data);
+    if (walk.result < 0) {
+        PyErr_SetString(PyExc_ValueError, "the headers are outside of the buffer, or the rows are not aligned");
+        return NULL;
+    }
+    return Py_BuildValue("(LLi)", (long long)walk.rows, (long long)walk.position, walk.result);
+}
+
+/* The buffers that `decode_records` takes, in their order, and the size of their elements. `WANTED_COLUMNS` is a number. */
+enum {
+    DATA, BATCHES, FAULTS, BOUNDS, WANTED_COLUMNS, OFFSETS, TIMESTAMPS, TYPES, KEY_ENDS, KEY_VALIDITY, KEYS, VALUE_ENDS,
+    VALUE_VALIDITY, VALUES, HEADER_ENDS, PAIR_ENDS, PAIR_VALIDITY, PAIR_KEYS, PAIR_VALUES, TOTALS, DECODE_ARGUMENTS
+};
+static const uint8_t ELEMENT_BYTES[DECODE_ARGUMENTS] = {1, 8, 1, 8, 0, 8, 8, 4, 4, 1, 1, 4, 1, 1, 4, 4, 1, 1, 1, 8};
+
+static int64_t elements(const Py_buffer *views, int which)
+{
+    return (int64_t)views[which].len / ELEMENT_BYTES[which];
+}
+
+/* Whether the buffers are aligned, and have as many elements as the first of each column says. */
+static int are_consistent(const Py_buffer *views, int64_t wanted, const RecordColumns *columns)
+{
+    int64_t rows = columns->capacity, bits = rows / 8 + (rows % 8 != 0), pairs = columns->pair_capacity;
+    int which;
+    for (which = 0; which < DECODE_ARGUMENTS; which++)
+        if (which != WANTED_COLUMNS && !is_aligned(views + which, ELEMENT_BYTES[which]))
+            return 0;
+    if (elements(views, FAULTS) < elements(views, BATCHES) / BATCH_NUMBERS || elements(views, BOUNDS) < BOUND_NUMBERS
+        || elements(views, TOTALS) < TOTAL_NUMBERS || elements(views, TIMESTAMPS) < rows || elements(views, TYPES) < rows)
+        return 0;
+    if ((wanted & WANTS_KEYS) && (elements(views, KEY_ENDS) <= rows || elements(views, KEY_VALIDITY) < bits))
+        return 0;
+    if ((wanted & WANTS_VALUES) && (elements(views, VALUE_ENDS) <= rows || elements(views, VALUE_VALIDITY) < bits))
+        return 0;
+    return !(wanted & WANTS_HEADERS)
+           || (elements(views, HEADER_ENDS) > rows && elements(views, PAIR_ENDS) >= 2 * (pairs + 1)
+               && elements(views, PAIR_VALIDITY) >= pairs / 8 + (pairs % 8 != 0));
+}
+
+static RecordColumns columns_of(const Py_buffer *views)
+{
+    RecordColumns columns = {
+        .capacity = elements(views, OFFSETS),
+        .offsets = views[OFFSETS].buf,
+        .timestamps = views[TIMESTAMPS].buf,
+        .types = views[TYPES].buf,
+        .keys = {views[KEY_ENDS].buf, views[KEY_VALIDITY].buf, views[KEYS].buf, elements(views, KEYS)},
+        .values = {views[VALUE_ENDS].buf, views[VALUE_VALIDITY].buf, views[VALUES].buf, elements(views, VALUES)},
+        .header_ends = views[HEADER_ENDS].buf,
+        .pair_capacity = elements(views, PAIR_ENDS) / 2 - 1,
+        .pair_ends = views[PAIR_ENDS].buf,
+        .pair_validity = views[PAIR_VALIDITY].buf,
+        .pair_keys = views[PAIR_KEYS].buf,
+        .pair_values = views[PAIR_VALUES].buf,
+        .pair_key_room = elements(views, PAIR_KEYS),
+        .pair_value_room = elements(views, PAIR_VALUES),
+    };
+    if (columns.pair_capacity < 0)
+        columns.pair_capacity = 0;
+    return columns;
+}
+
+static PyObject *py_decode_records(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Py_buffer views[DECODE_ARGUMENTS];
+    RecordColumns columns;
+    int64_t wanted;
+    int which, taken, are_good = 0;
+    (void)module;
+    if (count != DECODE_ARGUMENTS) {
+        PyErr_SetString(PyExc_TypeError, "decode_records takes nineteen buffers and a number");
+        return NULL;
+    }
+    wanted = PyLong_AsLongLong(arguments[WANTED_COLUMNS]);
+    if (wanted == -1 && PyErr_Occurred())
+        return NULL;
+    for (taken = 0; taken < DECODE_ARGUMENTS; taken++) {
+        int is_read = taken == DATA || taken == BATCHES || taken == BOUNDS;
+        if (taken != WANTED_COLUMNS
+            && PyObject_GetBuffer(arguments[taken], &views[taken], is_read ? PyBUF_SIMPLE : PyBUF_WRITABLE) < 0)
+            break;
+    }
+    if (taken == DECODE_ARGUMENTS) {
+        columns = columns_of(views);
+        are_good = are_consistent(views, wanted, &columns);
+    }
+    if (are_good) {
+        Py_BEGIN_ALLOW_THREADS
+        decode_records(views[DATA].buf, views[DATA].len, views[BATCHES].buf, elements(views, BATCHES) / BATCH_NUMBERS,
+                       views[FAULTS].buf, views[BOUNDS].buf, wanted, &columns, views[TOTALS].buf);
+        Py_END_ALLOW_THREADS
+    }
+    for (which = 0; which < taken; which++)
+        if (which != WANTED_COLUMNS)
+            PyBuffer_Release(&views[which]);
+    if (are_good)
+        Py_RETURN_NONE;
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the buffers of decode_records do not have the same rows, or are not aligned");
+    return NULL;
+}
+
+/* Whether the size of a filter is a power of two. */
+static int is_power_of_two(Py_ssize_t size)
+{
+    return size > 0 && (size & (size - 1)) == 0;
+}
+
+static PyObject *py_mark_keys(PyObject *module, PyObject *arguments)
+{
+    PyObject *objects[4];
+    Py_buffer views[4];
+    Py_ssize_t rows = 0;
+    int taken, which, has_validity, is_marked = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OOOO", &objects[0], &objects[1], &objects[2], &objects[3]))
+        return NULL;
+    has_validity = objects[3] != Py_None;
+    for (taken = 0; taken < 3 + has_validity; taken++)
+        if (PyObject_GetBuffer(objects[taken], &views[taken], taken == 0 ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
+            break;
+    if (taken == 3 + has_validity) {
+        rows = views[1].len / (Py_ssize_t)sizeof(int32_t) - 1;
+        if (is_power_of_two(views[0].len) && is_aligned(views + 1, sizeof(int32_t))
+            && (!has_validity || views[3].len >= rows / 8 + (rows % 8 != 0))) {
+            Py_BEGIN_ALLOW_THREADS
+            is_marked = mark_keys(views[0].buf, (uint64_t)views[0].len, views[1].buf, has_validity ? views[3].buf : NULL, rows,
+                                  views[2].buf, views[2].len);
+            Py_END_ALLOW_THREADS
+        }
+    }
+    for (which = 0; which < taken; which++)
+        PyBuffer_Release(&views[which]);
+    if (is_marked)
+        Py_RETURN_NONE;
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the size of the filter is no power of two, or the keys are not within their bytes");
+    return NULL;
+}
+
+static PyObject *py_may_have_key(PyObject *module, PyObject *arguments)
+{
+    PyObject *filter, *bytes;
+    Py_buffer bits, key;
+    int found = -1;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OO", &filter, &bytes))
+        return NULL;
+    if (PyObject_GetBuffer(filter, &bits, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(bytes, &key, PyBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&bits);
+        return NULL;
+    }
+    if (is_power_of_two(bits.len))
+        found = may_have_key(bits.buf, (uint64_t)bits.len, key.buf, (uint64_t)key.len);
+    PyBuffer_Release(&key);
+    PyBuffer_Release(&bits);
+    if (found >= 0)
+        return PyBool_FromLong(found);
+    PyErr_SetString(PyExc_ValueError, "the size of the filter is no power of two");
+    return NULL;
+}
+
+/* The columns of `encode_rows`, in their order; each may be None. */
+enum {
+    TIMES, KEYS_ENDS, KEYS_VALIDITY, KEYS_BYTES, VALUES_ENDS, VALUES_VALIDITY, VALUES_BYTES, PAIRS_ENDS, PAIR_KEYS_ENDS,
+    PAIR_KEYS_VALIDITY, PAIR_KEYS_BYTES, PAIR_VALUES_ENDS, PAIR_VALUES_VALIDITY, PAIR_VALUES_BYTES, SOURCE_COLUMNS
+};
+
+/* A column of ends, validity and bytes; the bytes of a column without any may be None. */
+static Texts texts_of(const Py_buffer *views)
+{
+    Texts texts = {views[0].buf, views[1].buf, views[2].buf, views[0].len / (Py_ssize_t)sizeof(int32_t) - 1, views[2].len};
+    if (texts.validity != 0 && texts.rows > views[1].len * 8)
+        texts.rows = views[1].len * 8;
+    return texts;
+}
+
+/* Takes the buffers of a sequence, with zeros for None. Returns how many it has taken. */
+static int take_buffers(PyObject *sequence, Py_buffer *views, int count)
+{
+    int taken;
+    for (taken = 0; taken < count; taken++) {
+        PyObject *one = PyTuple_GetItem(sequence, taken);
+        if (one == NULL)
+            break;
+        memset(views + taken, 0, sizeof *views);
+        if (one != Py_None && PyObject_GetBuffer(one, views + taken, PyBUF_SIMPLE) < 0)
+            break;
+    }
+    return taken;
+}
+
+static void release_buffers(Py_buffer *views, int count)
+{
+    int which;
+    for (which = 0; which < count; which++)
+        if (views[which].obj != NULL)
+            PyBuffer_Release(views + which);
+}
+
+static PyObject *py_encode_rows(PyObject *module, PyObject *arguments)
+{
+    PyObject *target, *chosen, *sequence;
+    Py_buffer out, rows, views[SOURCE_COLUMNS];
+    Payload payload = {0, 0, 0, INT64_MIN};
+    long long size, records, first, base_timestamp;
+    int64_t appended = -1, count;
+    int taken;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OLLOLLO!", &target, &size, &records, &chosen, &first, &base_timestamp, &PyTuple_Type,
+                          &sequence))
+        return NULL;
+    if (PyObject_GetBuffer(target, &out, PyBUF_WRITABLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(chosen, &rows, PyBUF_SIMPLE) < 0) {
+        PyBuffer_Release(&out);
+        return NULL;
+    }
+    taken = take_buffers(sequence, views, SOURCE_COLUMNS);
+    count = rows.len / (Py_ssize_t)sizeof(int32_t);
+    if (taken == SOURCE_COLUMNS && size >= 0 && size <= out.len && records >= 0 && records < INT32_MAX - count && first >= 0
+        && first <= count && is_aligned(&rows, sizeof(int32_t)) && is_aligned(views + TIMES, sizeof(int64_t))
+        && is_aligned(views + KEYS_ENDS, sizeof(int32_t)) && is_aligned(views + VALUES_ENDS, sizeof(int32_t))
+        && is_aligned(views + PAIRS_ENDS, sizeof(int32_t)) && is_aligned(views + PAIR_KEYS_ENDS, sizeof(int32_t))
+        && is_aligned(views + PAIR_VALUES_ENDS, sizeof(int32_t))) {
+        SourceColumns columns = {views[TIMES].buf, views[TIMES].len / (Py_ssize_t)sizeof(int64_t), texts_of(views + KEYS_ENDS),
+                                 texts_of(views + VALUES_ENDS), views[PAIRS_ENDS].buf,
+                                 views[PAIRS_ENDS].len / (Py_ssize_t)sizeof(int32_t) - 1, texts_of(views + PAIR_KEYS_ENDS),
+                                 texts_of(views + PAIR_VALUES_ENDS)};
+        payload.size = size;
+        payload.records = records;
+        Py_BEGIN_ALLOW_THREADS
+        appended = encode_rows(out.buf, out.len, &payload, &columns, rows.buf, first, count, base_timestamp);
+        Py_END_ALLOW_THREADS
+    }
+    release_buffers(views, taken);
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&out);
+    if (appended >= 0)
+        return Py_BuildValue("(LLLL)", (long long)appended, (long long)payload.size, (long long)payload.needed,
+                             (long long)payload.max_timestamp);
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a row is not within the columns, or a buffer is not aligned");
+    return NULL;
+}
+
+static PyObject *py_partitions_of_keys(PyObject *module, PyObject *arguments)
+{
+    PyObject *target, *sequence;
+    Py_buffer partitions, views[3];
+    int partition_count, kind, taken, are_good = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OO!ii", &target, &PyTuple_Type, &sequence, &partition_count, &kind))
+        return NULL;
+    if (PyObject_GetBuffer(target, &partitions, PyBUF_WRITABLE) < 0)
+        return NULL;
+    taken = take_buffers(sequence, views, 3);
+    if (taken == 3 && partition_count > 0 && (kind == JAVA_PARTITIONER || kind == CRC_PARTITIONER)
+        && is_aligned(&partitions, sizeof(int32_t)) && is_aligned(views, sizeof(int32_t))) {
+        Texts keys = texts_of(views);
+        int64_t rows = partitions.len / (Py_ssize_t)sizeof(int32_t);
+        Py_BEGIN_ALLOW_THREADS
+        are_good = partitions_of_keys(partitions.buf, &keys, rows, partition_count, kind);
+        Py_END_ALLOW_THREADS
+    }
+    release_buffers(views, taken);
+    PyBuffer_Release(&partitions);
+    if (are_good)
+        Py_RETURN_NONE;
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the keys are not within their bytes, or the partitioner is unknown");
+    return NULL;
+}
+
 static PyObject *epochs_as_list(const SmallLog *found)
 {
     PyObject *list = PyList_New(found->epoch_count);
@@ -367,6 +689,8 @@ static PyObject *py_trim_memory(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
+    {"decode_records", (PyCFunction)(void (*)(void))py_decode_records, METH_FASTCALL,
+     "decode_records(data, batches, faults, bounds, columns, ...) -> None: see columns/loops.py, which has the same arguments"},
     {"decompress_gzip", py_decompress_gzip, METH_VARARGS,
      "decompress_gzip(data, out) -> as decompress_lz4; -3 before load_isal, -1 also for members that a library must decompress"},
     {"decompress_lz4", py_decompress_lz4, METH_VARARGS,
@@ -375,10 +699,18 @@ static PyMethodDef methods[] = {
     {"decompress_zstd", py_decompress_zstd, METH_VARARGS,
      "decompress_zstd(data, out) -> as decompress_lz4; -3 before set_zstd_functions, -1 also for frames that a library must "
      "decompress"},
+    {"encode_rows", py_encode_rows, METH_VARARGS,
+     "encode_rows(out, size, records, rows, first, base_timestamp, columns) -> rows, size, needed bytes, max timestamp: see "
+     "sink/encoding.py"},
     {"find_record", py_find_record, METH_VARARGS,
      "find_record(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
     {"load_isal", py_load_isal, METH_VARARGS,
      "load_isal(path) -> bool: whether decompress_gzip uses ISA-L in the shared library at the path"},
+    {"mark_keys", py_mark_keys, METH_VARARGS,
+     "mark_keys(filter, ends, bytes, validity) -> None: adds the keys of an Arrow column to a Bloom filter"},
+    {"may_have_key", py_may_have_key, METH_VARARGS, "may_have_key(filter, key) -> bool: False is certain"},
+    {"partitions_of_keys", py_partitions_of_keys, METH_VARARGS,
+     "partitions_of_keys(out, (ends, validity, keys), partitions, kind) -> None: -1 where the key decides nothing"},
     {"read_small_log", py_read_small_log, METH_VARARGS,
      "read_small_log(path, base_offset, most_bytes) -> size, modified_ns, end_offset, max_timestamp, offset_of_max_timestamp, "
      "[(leader_epoch, start_offset)]; None where storage/log/small_logs.py has to read the log"},
@@ -398,6 +730,9 @@ static PyMethodDef methods[] = {
     {"validate_batch", (PyCFunction)(void (*)(void))py_validate_batch, METH_FASTCALL,
      "validate_batch(batch, scratch, version, now_ms, before_ms, after_ms, max_record_bytes, needs_key, checked_codecs, "
      "max_records, max_compressed_bytes, base_offset, leader_epoch) -> header and decompressed bytes, or None"},
+    {"walk_headers", (PyCFunction)(void (*)(void))py_walk_headers, METH_FASTCALL,
+     "walk_headers(data, start, stop, file_position, least_offset, whole, rows) -> rows, position, result: see "
+     "columns/loops.py"},
     {"walk_records", py_walk_records, METH_VARARGS,
      "walk_records(buffer, start, count, max_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> "
      "tuple"},

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from .image import AclImage
+if TYPE_CHECKING:
+    from .image import AclImage
 
 #: Matches every host or every resource of a type.
 WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
 #: The only name of the resource CLUSTER.
 CLUSTER_NAME = "kafka-cluster"
+
+Code = TypeVar("Code", bound=IntEnum)
 
 
 class ResourceType(IntEnum):
@@ -103,8 +106,6 @@ OPERATIONS_OF: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-
-Code = TypeVar("Code", bound=IntEnum)
 
 
 def known(kind: type[Code], code: int) -> Code:

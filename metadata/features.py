@@ -1,19 +1,19 @@
-"""The features of a cluster, and what of a cluster's metadata this node cannot serve.
+"""The features of a cluster: levels that all nodes must support before they take effect (KIP-584, KIP-1022).
 
-- `FEATURES`: levels that all nodes must support before they take effect (KIP-584, KIP-1022). `built` is the highest level
-  that this node implements, advertises and accepts: a node does not take part in a cluster in which a higher level is
-  finalized.
-- `unsupported`, `unknown_feature`: metadata that this node cannot serve. A node that meets it ends before it opens a log.
+`built` is the highest level that this node implements, advertises and accepts: a node does not take part in a cluster in
+which a higher level is finalized.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import metadata_version as levels
-from .delta import MetadataDelta
-from .image import METADATA_VERSION, TOPIC_RESOURCE, FeaturesImage, MetadataImage
+from .image import METADATA_VERSION
+
+if TYPE_CHECKING:
+    from .image import FeaturesImage
 
 KRAFT_VERSION = "kraft.version"
 GROUP_VERSION = "group.version"
@@ -76,47 +76,3 @@ def finalized_features(image: FeaturesImage, kraft_version: int) -> dict[str, in
     """Returns the finalized levels as ApiVersions lists them, without levels of 0. By name."""
     every = dict(image.finalized) | {KRAFT_VERSION: kraft_version}
     return {name: level for name, level in sorted(every.items()) if level > 0}
-
-
-# ---- unsupported metadata
-
-TIERED_TOPIC_KEY = "remote.storage.enable"
-
-
-def unsupported(delta: MetadataDelta, image: MetadataImage, *, is_tiered: bool) -> str | None:
-    """Returns why this node cannot serve `image`, to which `delta` leads from an image that it can serve; or None.
-
-    `is_tiered`: the node has tiered storage.
-    """
-    return (unknown_feature(image.features) if delta.features else None) or (
-        None if is_tiered else _tiered_topic(delta, image)
-    )
-
-
-def unknown_feature(image: FeaturesImage) -> str | None:
-    """Returns why this node cannot take part in a cluster with these levels, or None."""
-    for name, level in sorted(image.finalized.items()):
-        feature = FEATURES.get(name)
-        if feature is None or not feature.minimum <= level <= feature.built:
-            highest = 0 if feature is None else feature.built
-            return f"{name} is finalized at level {level}; this broker supports levels up to {highest}"
-    return None
-
-
-def _tiered_topic(delta: MetadataDelta, image: MetadataImage) -> str | None:
-    """Returns why a topic with remote segments cannot be served. The log of such a topic begins in remote storage: leader
-    epochs and offsets below its local part must stay.
-    """
-    tiered = sorted(
-        name
-        for kind, name in delta.configs
-        if kind == TOPIC_RESOURCE and image.config(kind, name).get(TIERED_TOPIC_KEY, "").strip().lower() == "true"
-    )
-    if not tiered:
-        return None
-    more = f" (and {len(tiered) - 1} more topics)" if len(tiered) > 1 else ""
-    return (
-        f"topic {tiered[0]}{more} has {TIERED_TOPIC_KEY}=true; this broker has no tiered storage enabled, and would lose "
-        f"the remote records, so nothing of the topic was touched. Set {TIERED_TOPIC_KEY}=false with "
-        "remote.log.delete.on.disable=true on Apache Kafka, which deletes the remote records, or delete the topic"
-    )

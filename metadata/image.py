@@ -3,6 +3,8 @@
 Every broker builds the same image by replaying the same records (`delta.py`), so two images of one offset are
 equal. The maps are persistent (`immutables.Map`): the next image shares everything unchanged. They are unordered;
 code that returns a map to a client sorts it.
+
+Keys of partitions, as Kafka names them.
 """
 
 from __future__ import annotations
@@ -14,14 +16,10 @@ from immutables import Map
 from ..protocol.uuids import ZERO_UUID
 from . import metadata_version as levels
 
-# Keys of partitions, as Kafka names them.
-
-
 #: A topic's name and a partition's index.
 TopicPartition = tuple[str, int]
 #: A topic's id and a partition's index.
 TopicIdPartition = tuple[bytes, int]
-
 
 #: Kafka's codes for the types of configuration resources.
 TOPIC_RESOURCE = 2
@@ -40,6 +38,13 @@ UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"
 LOST_DIRECTORY = bytes(15) + b"\x02"
 
 METADATA_VERSION = "metadata.version"
+
+#: The entity of a quota: (entity type, entity name or None for the default), sorted by type.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+#: (resource type, resource name); the name "" is the cluster-wide default of brokers.
+ConfigResource = tuple[int, str]
+
+_NO_CONFIG: Map[str, str] = Map()
 
 
 class PartitionImage(NamedTuple):
@@ -181,12 +186,6 @@ class DelegationTokenImage(NamedTuple):
     expiration_timestamp: int
 
 
-#: The entity of a quota: (entity type, entity name or None for the default), sorted by type.
-QuotaEntity = tuple[tuple[str, str | None], ...]
-#: (resource type, resource name); the name "" is the cluster-wide default of brokers.
-ConfigResource = tuple[int, str]
-
-
 class MetadataImage(NamedTuple):
     """The cluster at `offset`, the offset of the last record in it; -1 before the first record."""
 
@@ -224,17 +223,4 @@ class MetadataImage(NamedTuple):
         return self.configs.get((resource_type, name), _NO_CONFIG)
 
 
-_NO_CONFIG: Map[str, str] = Map()
-
 EMPTY_IMAGE = MetadataImage()
-
-
-# ---- internal topics
-#
-# The topics in which coordinators store their state. Clients may read them, but not write to them.
-
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-
-INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 
-Buffer = bytes | bytearray | memoryview
-
 
 def _extension() -> Callable[..., int]:
     package = PathFinder.find_spec("crc32c")

@@ -9,25 +9,27 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from construct import ConstructError
 
-from .lowering import lower_decoder, lower_encoder, lower_joined_encoder, lower_stepwise_decoder, lower_stepwise_encoder
-from .primitives import Sequence, Structure, construct_tree, remembered
+from .buffer import Buffer
+from .lower_decode import lower_decoder, lower_stepwise_decoder
+from .lower_encode import lower_encoder, lower_joined_encoder, lower_stepwise_encoder
+from .primitives import Sequence, Structure
 from .schema import Message
-from .varint import Buffer
+from .tree import construct_tree, remembered
 
 M = TypeVar("M", bound=Message)
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
+Decoder = Callable[[Buffer, int], tuple[M, int]]
 #: Takes a part of a message: bytes, or what a field of records has.
 AddPiece = Callable[[Any], None]
-Encoder = Callable[[Any, AddPiece], None]
+Encoder = Callable[[M, AddPiece], None]
 
 #: The arrays that a decoder in steps has begun: the latest one of each field.
 Arrays = dict[str, list[Message]]
-StepwiseDecoder = Callable[[Buffer, int, Arrays], Generator[int | None, None, tuple[Any, int]]]
-StepwiseEncoder = Callable[[Any, AddPiece], Generator[None, None, None]]
+StepwiseDecoder = Callable[[Buffer, int, Arrays], Generator[int | None, None, tuple[M, int]]]
+StepwiseEncoder = Callable[[M, AddPiece], Generator[None, None, None]]
 
 #: The exceptions of lowered decoders for invalid bytes.
 DECODE_FAULTS = (ValueError, struct.error, IndexError)
@@ -43,25 +45,25 @@ class MalformedMessage(ValueError):
 
 
 @remembered  # bounded by the messages and versions that exist
-def lowered_decoder(cls: type[Message], version: int) -> Decoder:
+def lowered_decoder(cls: type[M], version: int) -> Decoder[M]:
     """Returns `decode(buf, pos) -> (message, end)`, for hot loops. It raises what `decode` turns into MalformedMessage."""
     return lower_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
-def lowered_encoder(cls: type[Message], version: int) -> Encoder:
+def lowered_encoder(cls: type[M], version: int) -> Encoder[M]:
     """Returns `encode(message, write)`, which calls `write` with each piece in order."""
     return lower_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
-def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
+def lowered_joined_encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
     """Returns `encode(message) -> bytes`."""
     return lower_joined_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
-def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
+def stepwise_decoder(cls: type[M], version: int) -> StepwiseDecoder[M]:
     """Returns `decode(buf, pos, arrays)`, a generator that yields after each element of an array, for messages of any size.
 
     It yields None for one element, or a count for several. `arrays` gets the arrays as they are begun: a caller that
@@ -71,13 +73,13 @@ def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
 
 
 @remembered
-def stepwise_encoder(cls: type[Message], version: int) -> StepwiseEncoder:
+def stepwise_encoder(cls: type[M], version: int) -> StepwiseEncoder[M]:
     """Returns `encode(message, write)`, a generator that yields after each element of an array."""
     return lower_stepwise_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
-def stepwise_element_encoder(cls: type[Message], array: str, version: int) -> StepwiseEncoder:
+def stepwise_element_encoder(cls: type[Message], array: str, version: int) -> StepwiseEncoder[Message]:
     """Returns `encode(element, write)` for the elements of an array of structures in the message. The pieces that it
     writes are the content of an `Encoded` element.
     """
@@ -120,7 +122,7 @@ def interpreted_decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) ->
 
 def _interpreted(cls: type[M], version: int, stream: io.BytesIO) -> tuple[M, int]:
     try:
-        made: M = construct_tree(cls, version)._parse(stream, None, cls.__name__)
+        made = cast(M, construct_tree(cls, version)._parse(stream, None, cls.__name__))
     except ConstructError as error:
         raise MalformedMessage(f"{cls.__name__} v{version}: {error}".replace("\n", " ")) from None
     return made, stream.tell()

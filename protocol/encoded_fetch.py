@@ -11,10 +11,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import cast, overload
 
+from .buffer import Buffer
 from .codec import DECODE_FAULTS, lowered_decoder
-from .messages.fetch import FetchPartition, FetchRequest
-from .primitives import remembered
-from .varint import Buffer, varint
+from .messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from .tree import remembered
+from .varint import varint
 
 #: The most partitions that stay encoded: each is compared and found in one go with the others of its topic, in 0.1 us.
 MOST_ENCODED = 20_000
@@ -28,12 +29,12 @@ MOST_BYTES_BEHIND = 1024
 #: Partitions that are taken apart in one call.
 _UNPACKED_ONCE = 512
 
-_FIRST_WITH_LOG_START = 5
-_FIRST_WITH_SESSION = 7
-_FIRST_WITH_LEADER_EPOCH = 9
-_FIRST_FLEXIBLE = 12
-_FIRST_WITH_TOPIC_IDS = 13
-_FIRST_WITHOUT_REPLICA_ID = 15
+_WITH_LOG_START = FetchPartition.versions_with("log_start_offset")
+_WITH_SESSIONS = FetchRequest.versions_with("session_id")
+_WITH_LEADER_EPOCHS = FetchPartition.versions_with("current_leader_epoch")
+_FLEXIBLE = FetchRequest.flexible_versions()
+_WITH_TOPIC_IDS = FetchTopic.versions_with("topic_id")
+_WITH_REPLICA_ID = FetchRequest.versions_with("replica_id")
 _INDEX_BYTES = 4
 _UUID_BYTES = 16
 _NO_TAGS = 0
@@ -55,9 +56,9 @@ class PartitionLayout:
     )
 
     def __init__(self, version: int) -> None:
-        self.has_log_start = version >= _FIRST_WITH_LOG_START
-        self.has_epochs = version >= _FIRST_WITH_LEADER_EPOCH
-        self.has_tags = version >= _FIRST_FLEXIBLE
+        self.has_log_start = version in _WITH_LOG_START
+        self.has_epochs = version in _WITH_LEADER_EPOCHS
+        self.has_tags = version in _FLEXIBLE
         leader_epoch = "i" if self.has_epochs else ""
         last_epoch = "i" if self.has_tags else ""
         log_start = "q" if self.has_log_start else ""
@@ -155,9 +156,9 @@ def decode_large(version: int, buf: Buffer, pos: int) -> FetchRequest | None:
 
 
 def _decoded(version: int, buf: Buffer, pos: int) -> FetchRequest | None:
-    layout, is_flexible = partition_layout(version), version >= _FIRST_FLEXIBLE
+    layout, is_flexible = partition_layout(version), version in _FLEXIBLE
     began = pos
-    pos += (4 if version < _FIRST_WITHOUT_REPLICA_ID else 0) + 13 + (8 if version >= _FIRST_WITH_SESSION else 0)
+    pos += (4 if version in _WITH_REPLICA_ID else 0) + 13 + (8 if version in _WITH_SESSIONS else 0)
     topics, pos = _count(buf, pos, is_flexible)
     if not 0 < topics <= MOST_TOPICS or topics * LEAST_OF_TOPIC * layout.size > len(buf):
         return None
@@ -180,10 +181,9 @@ def _decoded(version: int, buf: Buffer, pos: int) -> FetchRequest | None:
         return None
     rest.append(bytes(buf[pos:]))
     whole = b"".join(rest)
-    request, end = lowered_decoder(FetchRequest, version)(whole, 0)
+    made, end = lowered_decoder(FetchRequest, version)(whole, 0)
     if end > len(whole):
         return None
-    made = cast(FetchRequest, request)
     for topic, partitions in zip(made.topics, found, strict=True):
         topic.partitions = partitions  # type: ignore[assignment]
     return made
@@ -199,9 +199,9 @@ def _count(buf: Buffer, pos: int, is_flexible: bool) -> tuple[int, int]:
 
 def _after_name(version: int, buf: Buffer, pos: int) -> int:
     """Returns the position after the name or id of a topic."""
-    if version >= _FIRST_WITH_TOPIC_IDS:
+    if version in _WITH_TOPIC_IDS:
         return pos + _UUID_BYTES
-    if version >= _FIRST_FLEXIBLE:
+    if version in _FLEXIBLE:
         size, pos = varint(buf, pos)
         return pos + max(0, size - 1)
     (length,) = struct.unpack_from(">h", buf, pos)

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from .apis import APIS
-from .errors import ErrorCode
-from .schema import INT32, RECORDS, ArrayOf, Field, Message, Scalar
+from .schema import INT32, RECORDS, ArrayOf, Message, Scalar
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from .errors import ErrorCode
+    from .schema import Field
 
-
-def cached(function: F) -> F:
-    """Caches a function's result for a structure and a version; there are a few hundred such pairs."""
-    return cast(F, cache(function))
-
+F = TypeVar("F", bound=Callable[..., object])
+M = TypeVar("M", bound=Message)
 
 ERROR_FIELDS = ("error_code", "partition_error_code")
 #: Fields that name the same thing.
@@ -40,22 +38,27 @@ KEYS = frozenset((
     "transactional_id", "producer_id", "member_id", "group_instance_id", "resource_type", "entity_type", "entity_name",
 ))  # fmt: skip
 #: Values that Kafka sets beside an error, where they are not the field's defaults.
-UNKNOWN: dict[str, Any] = {
+UNKNOWN: dict[str, object] = {
     "base_offset": -1, "committed_offset": -1, "high_watermark": -1, "low_watermark": -1, "node_id": -1, "port": -1,
     "producer_id": -1, "producer_epoch": -1, "protocol_name": None,
 }  # fmt: skip
 _SYNONYMS = {name: names for names in reversed(_SAME) for name in names}
 
 
+def cached(function: F) -> F:
+    """Caches a function's result for a structure and a version; there are a few hundred such pairs."""
+    return cast(F, cache(function))
+
+
 def error_response(
-    response: type[Message],
+    response: type[M],
     version: int,
     request: Message | None,
     error: ErrorCode,
     message: str | None = None,
     *,
     at_items: bool = False,
-) -> Message:
+) -> M:
     """Returns the response of that version to `request` in which everything that was asked for failed with `error`.
 
     `message`: the words beside the code, where there is a place. `at_items`: the error is that of each item, if there are
@@ -116,9 +119,9 @@ class _Builder:
         self._error = error
         self._message = message
 
-    def build(self, struct: type[Message], asked: Any, *, is_item: bool = True, at_items: bool = False) -> Message:
+    def build(self, struct: type[M], asked: object, *, is_item: bool = True, at_items: bool = False) -> M:
         """`asked`: the request, an item of it, or the scalar that stands for an item. `at_items`: no error here."""
-        made = struct()
+        structure = struct()
         is_set = not at_items and _has_own_error(struct, self._version)
         for field in struct.SCHEMA.fields:
             if isinstance(field.type, ArrayOf | type):
@@ -126,30 +129,36 @@ class _Builder:
             if self._version not in field.versions:
                 # Never sent, but set: other parts of the broker name a topic in both ways.
                 if is_item:
-                    _copy_key(made, field, asked, self._version)
+                    _copy_key(structure, field, asked, self._version)
             elif field.type is RECORDS:
-                setattr(made, field.name, b"")
+                setattr(structure, field.name, b"")
             elif field.name in ERROR_FIELDS:
                 if is_set:
-                    setattr(made, field.name, int(self._error))
+                    setattr(structure, field.name, int(self._error))
             elif field.name == "error_message":
                 if is_set and self._version in field.nullable:
-                    setattr(made, field.name, self._message)
-            elif (is_item and _copy_key(made, field, asked, self._version)) or not is_set or field.name not in UNKNOWN:
+                    setattr(structure, field.name, self._message)
+            elif (
+                (is_item and _copy_key(structure, field, asked, self._version))
+                or not is_set
+                or field.name not in UNKNOWN
+            ):
                 pass
             elif is_item and field.name.startswith("producer_"):
                 pass  # of a described transaction: zeros
             elif UNKNOWN[field.name] is not None or self._version in field.nullable:
-                setattr(made, field.name, UNKNOWN[field.name])
+                setattr(structure, field.name, UNKNOWN[field.name])
         for field, element in struct_arrays(struct, self._version):
             if not is_set and has_place_for_errors(element, self._version):
-                setattr(made, field.name, [self.build(element, item) for item in _items(asked, element, self._version)])
+                setattr(
+                    structure, field.name, [self.build(element, item) for item in _items(asked, element, self._version)]
+                )
             elif is_set and _is_repeated(element, asked, field.name):
-                setattr(made, field.name, [self.build(element, item) for item in getattr(asked, field.name)])
-        return made
+                setattr(structure, field.name, [self.build(element, item) for item in getattr(asked, field.name)])
+        return structure
 
 
-def _copy_key(made: Message, field: Field, asked: Any, version: int) -> bool:
+def _copy_key(message: Message, field: Field, asked: object, version: int) -> bool:
     """Copies a field that refers to an item of the request. Returns whether the field is such a reference."""
     zero = type(field.type.zero)  # type: ignore[union-attr]
     if (
@@ -158,18 +167,18 @@ def _copy_key(made: Message, field: Field, asked: Any, version: int) -> bool:
         and version in field.nullable
         and getattr(asked, field.name, zero) is None
     ):
-        setattr(made, field.name, None)
+        setattr(message, field.name, None)
         return True
     names = (field.name, *_SYNONYMS.get(field.name, ())) if field.name in KEYS else ()
     values = [getattr(asked, name, None) for name in names] if isinstance(asked, Message) else [asked] * bool(names)
     for value in values:
         if type(value) is zero:
-            setattr(made, field.name, value)
+            setattr(message, field.name, value)
             return True
     return False
 
 
-def _items(asked: Any, element: type[Message], version: int) -> Iterator[Any]:
+def _items(asked: object, element: type[Message], version: int) -> Iterator[object]:
     """Returns the items of a request that the items of a response stand for: those of the arrays that share most keys."""
     if not isinstance(asked, Message):
         return
@@ -219,12 +228,12 @@ def _has_own_error(struct: type[Message], version: int) -> bool:
     return any(field.name in ERROR_FIELDS and version in field.versions for field in struct.SCHEMA.fields)
 
 
-def _is_repeated(element: type[Message], asked: Any, name: str) -> bool:
+def _is_repeated(element: type[Message], asked: object, name: str) -> bool:
     """Returns whether an item's array without errors is one that names the item: the entity of a quota."""
     return name == "entity" and bool(getattr(asked, name, None))
 
 
-def _filled(made: Message, version: int) -> Iterator[bool]:
-    for field, _ in struct_arrays(type(made), version):
-        if getattr(made, field.name):
+def _filled(message: Message, version: int) -> Iterator[bool]:
+    for field, _ in struct_arrays(type(message), version):
+        if getattr(message, field.name):
             yield True

@@ -1,31 +1,20 @@
-"""The codecs of the protocol by construct, types and whole messages: the reference for the lowered code.
+"""The codecs of the protocol by construct, types and structures: the reference for the lowered code.
 
 Every class reads untrusted bytes. A count or a length is compared with the remaining bytes before anything is
-allocated for it. Errors are construct's, with its path to the invalid field.
-
-- `UnsignedVarint` to `Nullable`: the primitive types. Fixed-size numbers are construct's own `FormatField`; a UUID is
-  `construct.Bytes(16)`.
-- `Member`, `Structure`: a message or a nested structure, in one version.
-- `construct_tree`: builds the codec of one version of a message from its table.
+allocated for it. Errors are construct's, with its path to the invalid field. Fixed-size numbers are construct's own
+`FormatField`; a UUID is `construct.Bytes(16)`.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import construct
 from construct import Construct, FormatField, IntegerError, StreamError, stream_read, stream_write
 
-from .schema import ArrayOf, Field, Message, Scalar, WireType
-
 if TYPE_CHECKING:
-    from .varint import Buffer
-
-
-# ---- primitive types
+    from .buffer import Buffer
 
 #: Larger arrays are rejected before a byte of the array is read, as in Kafka 4.4.
 MAX_ARRAY_ELEMENTS = 1_000_000
@@ -42,16 +31,11 @@ MAX_ERROR_TEXT_BYTES = 4096
 CUT_SIGN = "... (cut)"
 #: An unsigned varint carries at most 32 bits, so at most five bytes.
 MAX_VARINT_BYTES = 5
-
 Bool = FormatField(">", "?")
 Int8, Int16, Int32, Int64 = (FormatField(">", code) for code in "bhlq")
 UInt16, UInt32 = (FormatField(">", code) for code in "HL")
 Float64 = FormatField(">", "d")
 Uuid = construct.Bytes(16)
-
-
-def _remaining(stream: io.BytesIO) -> int:
-    return stream.getbuffer().nbytes - stream.tell()
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]
@@ -114,12 +98,6 @@ class Prefixed(Construct):  # type: ignore[misc]
             UVarint._build(number + 1, stream, None, path)
         else:
             self.classic._build(number, stream, None, path)
-
-
-def _read_counted(stream: io.BytesIO, count: int, path: str) -> bytes:
-    if count > _remaining(stream):
-        raise StreamError(f"length {count} but {_remaining(stream)} bytes remain", path=path)
-    return bytes(stream_read(stream, count, path))
 
 
 class Text(Prefixed):
@@ -194,7 +172,7 @@ class Sequence(Prefixed):
         # Otherwise a count could request endless elements. No message of Kafka has such an array.
         assert self.element_size > 0, "an array of elements without bytes"
 
-    def _parse(self, stream: io.BytesIO, context: object, path: str) -> list[Any] | None:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> list[object] | None:
         count = self.read_count(stream, path)
         if count is None:
             return None
@@ -204,7 +182,7 @@ class Sequence(Prefixed):
             raise StreamError(f"array of {count} elements but {_remaining(stream)} bytes remain", path=path)
         return [self.element._parse(stream, context, f"{path} -> {index}") for index in range(count)]
 
-    def _build(self, obj: list[Any] | None, stream: io.BytesIO, context: object, path: str) -> list[Any] | None:
+    def _build(self, obj: list[object] | None, stream: io.BytesIO, context: object, path: str) -> list[object] | None:
         self.write_count(None if obj is None else len(obj), stream, path)
         for index, item in enumerate(obj or ()):
             self.element._build(item, stream, context, f"{path} -> {index}")
@@ -222,7 +200,7 @@ class Nullable(Construct):  # type: ignore[misc]
         self.element = element
         self.tagged = tagged
 
-    def _parse(self, stream: io.BytesIO, context: object, path: str) -> Any:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> object:
         if self.tagged:
             present = UVarint._parse(stream, context, path) > 0
         else:
@@ -240,15 +218,12 @@ class Nullable(Construct):  # type: ignore[misc]
         return 0 if self.tagged else -1
 
 
-# ---- structures
-
-
 class Member(NamedTuple):
     """A field that the version contains; `default` is its value if it is tagged and not sent."""
 
     name: str
     codec: Construct
-    default: Any
+    default: object
 
 
 class Structure(Construct):  # type: ignore[misc]
@@ -268,7 +243,7 @@ class Structure(Construct):  # type: ignore[misc]
         self.absent = absent
         self.flexible = flexible
 
-    def _parse(self, stream: io.BytesIO, context: object, path: str) -> Any:
+    def _parse(self, stream: io.BytesIO, context: object, path: str) -> object:
         values = {
             member.name: member.codec._parse(stream, context, f"{path} -> {member.name}") for member in self.members
         }
@@ -277,7 +252,7 @@ class Structure(Construct):  # type: ignore[misc]
             self._parse_tags(made, stream, path)
         return made
 
-    def _parse_tags(self, made: Any, stream: io.BytesIO, path: str) -> None:
+    def _parse_tags(self, structure: Any, stream: io.BytesIO, path: str) -> None:
         count = UVarint._parse(stream, None, path)
         if count > MAX_TAGGED_FIELDS:
             raise StreamError(f"{count} tagged fields, over {MAX_TAGGED_FIELDS}", path=path)
@@ -286,11 +261,11 @@ class Structure(Construct):  # type: ignore[misc]
             data = _read_counted(stream, UVarint._parse(stream, None, path), path)
             member = self.tagged.get(tag)
             if member is None:
-                made.unknown_tags = made.unknown_tags or {}
-                made.unknown_tags[tag] = data
+                structure.unknown_tags = structure.unknown_tags or {}
+                structure.unknown_tags[tag] = data
                 continue
             inner = io.BytesIO(data)
-            setattr(made, member.name, member.codec._parse(inner, None, f"{path} -> {member.name}"))
+            setattr(structure, member.name, member.codec._parse(inner, None, f"{path} -> {member.name}"))
             if _remaining(inner):
                 raise StreamError(f"{_remaining(inner)} bytes left in tag {tag}", path=f"{path} -> {member.name}")
 
@@ -316,6 +291,16 @@ class Structure(Construct):  # type: ignore[misc]
             stream_write(stream, data, len(data), path)
 
 
+def _remaining(stream: io.BytesIO) -> int:
+    return stream.getbuffer().nbytes - stream.tell()
+
+
+def _read_counted(stream: io.BytesIO, count: int, path: str) -> bytes:
+    if count > _remaining(stream):
+        raise StreamError(f"length {count} but {_remaining(stream)} bytes remain", path=path)
+    return bytes(stream_read(stream, count, path))
+
+
 def smallest_size(codec: Construct) -> int:
     """Returns the minimum size of a value. A count is compared with it before it is used."""
     if isinstance(codec, Structure):
@@ -325,73 +310,3 @@ def smallest_size(codec: Construct) -> int:
     if isinstance(codec, Nullable):
         return 1
     return int(codec.sizeof())
-
-
-_FIXED: dict[str, Construct] = {
-    "bool": Bool,
-    "int8": Int8,
-    "int16": Int16,
-    "uint16": UInt16,
-    "int32": Int32,
-    "uint32": UInt32,
-    "int64": Int64,
-    "float64": Float64,
-    "uuid": Uuid,
-}
-
-
-# ---- codecs of one version
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def remembered(function: F) -> F:
-    """Wraps `functools.cache` and keeps the signature, since mypy considers a class argument unhashable."""
-    return cast(F, cache(function))
-
-
-class UnsupportedVersionOfMessage(ValueError):
-    """The message has no such version: the caller requested a version outside the protocol."""
-
-
-@remembered  # bounded by the messages and versions that exist
-def construct_tree(cls: type[Message], version: int) -> Structure:
-    """Returns the codec of `cls` in `version`. Raises UnsupportedVersionOfMessage."""
-    if version not in cls.SCHEMA.versions:
-        raise UnsupportedVersionOfMessage(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
-    return _structure(cls, version, version in cls.SCHEMA.flexible)
-
-
-def _structure(cls: type[Message], version: int, flexible: bool) -> Structure:
-    members, absent, tagged = [], [], {}
-    for field in cls.SCHEMA.fields:
-        if version not in field.versions:
-            absent.append(Member(field.name, None, field.common_default()))
-            continue
-        tag = field.tag if version in field.tagged else None
-        member = Member(field.name, _field(field, version, flexible, tag is not None), field.common_default())
-        if tag is None:
-            members.append(member)
-        else:
-            tagged[tag] = member
-    return Structure(cls, members, dict(sorted(tagged.items())), absent, flexible)
-
-
-def _field(field: Field, version: int, flexible: bool, in_tag: bool) -> Construct:
-    nullable = version in field.nullable
-    if nullable and isinstance(field.type, type):
-        return Nullable(_structure(field.type, version, flexible), in_tag)
-    return _codec(field.type, version, flexible, nullable, flexible and field.may_be_compact)
-
-
-def _codec(wire_type: WireType, version: int, flexible: bool, nullable: bool, compact: bool) -> Construct:
-    if isinstance(wire_type, ArrayOf):
-        element: Any = _codec(wire_type.element, version, flexible, False, compact)
-        return Sequence(element, compact, nullable)
-    if not isinstance(wire_type, Scalar):
-        return _structure(wire_type, version, flexible)
-    if wire_type.name == "string":
-        return (ErrorText if wire_type.is_error_text else Text)(compact, nullable)
-    if wire_type.name in ("bytes", "records"):
-        return Blob(compact, nullable, view=wire_type.name == "records")
-    return _FIXED[wire_type.name]

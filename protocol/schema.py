@@ -7,7 +7,7 @@ The class body is the table. Each line has a field, its wire type, and the versi
         client_software_name: str = wire(STRING, "3+")
 
 `message` makes a slotted, typed dataclass of it, and keeps the table as `SCHEMA`. `construct_tree` turns a table and a
-version into construct codecs (see primitives.py); `lowering.py` turns those into straight-line code.
+version into construct codecs (tree.py); lower_decode.py and lower_encode.py turn those into straight-line code.
 
 A version range is written as Kafka writes it: "0-5", "3+", "4", "none".
 """
@@ -18,15 +18,30 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeVar, Union, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, Union, cast, dataclass_transform
 
 from .source import Source, literal
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # `typing` has it from Python 3.13 on
+
+    #: The response to a request.
+    ResponseT = TypeVarWithDefault("ResponseT", bound="Message", default=Any)
+else:
+    ResponseT = TypeVar("ResponseT")
 
 #: Record batches: a view of the received frame (copy it to keep it), or the bytes to send.
 Records = Union[bytes, bytearray, memoryview, None]
 
 #: No version: for a field that is never nullable, or a message that is never flexible.
 NEVER = 32768
+
+#: Takes the response to a request; its class depends on that of the request.
+ResponseCallback = Callable[[Any], None]
+
+_SHARED: dict[type, Message | None] = {}
+
+T = TypeVar("T", bound=type)
 
 
 class Versions(NamedTuple):
@@ -61,7 +76,7 @@ class Scalar:
     """A wire type without parts; `zero` is the default of a field without its own."""
 
     name: str
-    zero: Any
+    zero: object
     #: Text for people, which the encoder cuts if it is too long. Names and other data are never cut.
     is_error_text: bool = False
 
@@ -99,6 +114,19 @@ class Message:
     SCHEMA: ClassVar[Schema]
     unknown_tags: dict[int, bytes] | None = None
 
+    @classmethod
+    def versions_with(cls, field: str) -> range:
+        """Returns the versions that have a field. Compute it at import: `version in` a range calls no function."""
+        for row in cls.SCHEMA.fields:
+            if row.name == field:
+                return range(row.versions.low, row.versions.high + 1)
+        raise AttributeError(f"{cls.__name__} has no field {field}")
+
+    @classmethod
+    def flexible_versions(cls) -> range:
+        """Returns the versions that have tagged fields (KIP-482)."""
+        return range(cls.SCHEMA.flexible.low, cls.SCHEMA.flexible.high + 1)
+
     def __eq__(self, other: object) -> bool:
         # Compares tables, not classes: a shared default has its own class.
         if not isinstance(other, Message) or other.SCHEMA is not self.SCHEMA:
@@ -111,8 +139,11 @@ class Message:
         return f"{type(self).__name__}({shown})"
 
 
-#: Takes the response to a request; its class depends on that of the request.
-ResponseCallback = Callable[[Any], None]
+class Request(Message, Generic[ResponseT]):
+    """The base class of requests: `Request[R]` is one whose response is an R, and `Request` any."""
+
+    __slots__ = ()
+
 
 WireType = Union[Scalar, ArrayOf, type[Message]]
 
@@ -127,11 +158,11 @@ class Field:
     nullable: Versions
     tag: int | None
     tagged: Versions
-    default: Any
+    default: object
     #: False for strings that Kafka never encodes as compact strings (RequestHeader.client_id).
     may_be_compact: bool
 
-    def fresh_default(self) -> Any:
+    def fresh_default(self) -> object:
         """Returns the default as a new value that the caller may change."""
         if isinstance(self.default, list):
             return []
@@ -139,7 +170,7 @@ class Field:
             return self.default()
         return self.default
 
-    def common_default(self) -> Any:
+    def common_default(self) -> object:
         """Returns the default in decoded messages: a structure is shared by all of them if possible (see `shared`)."""
         made = shared(self.default) if isinstance(self.default, type) else None
         return self.fresh_default() if made is None else made
@@ -193,13 +224,10 @@ def has_records(message: type[Message]) -> bool:
     return RECORDS in types or any(has_records(one) for one in inner if isinstance(one, type))
 
 
-def _zero(wire_type: WireType) -> Any:
+def _zero(wire_type: WireType) -> object:
     if isinstance(wire_type, Scalar):
         return wire_type.zero
     return [] if isinstance(wire_type, ArrayOf) else wire_type
-
-
-_SHARED: dict[type, Message | None] = {}
 
 
 def shared(cls: type[Message]) -> Message | None:
@@ -220,7 +248,7 @@ def is_shared(default: object) -> bool:
     return not isinstance(default, list) and not (isinstance(default, Message) and type(default).__hash__ is None)
 
 
-def _frozen(cls: type[Message], values: dict[str, Any]) -> Message:
+def _frozen(cls: type[Message], values: dict[str, object]) -> Message:
     def reject(self: Message, name: str, value: object) -> None:
         raise AttributeError(f"this {cls.__name__} is the default of all messages: assign a new one to change {name}")
 
@@ -236,9 +264,6 @@ def _frozen(cls: type[Message], values: dict[str, Any]) -> Message:
     for name, value in values.items():
         object.__setattr__(made, name, value)
     return made
-
-
-T = TypeVar("T", bound=type)
 
 
 @dataclass_transform()
@@ -267,7 +292,7 @@ def message(versions: str, *, flexible: str = "none", key: int | None = None) ->
 def _first_init(cls: type[Message]) -> Callable[..., None]:
     """Returns an `__init__` that, on its first call, compiles the final one and replaces itself."""
 
-    def init(self: Message, *given: Any, **named: Any) -> None:
+    def init(self: Message, *given: object, **named: object) -> None:
         cls.__init__ = _compiled_init(cls)  # type: ignore[method-assign]
         cls.__init__(self, *given, **named)
 

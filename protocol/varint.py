@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-Buffer = bytes | bytearray | memoryview
+if TYPE_CHECKING:
+    from .buffer import Buffer
+
+ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
 class Fault(ValueError):
@@ -55,7 +59,7 @@ def check_text(data: Buffer, limit: int) -> None:
 def encode_varint(value: int) -> bytes:
     """Encodes an unsigned 32-bit `value`."""
     if value < 0x80:
-        return _ONE_BYTE[value]
+        return ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -78,42 +82,3 @@ def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: 
     for tag in sorted(every):
         data = every[tag]
         write(encode_varint(tag) + encode_varint(len(data)) + data)
-
-
-# Signed varints, zigzag: the lengths and deltas inside record batches. Negative numbers of 64 bits take ten bytes.
-
-
-def raw_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Reads a varint of at most 64 bits at `pos`, without zigzag decoding. Returns (number, position after it)."""
-    number = shift = 0
-    while shift < 70:
-        byte = buf[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if number > 0xFFFFFFFFFFFFFFFF:
-                raise Fault
-            return number, pos
-        shift += 7
-    raise Fault
-
-
-def zigzag_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Reads a signed varint of at most 64 bits at `pos`. Returns (value, position after it)."""
-    number, pos = raw_varint(buf, pos)
-    return number >> 1 ^ -(number & 1), pos
-
-
-def encode_zigzag(value: int) -> bytes:
-    value = value << 1 ^ value >> 63
-    if value < 0x80:
-        return _ONE_BYTE[value]
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_ONE_BYTE = [bytes((value,)) for value in range(0x80)]

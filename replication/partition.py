@@ -25,165 +25,17 @@ one in flight at a time. A partition with one replica never has any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
+from ..metadata.image import NO_LEADER
 from ..protocol.errors import ErrorCode
-
-# ---- truncation of a follower's log
-#
-# A follower fetches from its log end offset and sends the epoch of its last record (`last_fetched_epoch`). If the
-# leader's log does not contain that position, the response carries a diverging epoch instead: the largest epoch known
-# to the leader that is not above the follower's, and its end offset. The logs may differ from there on (`diverging`).
-# The follower truncates its log accordingly (`truncation_offset`) and fetches again. Each round removes at least one
-# epoch, so after a few rounds the logs agree and the follower appends what it fetches.
-
-UNDEFINED = -1
-
-#: The end of an epoch in a log: (the largest known epoch not above the requested one, its end offset). (-1, -1) if
-#: none.
-EndOffsetFor = Callable[[int], tuple[int, int]]
-
-
-def diverging(fetch_offset: int, last_fetched_epoch: int, epoch: int, end_offset: int) -> tuple[int, int] | None:
-    """Returns the diverging epoch and its end offset to send to a follower, None if the follower's log does not
-    diverge.
-
-    `epoch` and `end_offset` are what the leader's log holds for `last_fetched_epoch`.
-    """
-    if epoch < last_fetched_epoch or end_offset < fetch_offset:
-        return epoch, end_offset
-    return None
-
-
-def truncation_offset(
-    epoch: int, end_offset: int, *, log_end_offset: int, high_watermark: int, end_offset_for: EndOffsetFor
-) -> int:
-    """Returns the offset to which a follower truncates after the leader reported that `epoch` ends at `end_offset`.
-
-    `end_offset_for` reads the follower's own log. If the leader has no such epoch, the follower keeps what is committed.
-    """
-    if end_offset == UNDEFINED:
-        return min(high_watermark, log_end_offset)
-    if epoch == UNDEFINED:
-        return min(end_offset, log_end_offset)
-    own_epoch, own_end = end_offset_for(epoch)
-    if own_end == UNDEFINED:
-        return min(end_offset, log_end_offset)
-    if own_epoch != epoch:
-        # Records of epochs later than the leader's cannot be in the leader's log. The next fetch checks the rest.
-        return min(own_end, log_end_offset)
-    return min(own_end, end_offset, log_end_offset)
-
-
-# ---- the ISR
-#
-# A follower is *caught up* at a time if it fetches from the leader's log end offset of that time. A follower that was
-# not caught up for `replica.lag.time.max.ms` leaves the ISR. A follower joins the ISR when it has everything below
-# the high watermark and the start of the leader's epoch. It must also be unfenced, with the broker epoch that the
-# metadata holds (KIP-841, KIP-903).
-#
-# ```
-#             propose(...)                accepted / newer metadata
-#  committed  ------------->  proposed  --------------------------->  committed
-#             <-------------  withdrawn: the controller rejected it
-# ```
-#
-# While a proposal is in flight the controller may have applied it already. So the high watermark is computed from the
-# *maximal* ISR, the union of both sets. `min.insync.replicas` is checked against the committed ISR.
-
-UNKNOWN_OFFSET = -1
-UNKNOWN_BROKER_EPOCH = -1
-
-
-class IsrProposal(NamedTuple):
-    """An ISR change requested with AlterPartition. It is valid only for these epochs."""
-
-    isr: tuple[int, ...]
-    leader_epoch: int
-    partition_epoch: int
-
-
-class FollowerState:
-    """The leader's view of one follower, derived from its fetches."""
-
-    __slots__ = (
-        "broker_epoch",
-        "end_offset",
-        "last_caught_up_ms",
-        "last_fetch_ms",
-        "leader_end_at_last_fetch",
-        "log_start_offset",
-    )
-
-    def __init__(self, last_caught_up_ms: int) -> None:
-        self.end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.last_caught_up_ms = last_caught_up_ms
-        self.last_fetch_ms = 0
-        self.leader_end_at_last_fetch = UNKNOWN_OFFSET
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH
-
-    def fetched(
-        self, fetch_offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
-    ) -> None:
-        """Records a fetch. The follower has everything below `fetch_offset`.
-
-        It is caught up now if that is the leader's log end, or caught up at its previous fetch if it reached the log
-        end of that time.
-        """
-        if fetch_offset >= leader_end:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
-        elif fetch_offset >= self.leader_end_at_last_fetch:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
-        self.end_offset = fetch_offset
-        self.log_start_offset = log_start_offset
-        self.broker_epoch = broker_epoch
-        self.leader_end_at_last_fetch = leader_end
-        self.last_fetch_ms = now_ms
-
-    def kept_up(self, now_ms: int) -> None:
-        """Records that at `now_ms` the follower still fetched from the leader's log end, as at its last fetch."""
-        self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
-        self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
-
-    def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        self.last_caught_up_ms = min(self.last_caught_up_ms, now_ms)  # the clock was set back
-        return self.end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_time_max_ms
-
-
-def maximal(isr: tuple[int, ...], proposal: IsrProposal | None) -> tuple[int, ...]:
-    """Returns every replica that may be in the ISR from the controller's point of view."""
-    if proposal is None:
-        return isr
-    return (*isr, *(replica for replica in proposal.isr if replica not in isr))
-
-
-def lagging(
-    isr: tuple[int, ...],
-    followers: Mapping[int, FollowerState],
-    leader_end: int,
-    now_ms: int,
-    lag_time_max_ms: int,
-) -> list[int]:
-    """Returns the members of the ISR that have fallen behind."""
-    return [
-        replica
-        for replica in isr
-        if replica in followers and not followers[replica].is_caught_up(leader_end, now_ms, lag_time_max_ms)
-    ]
-
+from .isr import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET, FollowerState, IsrProposal, lagging, maximal
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _FENCED_LEADER_EPOCH = int(ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
-
-
-# ---- the replica
-
-#: No leader, or the leader is unknown.
-NO_LEADER = -1
 #: The request carries no leader epoch.
 ANY_EPOCH = -1
 
@@ -251,6 +103,7 @@ class Partition:
         """Applies the partition's metadata. Returns whether the leader or its epoch changed. Ignores older metadata."""
         if registration.partition_epoch < self.partition_epoch:
             return False
+        self._check_registration(registration)
         changed = (registration.leader, registration.leader_epoch) != (self.leader, self.leader_epoch)
         if changed or registration.partition_epoch > self.partition_epoch:
             self.proposal = None
@@ -266,6 +119,11 @@ class Partition:
                 self._know_followers(now_ms)
             self._advance(now_ms)
         return changed
+
+    def _check_registration(self, registration: PartitionRegistration) -> None:
+        replicas, isr, epoch = registration.replicas, registration.isr, registration.leader_epoch
+        assert isr == replicas or set(isr).issubset(replicas), f"ISR {isr} is not within the replicas {replicas}"
+        assert epoch >= self.leader_epoch, f"leader epoch {epoch} after {self.leader_epoch}"
 
     def _know_followers(self, now_ms: int) -> None:
         """Builds the follower states. A new member of the ISR counts as caught up now, so it has the full lag time."""
@@ -291,8 +149,17 @@ class Partition:
 
     def truncated(self, log_end_offset: int, log_start_offset: int = 0) -> None:
         """Records that the local log was truncated: to agree with the leader's log, or to start at a later offset."""
+        assert log_start_offset <= log_end_offset, f"a log from offset {log_start_offset} to {log_end_offset}"
         self.log_end_offset = log_end_offset
         self.high_watermark = max(log_start_offset, min(self.high_watermark, log_end_offset))
+
+    def cut(self, log_end_offset: int, log_start_offset: int, now_ms: int) -> None:
+        """Records that a leader's log was cut: what its followers have is known by their next fetches."""
+        self.truncated(log_end_offset, log_start_offset)
+        self.leader_epoch_start_offset = min(self.leader_epoch_start_offset, log_end_offset)
+        if self.followers:
+            self.followers = {}
+            self._know_followers(now_ms)
 
     def follower_fetched(
         self,
@@ -348,6 +215,7 @@ class Partition:
                     lowest = follower.end_offset
         if lowest <= self.high_watermark:
             return False
+        assert lowest <= self.log_end_offset, f"high watermark {lowest} above the end {self.log_end_offset}"
         self.high_watermark = lowest
         return True
 
@@ -399,6 +267,8 @@ class Partition:
         return self._propose(tuple(replica for replica in self.isr if replica not in gone)) if gone else None
 
     def _propose(self, isr: tuple[int, ...]) -> IsrProposal:
+        assert self.local_id in isr, f"the leader {self.local_id} is not in the ISR {isr} that it proposes"
+        assert set(isr).issubset(self.replicas), f"the ISR {isr} is not within the replicas {self.replicas}"
         self.proposal = IsrProposal(isr, self.leader_epoch, self.partition_epoch)
         return self.proposal
 
@@ -416,38 +286,10 @@ class Partition:
         """
         if self.proposal is not proposal or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
+        assert set(isr).issubset(self.replicas), f"the ISR {isr} is not within the replicas {self.replicas}"
         self.isr, self.partition_epoch, self.proposal = isr, partition_epoch, None
         return self._advance(now_ms)
 
 
 def _anybody(replica: int, broker_epoch: int) -> bool:
     return True
-
-
-# ---- the replica to read from
-#
-# A consumer should read from a follower in its own rack (KIP-392).
-
-
-class Candidate(NamedTuple):
-    """A follower that has the fetch offset. The greatest of several is preferred."""
-
-    log_end_offset: int
-    last_caught_up_ms: int
-    broker_id: int
-
-
-def candidates(partition: Partition, fetch_offset: int) -> Iterable[Candidate]:
-    """Yields the followers in the ISR that have the offset, according to the leader's fetch state."""
-    for broker_id in partition.isr:
-        follower = partition.followers.get(broker_id)
-        if follower is not None and follower.log_start_offset <= fetch_offset <= follower.end_offset:
-            yield Candidate(follower.end_offset, follower.last_caught_up_ms, broker_id)
-
-
-def nearest(found: Iterable[Candidate], client_rack: str, leader_rack: str | None, racks: dict[int, str | None]) -> int:
-    """Returns the choice of RackAwareReplicaSelector, -1 for the leader. `racks` lists the reachable brokers."""
-    if not client_rack or client_rack == leader_rack:
-        return -1
-    in_rack = [candidate for candidate in found if racks.get(candidate.broker_id) == client_rack]
-    return max(in_rack).broker_id if in_rack else -1

@@ -19,37 +19,29 @@ from .access.subsystem import AccessSubsystem
 from .controller.formatting import ensure_formatted
 from .controller.subsystem import ControllerSubsystem
 from .coordinators.subsystem import CoordinatorsSubsystem
-from .data_path.subsystem import DataPathSubsystem
 from .endpoints import NodeEndpoints
+from .fetch.subsystem import FetchSubsystem
+from .mirror.start import MirrorSubsystem
 from .network.subsystem import NetworkSubsystem
+from .partitions.online_directories import open_directories
 from .partitions.parked_requests import Deadlines, Wakeups
-from .partitions.partitions import open_directories
 from .partitions.subsystem import PartitionsSubsystem
+from .produce.subsystem import ProduceSubsystem
 from .publisher import Publisher
 from .replicas.subsystem import ReplicasSubsystem
-from .runtime.clock import Clock
-from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
-from .runtime.halting import decide
-from .runtime.late_imports import LateImports
-from .runtime.log_lines import RepeatedLines
-from .runtime.sliced_work import Stopwatch, Turns, TurnWatch
-from .runtime.subsystem import MetadataCache, Stop, Subsystem, stop_each
-from .runtime.thread_pools import ThreadPools
+from .runtime.node import AnyClock, Node
+from .runtime.subsystem import Stop, Subsystem, stop_each
+from .runtime.turn_budget import Stopwatch
 from .services import NodeServices, Services
 from .share.subsystem import ShareSubsystem
 from .telemetry.subsystem import TelemetrySubsystem, is_on
 
 if TYPE_CHECKING:
-    from ..storage.directory import LogDirectory
     from .config.broker_config import BrokerConfig
+    from .mirror.here import Here
     from .observability.subsystem import ObservabilitySubsystem
-    from .services import CommonServices
-
 
 log = logging.getLogger("odradek.broker")
-
-#: A clock, or what the seconds since 1970 are read from.
-AnyClock = Clock | Stopwatch
 
 
 class BrokerServer:
@@ -60,61 +52,46 @@ class BrokerServer:
 
     #: True when everything is closed, and only threads may be at work.
     is_closed = False
-
-    # Made by the start.
-    cluster_id = ""
-    #: The failure because of which the node cannot continue.
-    failed: asyncio.Future[Exception]
+    #: The dependencies of the handlers; None until they are made.
+    services: NodeServices | None = None
     controller: ControllerSubsystem
-    # On a node that is only a controller there are no partitions, and none of what lives in them.
+    # A node that is only a controller has no partitions, and no subsystem that lives in them.
     partitions: PartitionsSubsystem
     replicas: ReplicasSubsystem
     coordinators: CoordinatorsSubsystem
-    data_path: DataPathSubsystem
+    fetch: FetchSubsystem
     share: ShareSubsystem
-    #: The dependencies of the handlers; None until they are made.
-    services: NodeServices | None = None
+    mirror: MirrorSubsystem
 
     def __init__(self, config: BrokerConfig, *, clock: AnyClock = time, turn_clock: Stopwatch = perf_counter) -> None:
+        self.node = node = Node.of(config, clock=clock, turn_clock=turn_clock)
         self.config = config
         self.node_id = config.node_id
-        self.clock = clock if isinstance(clock, Clock) else Clock(clock)
-        #: The publisher alone replaces its image.
-        self.metadata = MetadataCache()
-        #: Lines of the log that peers provoke.
-        self.lines = RepeatedLines()
-        self.pools = ThreadPools()
-        #: Turns of the loop that took too long, and the large requests that take turns.
-        self.turn_watch = TurnWatch(turn_clock)
-        self.turns = Turns(self.turn_watch)
-        self.late_imports = LateImports(self.pools.cpu)
-        self.metrics = Metrics()
-        self.damage = DamageCounters()
-        #: Failures of background work.
-        self.background = BackgroundTasks()
-        self.directories: list[LogDirectory] = []
         #: In the order of their start, which is that in which they follow an image.
         self.subsystems: list[Subsystem] = []
-        self.access = AccessSubsystem(config, self.clock, self.metadata)
-        self.endpoints = NodeEndpoints(self.late_imports, self.access.authorizer, telemetry=is_on(config))
-        self.network = NetworkSubsystem(
-            config, self.clock, self.metadata, self.lines, self.pools, self.turns, self.access, self.endpoints
-        )
-        self.telemetry = TelemetrySubsystem(config, self.clock, self.lines, self.pools, self.network.listeners)
+        self.access = AccessSubsystem(node)
+        self.endpoints = NodeEndpoints(node.late_imports, self.access.authorizer, telemetry=is_on(config))
+        self.network = NetworkSubsystem(node, self.access, self.endpoints)
+        self.telemetry = TelemetrySubsystem(node, self.network)
         #: Metrics and health; None unless odradek.metrics.port is set.
         self.observability = self._make_observability()
+
+    @property
+    def failed(self) -> asyncio.Future[Exception]:
+        """The failure because of which the node cannot continue, from the start on."""
+        return self.node.halt.failed
 
     async def start(self) -> None:
         """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self._log_starting()
-        self.failed = loop.create_future()
+        self.node.halt.begin()
         try:
             observability = () if self.observability is None else (self.observability,)
             await self._start(self.access, self.network, *observability, self.telemetry)
-            self.cluster_id = ensure_formatted(self.config)
-            open_directories(self.config.log_dirs, self.directories)
+            self.node.identity.formatted(ensure_formatted(self.config))
+            open_directories(self.config.log_dirs, self.node.directories)
             await self._start(*self._make_subsystems(Deadlines(loop), Wakeups(loop)))
             await self.network.accept()
             await self.controller.run()
@@ -132,58 +109,41 @@ class BrokerServer:
 
     def _make_subsystems(self, deadlines: Deadlines, wakeups: Wakeups) -> tuple[Subsystem, ...]:
         """Returns the subsystems that live in the log directories."""
+        node, access, network = self.node, self.access, self.network
+        publisher = Publisher(self.config, node.metadata, self.subsystems)
         if not self.config.is_broker:
-            self.controller = self._make_controller()
-            self._serve(NodeServices(*self._common()))
+            self.controller = ControllerSubsystem(node, access, network, None, publisher, self.endpoints.of_request)
+            self._serve(NodeServices(node=node, access=access, network=network, controller=self.controller))
             return (self.controller,)
-        config, clock, metadata = self.config, self.clock, self.metadata
-        self.partitions = PartitionsSubsystem(
-            config, clock, metadata, self.metrics, self.lines, self.pools, self.background, self.directories, self.halt
+        self.partitions = partitions = PartitionsSubsystem(node)
+        self.controller = controller = ControllerSubsystem(
+            node, access, network, partitions.hosted, publisher, self.endpoints.of_request
         )
-        hosted = self.partitions.hosted
-        self.controller = self._make_controller()
-        self.replicas = ReplicasSubsystem(
-            config,
-            clock,
-            metadata,
-            self.lines,
-            self.pools,
-            self.background,
-            self.damage,
-            self.partitions,
-            self.controller,
-            self.network.peers,
-        )
-        leaders = self.replicas.leaders
-        self.coordinators = CoordinatorsSubsystem(
-            config,
-            clock,
-            metadata,
-            self.lines,
-            self.late_imports,
-            hosted,
-            leaders,
-            self.network.peers,
-            self.controller,
-        )
-        self._make_request_paths(deadlines, wakeups)
-        subsystems: list[Subsystem] = [
-            self.partitions, self.controller, self.replicas, self.coordinators, self.data_path, self.share
-        ]  # fmt: skip
-        if config.is_tiered:
-            subsystems.append(self._make_remote())
+        self.replicas = replicas = ReplicasSubsystem(node, network, partitions, controller)
+        self.coordinators = coordinators = CoordinatorsSubsystem(node, network, partitions, replicas, controller)
+        produce = ProduceSubsystem(node, deadlines, partitions, replicas, coordinators)
+        self.fetch = fetch = FetchSubsystem(node, deadlines, wakeups, access, network, partitions, replicas)
+        self.share = share = ShareSubsystem(node, network, partitions, replicas, coordinators, fetch)
+        remote = (self._make_remote(),) if self.config.is_tiered else ()
+        self.mirror = mirror = MirrorSubsystem(self._make_mirror_port)
+        node.metadata.on_published.append(mirror.published)
         self._serve(
             Services(
-                *self._common(),
-                self.partitions,
-                self.replicas,
-                self.coordinators,
-                self.data_path,
-                self.share,
-                self.telemetry,
+                node=node,
+                access=access,
+                network=network,
+                controller=controller,
+                partitions=partitions,
+                replicas=replicas,
+                coordinators=coordinators,
+                produce=produce,
+                fetch=fetch,
+                share=share,
+                telemetry=self.telemetry,
+                mirror=mirror,
             )
         )
-        return tuple(subsystems)
+        return (partitions, controller, replicas, coordinators, produce, fetch, share, *remote, mirror)
 
     def _make_observability(self) -> ObservabilitySubsystem | None:
         """Returns metrics and health, of which nodes without a port for them import nothing."""
@@ -191,90 +151,28 @@ class BrokerServer:
             return None
         from .observability.subsystem import ObservabilitySubsystem
 
-        return ObservabilitySubsystem(self.config, self.lines, self.pools)
+        return ObservabilitySubsystem(self.node)
 
     def _make_remote(self) -> Subsystem:
         """Returns tiered storage, of which other brokers import nothing."""
         from .remote.subsystem import RemoteSubsystem
 
         return RemoteSubsystem(
-            self.config,
-            self.clock,
-            self.metadata,
-            self.pools,
-            self.background,
-            self.partitions.hosted,
-            self.replicas.leaders,
-            self.network.peers,
-            self.coordinators.topic_creation(),
-            self.controller.driver.has_commits_until,
+            self.node, self.network, self.partitions, self.replicas, self.coordinators, self.controller
         )
 
-    def _make_request_paths(self, deadlines: Deadlines, wakeups: Wakeups) -> None:
-        self.data_path = DataPathSubsystem(
-            self.config,
-            self.clock,
-            self.metadata,
-            self.pools,
-            self.turns,
-            deadlines,
-            wakeups,
-            self.access,
-            self.network.listeners,
-            self.partitions.hosted,
-            self.replicas,
-            self.coordinators,
-        )
-        self.share = ShareSubsystem(
-            self.config,
-            self.clock,
-            self.metadata,
-            self.metrics,
-            self.pools,
-            self.network.listeners,
-            self.partitions.hosted,
-            self.replicas.leaders,
-            self.coordinators,
-            self.data_path.fetch,
-            self.network.peers,
-        )
+    def _make_mirror_port(self) -> Here:
+        """Returns what links to other clusters use of this broker."""
+        from .mirror.here import Here
 
-    def _make_controller(self) -> ControllerSubsystem:
-        return ControllerSubsystem(
-            self.config,
-            self.clock,
-            self.metadata,
-            self.lines,
-            self.pools,
-            self.background,
-            self.cluster_id,
-            self.directories,
-            self.access,
-            self.network.listeners,
-            self.network.peers,
-            self.partitions.hosted if self.config.is_broker else None,
-            Publisher(self.config, self.metadata, self.subsystems),
-            self.endpoints.of_request,
-            self.halt,
-            self.failed,
-        )
-
-    def _common(self) -> CommonServices:
-        return (
-            self.config,
-            self.node_id,
-            self.cluster_id,
-            self.clock,
-            self.metadata,
-            self.pools,
-            self.metrics,
-            self.turn_watch,
-            self.damage,
-            self.background,
-            self.directories,
-            self.access,
-            self.network,
-            self.controller,
+        return Here(
+            node=self.node,
+            partitions=self.partitions.hosted,
+            groups=self.coordinators.groups,
+            leaders=self.replicas.leaders,
+            peers=self.network.peers,
+            submit=self.controller.driver.submit,
+            truncations=self.replicas.truncations,
         )
 
     def _serve(self, services: NodeServices) -> None:
@@ -315,11 +213,11 @@ class BrokerServer:
         yield self.network.refuse
         for subsystem in reversed(self.subsystems):
             yield subsystem.stop
-        for directory in self.directories:
+        for directory in self.node.directories:
             yield directory.close
-        yield self.lines.stop
+        yield self.node.lines.stop
         self.is_closed = True
-        yield self.pools.stop
+        yield self.node.pools.stop
 
     async def _leave_the_cluster(self) -> None:
         """Moves leadership to other brokers, while this one still serves."""
@@ -328,15 +226,6 @@ class BrokerServer:
         if self.config.is_broker:
             await self.coordinators.hand_over()
         await self.controller.leave()
-
-    def halt(self, failure: Exception) -> bool:
-        """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""
-        if self.failed.done():
-            return True
-        cause = decide(failure)
-        if cause is not None:
-            self.failed.set_result(failure)
-        return cause is not None
 
     @property
     def addresses(self) -> list[str]:
@@ -356,5 +245,5 @@ class BrokerServer:
         listeners = ", ".join(f"{one.name}://{one.endpoint.address}" for one in self.network.listeners)
         log.info(
             "node %d of cluster %s started in %.0f ms; listeners %s",
-            self.node_id, self.cluster_id, took_s * 1000, listeners,
+            self.node_id, self.node.identity.cluster_id, took_s * 1000, listeners,
         )  # fmt: skip

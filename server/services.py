@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
@@ -11,64 +11,62 @@ if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig
     from .controller.subsystem import ControllerSubsystem
     from .coordinators.subsystem import CoordinatorsSubsystem
-    from .data_path.subsystem import DataPathSubsystem
+    from .fetch.subsystem import FetchSubsystem
+    from .mirror.start import MirrorSubsystem
     from .network.subsystem import NetworkSubsystem
     from .partitions.subsystem import PartitionsSubsystem
+    from .produce.subsystem import ProduceSubsystem
     from .replicas.subsystem import ReplicasSubsystem
     from .runtime.clock import Clock
-    from .runtime.counters import BackgroundTasks, DamageCounters, Metrics
-    from .runtime.sliced_work import TurnWatch
-    from .runtime.subsystem import MetadataCache
-    from .runtime.thread_pools import ThreadPools
+    from .runtime.metadata_cache import MetadataCache
+    from .runtime.node import Node
     from .share.subsystem import ShareSubsystem
     from .telemetry.subsystem import TelemetrySubsystem
 
-    #: The fields of `NodeServices`, in order.
-    CommonServices: TypeAlias = tuple[
-        BrokerConfig,
-        int,
-        str,
-        Clock,
-        MetadataCache,
-        ThreadPools,
-        Metrics,
-        TurnWatch,
-        DamageCounters,
-        BackgroundTasks,
-        list[LogDirectory],
-        AccessSubsystem,
-        NetworkSubsystem,
-        ControllerSubsystem,
-    ]
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     """The parts of every node: all that a handler on a controller listener may use."""
 
-    config: BrokerConfig
-    node_id: int
-    cluster_id: str
-    clock: Clock
-    metadata: MetadataCache
-    pools: ThreadPools
-    metrics: Metrics
-    turn_watch: TurnWatch
-    damage: DamageCounters
-    background: BackgroundTasks
-    directories: list[LogDirectory]
+    node: Node
     access: AccessSubsystem
     network: NetworkSubsystem
     controller: ControllerSubsystem
 
+    @property
+    def config(self) -> BrokerConfig:
+        return self.node.config
 
-@dataclass(slots=True)
+    @property
+    def node_id(self) -> int:
+        return self.node.identity.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self.node.identity.cluster_id
+
+    @property
+    def clock(self) -> Clock:
+        return self.node.clock
+
+    @property
+    def metadata(self) -> MetadataCache:
+        return self.node.metadata
+
+    @property
+    def directories(self) -> list[LogDirectory]:
+        return self.node.directories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services(NodeServices):
     """The parts of a broker."""
 
     partitions: PartitionsSubsystem
     replicas: ReplicasSubsystem
     coordinators: CoordinatorsSubsystem
-    data_path: DataPathSubsystem
+    produce: ProduceSubsystem
+    fetch: FetchSubsystem
     share: ShareSubsystem
     telemetry: TelemetrySubsystem
+    mirror: MirrorSubsystem

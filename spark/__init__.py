@@ -6,7 +6,9 @@
 | `source.py` | the data source with its readers; `read`: topics as a DataFrame, planned by the calling process |
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
 | `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |
+| `conditions.py` | conditions of a query: what no row of the result is in is not read |
 | `options.py` | options with the names of Spark's Kafka connector, and their checks |
+| `worker_process.py` | the Python processes of Spark, and what their re-use costs |
 | `rows.py` | the work of a task: batches of one range as batches of Spark's schema |
 
 `pyspark_odradek`, beside this package, is the name that Spark looks up. Both are imported in every planning process, so

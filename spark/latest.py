@@ -6,6 +6,9 @@ that is repeated changes nothing: the last record of a key from any earlier offs
 end at any instant, and where another program has expired the snapshot with the offsets, the next merge begins at an earlier
 one, or at the log's start.
 
+A table belongs to one topic of one cluster, by a property that is compared before each merge. A table of `odradek archive`
+has the same property.
+
 Keys are compared within their partition, as Kafka's compaction does. Records without a key are left out.
 """
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The offsets that a table has, in the summaries of its snapshots.
 MERGED = "odradek.merged"
+#: The property of a table with the topic that it belongs to, as in archive/ownership.py.
+_OWNER, _ROLE = "odradek.owner", "latest records"
 #: Iceberg's setting of a session for properties of the snapshots that its commands make.
 _SNAPSHOT_PROPERTY = f"spark.sql.iceberg.snapshot-property.{MERGED}"
 _COLUMNS = "key binary, value {}, partition int, offset bigint, timestamp timestamp"
@@ -62,13 +67,16 @@ class LatestTable:
     def merge(self) -> int:
         """Merges what is committed in the topic by now. Returns the number of offsets that were read.
 
-        Raises ClusterError, and DataLoss for a topic that was created again, or whose log lost records.
+        Raises ClusterError, InvalidOptions for the table of another topic, and DataLoss for a topic that was created again,
+        or whose log lost records.
         """
         from ..columns.cluster import Cluster
 
         merged = self._merged()
         with Cluster(self._options.client) as cluster:
-            topic_id, starts, ends = self._range(cluster, merged)
+            stored = self._checked_owner(merged, cluster.cluster_id())
+            topic_id, starts, ends = self._range(cluster, merged, stored)
+            self._own(stored, cluster.cluster_id(), topic_id)
         count = sum(ends[one] - starts[one] for one in ends)
         if count:
             offsets = {str(one): ends[one] for one in sorted(ends)}
@@ -76,10 +84,34 @@ class LatestTable:
             self._merge(self._latest(starts, ends), text)
         return count
 
-    def _range(self, cluster: Cluster, merged: Mapping[str, Any]) -> tuple[str, dict[int, int], dict[int, int]]:
+    def _checked_owner(self, merged: Mapping[str, object], cluster_id: str) -> dict[str, str]:
+        """The table's owner; nothing for a table that an earlier release made. Raises InvalidOptions for another topic's."""
+        rows = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
+        text = next((row.value for row in rows if row.key == _OWNER), None)
+        stored: dict[str, str] = {} if text is None else json.loads(text)
+        topic = str(stored.get("topic") or merged.get("topic") or self._topic)
+        role = stored.get("role", _ROLE)
+        if (topic, role) != (self._topic, _ROLE):
+            raise InvalidOptions(f"{self._table} has the {role} of topic {topic}, not the {_ROLE} of {self._topic}")
+        if stored.get("cluster_id") and cluster_id and stored["cluster_id"] != cluster_id:
+            raise InvalidOptions(
+                f"{self._table} has the records of {topic} of cluster {stored['cluster_id']}, not of cluster {cluster_id}"
+            )
+        return stored
+
+    def _own(self, stored: Mapping[str, str], cluster_id: str, topic_id: str) -> None:
+        owner = {"topic": self._topic, "cluster_id": cluster_id, "topic_id": topic_id, "role": _ROLE}
+        if stored != owner:
+            text = json.dumps(owner, separators=(",", ":"))  # ids, and a topic's name, which has no quote
+            self._spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ('{_OWNER}' = '{text}')")
+
+    def _range(
+        self, cluster: Cluster, merged: Mapping[str, Any], stored: Mapping[str, str]
+    ) -> tuple[str, dict[int, int], dict[int, int]]:
         topics = chosen_topics(cluster, self._options)
-        topic_id = str(topics[0].get("topic_id") or "")
-        if merged and merged["topic_id"] != topic_id:
+        topic_id = str(topics[0].topic_id or "")
+        known_id = merged["topic_id"] if merged else stored.get("topic_id")
+        if known_id is not None and known_id != topic_id:
             raise DataLoss(f"topic {self._topic} was created again: {self._table} has the records of another one")
         first = self._offsets(cluster, topics, Position("startingOffsets", EARLIEST), is_start=True)
         ends = self._offsets(cluster, topics, Position("endingOffsets", LATEST), is_start=False)

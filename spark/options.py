@@ -23,8 +23,8 @@ _CHOICES = ("subscribe", "subscribePattern", "assign")
 _NAMES = (
     *_CHOICES, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "includeHeaders", "minPartitions",
-    "maxRecordsPerPartition", "maxOffsetsPerTrigger", "failOnDataLoss", "splitBytes", "valueFormat", "mode",
-    "schemaRegistry", "schemaRegistryUserInfo", "message",
+    "maxRecordsPerPartition", "maxOffsetsPerTrigger", "processingTimeOnly", "failOnDataLoss", "splitBytes",
+    "valueFormat", "mode", "schemaRegistry", "schemaRegistryUserInfo", "message", "key",
 )  # fmt: skip
 #: Settings of the connector's consumers, which this source does not have.
 _WITHOUT_EFFECT = (
@@ -83,6 +83,8 @@ class Options:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
+    #: A promise of the user: no query with these options has the trigger availableNow.
+    processing_time_only: bool = False
     split_bytes: int = SPLIT_BYTES
     value_format: str = ""
     schema_registry: str | None = None
@@ -90,6 +92,8 @@ class Options:
     #: The message of Protobuf values.
     message: str | None = None
     mode: str = PERMISSIVE
+    #: Only records with this key are rows; None: all records.
+    key: bytes | None = None
 
     @property
     def is_committed(self) -> bool:
@@ -119,8 +123,16 @@ class Options:
             if first > end.each[place] >= 0:
                 raise InvalidOptions(f"{named(place)}: {start.option} {first} is after {end.option} {end.each[place]}")
 
-    def check_stream(self) -> None:
-        """Raises InvalidOptions for an end."""
+    def check_stream(self, *, has_admission_control: bool) -> None:
+        """Raises InvalidOptions for an end, and for a limit that Spark before 4.2 takes for the end of availableNow.
+
+        `has_admission_control`: Spark has the source know the trigger, as 4.2 does.
+        """
+        if self.max_offsets_per_trigger is not None and not has_admission_control and not self.processing_time_only:
+            raise InvalidOptions(
+                "Option 'maxOffsetsPerTrigger' needs Spark 4.2: before, a query with the trigger availableNow would end "
+                "with success after the first batch. With a trigger of processing time, set 'processingTimeOnly' to true"
+            )
         if self.end is not None:
             what = "timestamp" if self.end.is_time else "offset"
             raise InvalidOptions(f"ending {what} not valid in streaming queries")
@@ -155,18 +167,32 @@ def parse(given: Mapping[str, str]) -> Options:
         start=_position(values, *starts),
         end=_position(values, *ends),
         no_match_is_latest=strategy == "latest",
-        include_headers=_flag(values, "includeHeaders", False),
-        fail_on_data_loss=_flag(values, "failOnDataLoss", True),
-        min_partitions=_number(values, "minPartitions"),
-        max_records_per_partition=_number(values, "maxRecordsPerPartition"),
-        max_offsets_per_trigger=_number(values, "maxOffsetsPerTrigger"),
-        split_bytes=_number(values, "splitBytes") or SPLIT_BYTES,
+        include_headers=flag(values, "includeHeaders", False),
+        fail_on_data_loss=flag(values, "failOnDataLoss", True),
+        min_partitions=number(values, "minPartitions"),
+        max_records_per_partition=number(values, "maxRecordsPerPartition"),
+        max_offsets_per_trigger=number(values, "maxOffsetsPerTrigger"),
+        processing_time_only=flag(values, "processingTimeOnly", False),
+        split_bytes=number(values, "splitBytes") or SPLIT_BYTES,
         value_format=value_format,
         schema_registry=registry,
         schema_registry_user_info=values.get("schemaregistryuserinfo"),
         message=values.get("message"),
         mode=mode,
+        key=_key_bytes(values["key"]) if "key" in values else None,
     )
+
+
+def key_text(key: bytes | str) -> str:
+    """A key as the option `key`, which is text: bytes that are no UTF-8 are half surrogate pairs."""
+    return key if isinstance(key, str) else key.decode("utf-8", "surrogateescape")
+
+
+def _key_bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidOptions("Option 'key' is not text") from None
 
 
 def _check_names(names: list[str]) -> None:
@@ -276,7 +302,7 @@ def _expected(option: str, text: str) -> str:
     return f"Option '{option}': expected e.g. {example}, got {text}"
 
 
-def _is_integer(number: Any) -> bool:
+def _is_integer(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
@@ -284,13 +310,13 @@ def _is_index(number: Any) -> bool:
     return _is_integer(number) and 0 <= number < 1 << 31
 
 
-def _flag(values: Mapping[str, str], name: str, default: bool) -> bool:
+def flag(values: Mapping[str, str], name: str, default: bool) -> bool:
     text = values.get(name.lower(), str(default)).strip().lower()
     _check_choice(name, text, ("true", "false"))
     return text == "true"
 
 
-def _number(values: Mapping[str, str], name: str) -> int | None:
+def number(values: Mapping[str, str], name: str) -> int | None:
     text = values.get(name.lower())
     if text is None:
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .options import EARLIEST, LATEST, InvalidOptions, Options, Place, Position, named
 
 if TYPE_CHECKING:
-    from ..cli.client.admin import Topic
+    from ..admin.topics import Topic
     from ..columns import Split
     from ..columns.cluster import Cluster
 
@@ -23,6 +24,18 @@ class DataLoss(Exception):
         super().__init__(
             f"{what}. Some data may have been lost; to continue with the records that are left, set the source option "
             "failOnDataLoss to false"
+        )
+
+
+class UnfinishedBatch(Exception):
+    """A query continues a batch of its checkpoint, and Spark may end it after that batch, before the other records."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the checkpoint has a batch that was not finished, and there are records after it. With the trigger "
+            "availableNow, Spark before 4.2 would end after this batch, with success. Use Spark 4.2, or set "
+            "spark.sql.streaming.triggerAvailableNowWrapper.enabled to true in the session: then it reads all. With a "
+            "trigger of processing time, set the source option processingTimeOnly to true"
         )
 
 
@@ -51,24 +64,24 @@ def chosen_topics(cluster: Cluster, options: Options) -> list[Topic]:
         return [
             topic
             for topic in cluster.described()
-            if not topic["is_internal"] and not topic["error_code"] and pattern.search(topic["name"])
+            if not topic.is_internal and not topic.error_code and pattern.search(topic.name)
         ]
     topics = cluster.described(options.topics or tuple(options.assigned))
     if not options.assigned:
         return topics
     made: list[Topic] = []
     for topic in topics:
-        wanted = options.assigned[topic["name"]]
-        known = {one["partition_index"]: one for one in topic["partitions"]}
+        wanted = options.assigned[topic.name]
+        known = {one.partition_index: one for one in topic.partitions}
         for partition in wanted:
             if partition not in known:
-                raise InvalidOptions(f"Option 'assign': topic {topic['name']} has no partition {partition}")
-        made.append({**topic, "partitions": [known[one] for one in wanted]})
+                raise InvalidOptions(f"Option 'assign': topic {topic.name} has no partition {partition}")
+        made.append(replace(topic, partitions=[known[one] for one in wanted]))
     return made
 
 
 def places_of(topics: Sequence[Topic]) -> list[Place]:
-    return [(topic["name"], one["partition_index"]) for topic in topics for one in topic["partitions"]]
+    return [(topic.name, one.partition_index) for topic in topics for one in topic.partitions]
 
 
 def resolved(
@@ -105,10 +118,10 @@ def resolved(
 def _only(topics: Sequence[Topic], places: Sequence[Place]) -> list[Topic]:
     kept = set(places)
     made: list[Topic] = [
-        {**topic, "partitions": [one for one in topic["partitions"] if (topic["name"], one["partition_index"]) in kept]}
+        replace(topic, partitions=[one for one in topic.partitions if (topic.name, one.partition_index) in kept])
         for topic in topics
     ]
-    return [topic for topic in made if topic["partitions"]]
+    return [topic for topic in made if topic.partitions]
 
 
 def _listed(places: Mapping[Place, int] | Sequence[Place]) -> str:
@@ -160,8 +173,8 @@ def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: O
     nonempty = [place for place, offset in end.items() if start[place] < offset]
     sizes = cluster.sizes(_only(topics, nonempty)) if nonempty else {}
     for topic in _only(topics, nonempty):
-        name = topic["name"]
-        at = [one["partition_index"] for one in topic["partitions"]]
+        name = topic.name
+        at = [one.partition_index for one in topic.partitions]
         request = Request(
             at,
             start_offsets={one: start[name, one] for one in at},
@@ -174,13 +187,13 @@ def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: O
     return _more(made, options)
 
 
-def _more(made: list[Split], options: Options) -> list[Split]:
+def _more(splits: list[Split], options: Options) -> list[Split]:
     from ..columns.plan import divided
 
-    if options.min_partitions is not None and len(made) < options.min_partitions:
-        total = sum(one.next_offset - one.first_offset for one in made)
+    if options.min_partitions is not None and len(splits) < options.min_partitions:
+        total = sum(one.next_offset - one.first_offset for one in splits)
         share = options.min_partitions / max(total, 1)
-        made = [part for one in made for part in divided(one, round((one.next_offset - one.first_offset) * share))]
+        splits = [part for one in splits for part in divided(one, round((one.next_offset - one.first_offset) * share))]
     if (most := options.max_records_per_partition) is not None:
-        made = [part for one in made for part in divided(one, -(-(one.next_offset - one.first_offset) // most))]
-    return made
+        splits = [part for one in splits for part in divided(one, -(-(one.next_offset - one.first_offset) // most))]
+    return splits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,12 +20,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .options import DROP_MALFORMED, FAIL_FAST, InvalidOptions, Options
+from .conditions import Conditions
+from .options import DROP_MALFORMED, FAIL_FAST, PERMISSIVE, InvalidOptions, Options
+from .worker_process import lower_cost_of_reuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..columns import Split
+    from ..columns.json_values import Decoded
 
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -43,6 +45,8 @@ _TYPES: dict[str, DataType] = {
 #: Columns of Spark whose names in a scan differ.
 _SCANNED = {"timestampType": "timestamp_type"}
 _NO_TIMESTAMP = -1
+#: Timestamps of Spark: years 1 to 9999, in ms.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def schema_of(options: Options) -> StructType:
@@ -84,15 +88,26 @@ def check_schema(schema: StructType, options: Options) -> None:
         raise InvalidOptions("schema: a column is named twice")
 
 
+def conditions_of(options: Options) -> Conditions:
+    return Conditions(keys=None if options.key is None else frozenset((options.key,)))
+
+
 class Rows:
     """The conversion of batches of a topic, with the columns `scanned`, into batches of a schema."""
 
-    def __init__(self, schema: StructType, options: Options, topic: str) -> None:
-        """Raises InvalidScan for values that no schema fits, SchemaRegistryUnavailable."""
+    def __init__(self, schema: StructType, options: Options, topic: str, conditions: Conditions | None = None) -> None:
+        """`conditions`: those that all rows meet; by default that of the options.
+
+        Raises InvalidScan for values that no schema fits, SchemaRegistryUnavailable.
+        """
         self._schema: pa.Schema = _arrow_schema(schema)
         self._mode = options.mode
+        self._topic = topic
+        self.conditions = conditions_of(options) if conditions is None else conditions
         self._decoder: Any = None
         columns = list(schema.names)
+        if self.conditions.keys is not None and "key" not in columns:
+            columns.append("key")
         if options.value_format and "value" in columns:
             from ..columns.values import UNDECODABLE
 
@@ -105,6 +120,7 @@ class Rows:
         """Raises InvalidOptions for a value that does not decode, with mode=FAILFAST."""
         import pyarrow as pa
 
+        batch = self.conditions.rows(batch)
         if self._decoder is not None:
             batch = self._typed(batch)
         columns = []
@@ -114,15 +130,33 @@ class Rows:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        import pyarrow as pa
-
         if field.name == "headers":
             return _headers(column, field.type)
         if field.name == "timestamp":
-            if column.null_count:  # the connector shows a record without a timestamp at -1 ms
-                column = column.fill_null(pa.scalar(_NO_TIMESTAMP, column.type))
-            return column.cast(field.type)
+            return self._dated(column).cast(field.type)
         return projected(column, field.type)
+
+    def _dated(self, column: pa.Array) -> pa.Array:
+        """Timestamps with null for those beyond the years of Spark. Raises InvalidOptions for one, with mode=FAILFAST."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from ..columns.batches import scalar
+
+        if column.null_count:  # the connector shows a record without a timestamp at -1 ms
+            column = column.fill_null(scalar(_NO_TIMESTAMP, column.type))
+        stamps = column.cast(pa.int64())
+        least, most = pc.min_max(stamps).values()
+        if not len(stamps) or (least.as_py() >= _FIRST_MS and most.as_py() <= _LAST_MS):
+            return column
+        first, last = scalar(_FIRST_MS, stamps.type), scalar(_LAST_MS, stamps.type)
+        outside = pc.or_(pc.less(stamps, first), pc.greater(stamps, last))
+        if self._mode == FAIL_FAST:
+            raise InvalidOptions(
+                f"{self._topic}: the timestamp {stamps.filter(outside)[0].as_py()} ms is not between the years 1 and 9999: "
+                f"with mode={PERMISSIVE} it is null"
+            )
+        return pc.if_else(outside, pa.scalar(None, column.type), column)
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
@@ -155,7 +189,7 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
 
 def _decoder(kind: pa.DataType, options: Options, topic: str) -> Any:
     from ..columns import ValueSchema, decoder_of
-    from ..columns.values import JsonDecoder
+    from ..columns.json_values import JsonDecoder
 
     if options.schema_registry is None:
         return JsonDecoder(kind)
@@ -165,7 +199,7 @@ def _decoder(kind: pa.DataType, options: Options, topic: str) -> Any:
     )  # fmt: skip
     import pyarrow as pa
 
-    return _ProjectedDecoder(decoder_of(named, topic, lambda: pa.array([], pa.binary())), kind)
+    return _ProjectedDecoder(decoder_of(named, topic, lambda: pa.array([], pa.binary()), "us"), kind)
 
 
 class _ProjectedDecoder:
@@ -184,8 +218,8 @@ class _ProjectedDecoder:
                 f"schema: value is {decoder.type} in the schema registry: {_first_line(error)}"
             ) from None
 
-    def decode(self, values: pa.Array) -> Any:
-        found = self._decoder.decode(values)
+    def decode(self, values: pa.Array) -> Decoded:
+        found: Decoded = self._decoder.decode(values)
         bad = dict(zip(found.bad, found.reasons, strict=True))
         made = self._projected(found.values, 0, bad)
         rows = sorted(bad)
@@ -241,16 +275,13 @@ def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(column), kind)
     import pyarrow.compute as pc
 
+    from ..columns.batches import scalar
+
     if column.offset:
         column = pa.concat_arrays([column])
-    mask = pc.equal(pc.list_value_length(column), 0)
+    mask = pc.equal(pc.list_value_length(column), scalar(0, pa.int32()))
     values = column.values.cast(kind.value_type)
     return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=mask)
-
-
-# ---- the work of a task: the records of one range of offsets
-
-_is_frozen = False
 
 
 @dataclass
@@ -260,31 +291,29 @@ class Range(InputPartition):
     split: Split | None
 
 
-def read_range(partition: Any, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
+def read_range(
+    partition: Any, options: Options, schema: StructType, conditions: Conditions | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yields the records of a partition of the data source, a Range."""
     if partition.split is not None:
-        yield from records(partition.split, options, schema)
+        yield from records(partition.split, options, schema, conditions)
 
 
-def records(split: Split, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a split from the data directory where this machine has it, from the brokers otherwise."""
+def records(
+    split: Split, options: Options, schema: StructType, conditions: Conditions | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yields the records of a split from the data directory where this machine has it, from the brokers otherwise.
+
+    `conditions`: those that all rows meet, with that of the options.
+    """
     from ..columns import read_split
 
-    rows = Rows(schema, options, split.topic)
-    _freeze()
-    reader = read_split(split, rows.scanned, on_unreadable="raise" if options.fail_on_data_loss else "skip")
-    for batch in reader:
-        yield rows.convert(batch)
-    for unread in reader.unread:
-        print(f"odradek: skipped, since failOnDataLoss is false: {unread}", file=sys.stderr)
-
-
-def _freeze() -> None:
-    """Takes the objects of the imported libraries out of the collections of garbage: Spark's worker runs a full one after
-    each task, which costs a tenth of a second over those of numba and pyarrow.
-    """
-    global _is_frozen
-    if not _is_frozen:
-        _is_frozen = True
-        gc.collect()
-        gc.freeze()
+    rows = Rows(schema, options, split.topic, conditions)
+    lower_cost_of_reuse()
+    for part in rows.conditions.narrowed(split):
+        reader = read_split(part, rows.scanned, on_unreadable="raise" if options.fail_on_data_loss else "skip")
+        for batch in reader:
+            if (converted := rows.convert(batch)).num_rows:
+                yield converted
+        for unread in reader.unread:
+            print(f"odradek: skipped, since failOnDataLoss is false: {unread}", file=sys.stderr)

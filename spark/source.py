@@ -10,22 +10,43 @@ batch only. Spark does not keep where a query began: after a crash in the first 
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from .options import EARLIEST, FORMAT, LATEST, Options, Position, parse
-from .planning import DataLoss, Offsets, batch_splits, checked, chosen_topics, limited, places_of, resolved, splits
-from .rows import Range, check_schema, fields_of, read_range, records, schema_of
+from .options import EARLIEST, FORMAT, LATEST, InvalidOptions, Options, Position, key_text, parse
+from .planning import (
+    DataLoss,
+    Offsets,
+    UnfinishedBatch,
+    batch_splits,
+    checked,
+    chosen_topics,
+    limited,
+    places_of,
+    resolved,
+    splits,
+)
+from .rows import Range, check_schema, conditions_of, fields_of, read_range, records, schema_of
+from .sink_options import parse_sink
+from .worker_process import lower_cost_of_reuse, runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..cli.client.admin import Topic
+    from ..admin.topics import Topic
     from ..columns import Split
     from ..columns.cluster import Cluster
 
@@ -41,6 +62,10 @@ except ImportError:
 
 
 Json = dict[str, Any]
+#: A value of an option of `read`.
+Option = str | int | float | bool | bytes | None
+#: The program of Spark's process that pushes filters down and plans.
+_PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class OdradekSource(DataSource):
@@ -48,7 +73,13 @@ class OdradekSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self.checked = parse(options)
+        self._given = dict(options)
+        lower_cost_of_reuse()
+
+    @functools.cached_property
+    def checked(self) -> Options:
+        """The options of a reader. Raises InvalidOptions."""
+        return parse(self._given)
 
     @classmethod
     def name(cls) -> str:
@@ -60,53 +91,80 @@ class OdradekSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         check_schema(schema, self.checked)
         self.checked.check_batch()
-        return BatchReader(self.checked, schema)
+        # With its setting off, Spark rejects a reader that has the method.
+        is_filtering = runs(_PUSHES_FILTERS)
+        return FilteringReader(self.checked, schema) if is_filtering else BatchReader(self.checked, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:
         check_schema(schema, self.checked)
-        self.checked.check_stream()
+        self.checked.check_stream(has_admission_control=HAS_ADMISSION_CONTROL)
         return StreamReader(self.checked, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from .sink import BatchWriter
+
+        if overwrite:
+            raise InvalidOptions("a topic cannot be overwritten: use mode('append')")
+        return BatchWriter(parse_sink(self._given), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from .sink import StreamWriter
+
+        if overwrite:
+            raise InvalidOptions("a topic can only be appended to: use outputMode('append') or 'update'")
+        return StreamWriter(parse_sink(self._given), schema)
 
 
 class BatchReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._conditions = conditions_of(options)
 
     def partitions(self) -> list[Range]:
-        return [Range(one) for one in batch_splits(self._options)] or [Range(None)]
+        splits = self._conditions.planned(batch_splits(self._options))
+        lower_cost_of_reuse()
+        return [Range(one) for one in splits] or [Range(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(partition, self._options, self._schema)
+        return read_range(partition, self._options, self._schema, self._conditions)
 
 
-# ---- `pyspark_odradek.read`: topics as a DataFrame, for less CPU than `format("odradek")` takes
-#
-# Spark starts two Python processes for each query of a Python data source, a second of CPU, to make the source and its plan.
-# Here the calling process plans, and `mapInArrow` over the numbers of the splits reads them: a task for each.
+class FilteringReader(BatchReader):
+    """A reader with the conditions of the query, in Spark 4.1 with `spark.sql.python.filterPushdown.enabled`."""
 
-Option = str | int | float | bool | None
+    def pushFilters(self, filters: list[object]) -> list[object]:
+        """Returns all of them: Spark applies them to the rows, too."""
+        self._conditions = self._conditions.pushed(filters)
+        return filters
 
 
 def read(spark: SparkSession, schema: StructType | str | Sequence[str] | None = None, **options: Option) -> DataFrame:
     """The records of topics: what `spark.read.format("odradek").options(**options).load()` has, in a batch query.
 
+    It takes less CPU: Spark starts two Python processes for each query of a Python data source, a second of CPU, to make the
+    source and its plan. Here the calling process plans, and `mapInArrow` over the numbers of the splits reads them.
+
         orders = read(spark, ["offset", "value"], subscribe="orders", **{"kafka.bootstrap.servers": "127.0.0.1:9092"})
 
     `schema`: the columns to read, as names, or as `.schema(...)` takes them, which `valueFormat` needs; all by default.
     Spark does not prune them: a column that a query does not use is read all the same.
-    `options`: those of the data source, with its errors as InvalidOptions, ClusterError and DataLoss.
+    `options`: those of the data source, with its errors as InvalidOptions, ClusterError and DataLoss; `key` may be bytes.
 
     The offsets are looked up now, in this process, which needs a way to the brokers. So every action on the DataFrame
     reads the same records; records that retention removes in between fail it as `failOnDataLoss` decides.
     """
-    checked = parse({name: str(value) for name, value in options.items() if value is not None})
+    checked = parse({name: _text(value) for name, value in options.items() if value is not None})
     wanted = _wanted_schema(schema, checked)
     check_schema(wanted, checked)
     checked.check_batch()
     splits = batch_splits(checked)
     numbers = spark.range(0, len(splits), 1, max(len(splits), 1))
     return numbers.mapInArrow(_split_reader(splits, checked, wanted), wanted)
+
+
+def _text(option: Option) -> str:
+    return key_text(option) if isinstance(option, bytes) else str(option)
 
 
 def _wanted_schema(given: StructType | str | Sequence[str] | None, options: Options) -> StructType:
@@ -143,6 +201,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Json | None = None
         #: The end that Spark has seen last.
         self._seen: Json | None = None
+        #: Spark has asked for the end of a new batch.
+        self._has_looked_ahead = False
         #: Ends of a query that takes what is there, by Spark 4.2.
         self._target: Offsets | None = None
 
@@ -156,8 +216,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._initial = {**_json(found, topics), "isInitial": True}
         return self._initial
 
-    def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
+    def latestOffset(self, start: Json | None = None, limit: object = None) -> Json:
         """The end of the next batch. Spark before 4.2 gives neither the start nor a limit."""
+        self._has_looked_ahead = True
         begin = start or self._seen or self.initialOffset()
         topics = self._topics()
         ends = self._ends(topics)
@@ -180,7 +241,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = self._topics()
         return _json(self._ends(topics), topics)
 
-    def getDefaultReadLimit(self) -> Any:
+    def getDefaultReadLimit(self) -> object:
         """Called by Spark 4.2."""
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
@@ -189,7 +250,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Called by Spark 4.2."""
         self._target = self._ends(self._topics())
 
-    def _most_rows(self, start: Json | None, limit: Any) -> int | None:
+    def _most_rows(self, start: Json | None, limit: object) -> int | None:
         if start is None or limit is None:
             return self._options.max_offsets_per_trigger
         return getattr(limit, "max_rows", None)
@@ -224,11 +285,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start = {**start, "offsets": end["initial"]}
         self._seen = end
         topics, ends = self._topics(), _offsets(end)
+        if not self._has_looked_ahead:
+            self._check_unfinished(topics, ends)
         present = set(places_of(topics))
         starts = self._starts(start, topics, {place: offset for place, offset in ends.items() if place in present})
         starts = {place: starts.get(place, 0) for place in ends}
         starts, ends = checked(self._connected(), topics, self._options, starts, ends)
         return [Range(one) for one in splits(self._connected(), topics, self._options, starts, ends)]
+
+    def _check_unfinished(self, topics: list[Topic], ends: Offsets) -> None:
+        """Raises UnfinishedBatch for a batch after which Spark before 4.2 may end the query, with records left.
+
+        Spark plans the batch of a checkpoint before it asks for new offsets, unless it takes what is available: by 4.2, and
+        by its wrapper of other sources. It ignores what a source raises at the end of a query, so the error comes now.
+        """
+        if HAS_ADMISSION_CONTROL or self._options.processing_time_only:
+            return
+        if any(offset > ends.get(place, 0) for place, offset in self._ends(topics).items()):
+            raise UnfinishedBatch
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(partition, self._options, self._schema)
@@ -262,9 +336,9 @@ def _json(offsets: Offsets, topics: list[Topic]) -> Json:
     return {"offsets": made, "topicIds": {name: one for name, one in sorted(_ids(topics).items()) if name in made}}
 
 
-def _offsets(found: Json) -> Offsets:
-    return {(topic, int(one)): at for topic, partitions in found["offsets"].items() for one, at in partitions.items()}
+def _offsets(offsets: Json) -> Offsets:
+    return {(topic, int(one)): at for topic, partitions in offsets["offsets"].items() for one, at in partitions.items()}
 
 
 def _ids(topics: list[Topic]) -> dict[str, str]:
-    return {topic["name"]: str(topic.get("topic_id") or "") for topic in topics}
+    return {topic.name: str(topic.topic_id or "") for topic in topics}

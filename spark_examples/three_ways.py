@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow.compute as pc
 import typer
 from odradek.archive import ArchiveOptions, Archiver, IcebergTable, open_catalog
-from odradek.columns import ValueSchema
+from odradek.columns import INFER, ValueSchema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from schema import parse_orders
@@ -33,7 +33,7 @@ class Totals(NamedTuple):
 def archived(bootstrap: str, topic: str, warehouse: Path) -> Any:
     """Returns PyIceberg's table of the topic, with all records that are in the topic now."""
     client = {"bootstrap.servers": bootstrap}
-    options = ArchiveOptions(values=ValueSchema("json"))
+    options = ArchiveOptions(values=ValueSchema("json", INFER))
     catalog = open_catalog(warehouse, {})
     Archiver(client, [topic], lambda name: IcebergTable(catalog, name), options).run(once=True)
     return catalog.load_table(f"kafka.{topic.replace('-', '_')}")

@@ -25,43 +25,40 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .claims import GONE, CheckpointClaims
 from .files.checkpoints import (
-    CLEAN_REPLICAS_FILE,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
-    QUIET_NS,
     RECOVERY_POINTS,
-    CleanReplica,
     FoundOffsets,
-    NoteState,
     TopicPartition,
+    find_offsets,
+)
+from .files.clean_replicas import (
+    CLEAN_REPLICAS_FILE,
+    QUIET_NS,
+    CleanReplica,
     add_clean_replicas,
     compact_clean_replicas,
-    compare_with_notes,
-    find_offsets,
     folder_time,
     read_clean_replicas,
     write_clean_replicas,
 )
-from .files.directory_lock import USE_FILE, lock, read_use_mark, write_use_mark
-from .files.identity import MetaProperties, read_meta_properties
-from .files.open_files import (
-    OPEN_FILES,
-    LogDirectoryFailure,
-    OpenFiles,
-    PartitionDirectory,
-    make_folder,
-    read_if_exists,
-    restrict,
-    restrict_folder,
-    set_aside,
-    unlink_if_exists,
-    write_atomically,
-)
+from .files.directory_lock import lock
+from .files.failures import LogDirectoryFailure
+from .files.meta_properties import MetaProperties, read_meta_properties
+from .files.modes import make_folder, restrict, restrict_folder
+from .files.note_states import NoteState, compare_with_notes
+from .files.open_files import OPEN_FILES, OpenFiles
+from .files.partition_directory import PartitionDirectory
+from .files.use_mark import USE_FILE, read_use_mark, write_use_mark
+from .files.writes import read_if_exists, set_aside, unlink_if_exists, write_atomically
 from .log.config import LogConfig
-from .log.loading import PROVEN, UNPROVEN, Claim
-from .log.log import Log, NotedLog
-from .log.small_logs import SeenReplica, read_grown_logs, read_small_folders
+from .log.ends import PROVEN, UNPROVEN, Claim
+from .log.log import Log
+from .log.small_folders import read_grown_logs, read_small_folders
+from .log.small_log import SeenReplica
+from .log.unopened import UnopenedLog, find_log, opened
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
@@ -97,6 +94,9 @@ class Checkpoints:
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def has(self, key: TopicPartition) -> bool:
+        return key in self.high_watermarks or key in self.recovery_points or key in self.log_start_offsets
 
 
 def replica_directory_name(topic: str, partition: int, suffix: str = "") -> str:
@@ -151,6 +151,7 @@ class LogDirectory:
         "_sources",
         "broker_epoch",
         "checkpoints",
+        "claims",
         "had_clean_shutdown",
         "interrupted_broker_epoch",
         "is_online",
@@ -171,6 +172,8 @@ class LogDirectory:
         self.previous_broker_epoch = self.broker_epoch = -1
         self.interrupted_broker_epoch: int | None = None
         self.checkpoints = Checkpoints()
+        #: The checkpoints as the disk has them.
+        self.claims = CheckpointClaims(self.path, {})
         self.notes: list[str] = []
         #: The checkpoints whose checksum is right.
         self._proven: set[str] = set()
@@ -223,14 +226,17 @@ class LogDirectory:
 
     def _read(self) -> None:
         self.meta_properties = read_meta_properties(self.path)
-        found = self.checkpoints
+        found, on_disk = self.checkpoints, dict[str, dict[TopicPartition, int]]()
         for name, offsets in (
             (RECOVERY_POINTS, found.recovery_points),
             (LOG_START_OFFSETS, found.log_start_offsets),
             (HIGH_WATERMARKS, found.high_watermarks),
         ):
-            self._take(name, find_offsets(self.path, name), offsets)
+            read = find_offsets(self.path, name)
+            self._take(name, read, offsets)
+            on_disk[name] = read.offsets
             self._sources.append((PROVEN if name in self._proven else UNPROVEN, f"{self.path}/{name}"))
+        self.claims = CheckpointClaims(self.path, on_disk)
         for name in (CLEAN_SHUTDOWN_FILE, USE_FILE, CLEAN_REPLICAS_FILE):
             path = f"{self.path}/{name}"
             if os.path.isdir(path):
@@ -263,16 +269,17 @@ class LogDirectory:
 
         They count for the first opening only: the next log of the name is another.
 
-        After a crash the recovery point of a replica may be of records that were cut off since, since others have not
-        had them.
+        After a crash, the recovery point of a replica does not count: others may not have had the records below it. Nor
+        does a checkpoint of another program, which may cut a log before it lowers what the checkpoint claims.
         """
         found = self.checkpoints
-        flushed = found.recovery_points.get(key, 0) if self.had_clean_shutdown or not is_replicated else 0
+        may_be_cut = is_replicated and not self.had_clean_shutdown
+        flushed = 0 if may_be_cut else found.recovery_points.get(key, 0)
         offsets = flushed, found.log_start_offsets.get(key, 0), found.high_watermarks.get(key, 0)
         return [
             Claim(offset, weight, source)
             for offset, (weight, source) in zip(offsets, self._sources, strict=True)
-            if offset
+            if offset and (weight == PROVEN or not may_be_cut)
         ]
 
     def _begin_use(self) -> None:
@@ -290,7 +297,9 @@ class LogDirectory:
         except OSError as error:
             raise LogDirectoryFailure(self.path, "beginning to use it", error) from error
 
-    def notes_of(self, replicas: Iterable[tuple[Log, bytes]]) -> list[tuple[TopicPartition, CleanReplica]]:
+    def notes_of(
+        self, replicas: Iterable[tuple[Log | UnopenedLog, bytes]]
+    ) -> list[tuple[TopicPartition, CleanReplica]]:
         """Returns notes of closed logs, which come with their topic ids, for `mark_clean_shutdown`."""
         return [
             ((log.topic, log.partition), note)
@@ -311,7 +320,9 @@ class LogDirectory:
         except OSError as error:
             raise LogDirectoryFailure(self.path, "marking a clean shutdown", error) from error
 
-    def note_idle(self, log: Log, topic_id: bytes, now_ns: int) -> tuple[TopicPartition, CleanReplica] | None:
+    def note_idle(
+        self, log: Log | UnopenedLog, topic_id: bytes, now_ns: int
+    ) -> tuple[TopicPartition, CleanReplica] | None:
         """Returns the note of a replica that has not changed for a while, for `add_notes`; None where it has.
 
         `now_ns`: the time by the clock of the file system.
@@ -395,7 +406,7 @@ class LogDirectory:
         now_ms: int,
         is_replicated: bool,
         jitter: float,
-    ) -> Log | None:
+    ) -> UnopenedLog | None:
         """The log of a replica from its result of `look_at`, without another look at its files: as `open_log`. Returns None
         where `open_log` has to look at them.
         """
@@ -411,11 +422,11 @@ class LogDirectory:
         folder, note = PartitionDirectory(replica.path), seen.noted
         if not seen.is_noted:
             assert not clean, "after a clean shutdown the batches are not read"
-            log = NotedLog.recovered(folder, config, log_start_offset, recovery_point, claimed, seen=seen)
+            log = UnopenedLog.recovered(folder, config, log_start_offset, recovery_point, claimed, seen=seen)
         elif note.log is not None and note.log.has_producers:
             return None  # their snapshot may be damaged
         else:
-            log = NotedLog.of(folder, note, config, log_start_offset, recovery_point, claimed, clean=clean)
+            log = UnopenedLog.of(folder, note, config, log_start_offset, recovery_point, claimed, clean=clean)
         if log is not None:
             log.begin(topic, partition, OPEN_FILES, jitter, now_ms)
         return log
@@ -430,10 +441,28 @@ class LogDirectory:
         path: str | None = None,
         is_replicated: bool = False,
         noted: CleanReplica | None = None,
+    ) -> Log:
+        """The log of a replica in here, opened; see `find_log`."""
+        log = self.find_log(
+            topic, partition, config, now_ms=now_ms, path=path, is_replicated=is_replicated, noted=noted
+        )
+        return opened(log)
+
+    def find_log(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        path: str | None = None,
+        is_replicated: bool = False,
+        noted: CleanReplica | None = None,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
-    ) -> Log:
-        """The log of a replica in here, made if it does not exist. `path`: its directory, where it has a suffix.
+    ) -> Log | UnopenedLog:
+        """The log of a replica in here, made if it does not exist; see `find_log` in
+        log/unopened.py. `path`: its directory, where it has a suffix.
 
         `is_replicated`: the partition has other replicas. `noted`: the result of `unchanged`.
         """
@@ -443,8 +472,10 @@ class LogDirectory:
             self._begin_use()
         found = self.checkpoints
         has_checkpoints = found.recovery_points or found.log_start_offsets or found.high_watermarks
+        if current and not (has_checkpoints and found.has(key)):
+            self.claims.begin(key)
         claims = self._claims(key, is_replicated=is_replicated) if current and has_checkpoints else []
-        return Log.open(
+        return find_log(
             path or f"{self.path}/{replica_directory_name(topic, partition)}",
             topic,
             partition,
@@ -468,6 +499,7 @@ class LogDirectory:
         ):
             for key in offsets.keys() - keep:
                 del offsets[key]
+                self.claims.limit(key, GONE)
 
     def forget_checkpoint(self, key: TopicPartition) -> None:
         """The replica is open, or deleted: the next one of its name is another."""
@@ -487,7 +519,9 @@ class LogDirectory:
         ):
             new.update((key, offset) for key, offset in old.items() if key in keep)
 
-    def close_logs(self, logs: Iterable[Log], now_ms: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+    def close_logs(
+        self, logs: Iterable[Log | UnopenedLog], now_ms: int, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         """Closes all logs of the directory cleanly. Many are synced at once, instead of file by file for minutes.
 
         `meanwhile` is called once they are closed: what it does takes no longer than the wait for the disk.
@@ -511,16 +545,19 @@ class LogDirectory:
         """A directory for a replica that is to be copied here."""
         return f"{self.path}/{replica_directory_name(topic, partition, FUTURE_SUFFIX)}"
 
-    def rename(self, log: Log, suffix: str) -> str:
+    def rename(self, log: Log | UnopenedLog, suffix: str) -> str:
         """Gives a log's directory another suffix, "" for none; the log continues there. Returns the new path."""
         path = f"{self.path}/{replica_directory_name(log.topic, log.partition, suffix)}"
         log.move_to(path)
         return path
 
-    def discard(self, log: Log, now_ms: int) -> None:
+    def discard(self, log: Log | UnopenedLog, now_ms: int) -> None:
         """Deletes a replica: closed and out of the way at once, its files in the background (`delete_scheduled`)."""
+        key, was_current = (log.topic, log.partition), not log.path.endswith(FUTURE_SUFFIX)
         path = self.rename(log, DELETE_SUFFIX)
-        self.forget_checkpoint((log.topic, log.partition))
+        if was_current:
+            self.forget_checkpoint(key)
+            self.claims.limit(key, GONE)
         log.close(now_ms, clean=False)
         self.schedule_delete(path, now_ms + log.config.file_delete_delay_ms)
 
@@ -546,13 +583,13 @@ class LogDirectory:
         return len(self._scheduled_deletions)
 
 
-def _noted(log: Log, topic_id: bytes, quiet_since_ns: int | None = None) -> CleanReplica | None:
+def _noted(log: Log | UnopenedLog, topic_id: bytes, quiet_since_ns: int | None = None) -> CleanReplica | None:
     """Returns the note of a replica; None where it cannot be made, or its files have changed since then.
 
     That of a log that was not used stays as it is: the next start compares it with the folder and the files.
     """
-    unused = log.unused_note
-    if unused is not None:
+    if isinstance(log, UnopenedLog):
+        unused = log.note
         return unused if unused.topic_id == topic_id else unused._replace(topic_id=topic_id)
     modified_ns = folder_time(log.path)
     if modified_ns is None or (quiet_since_ns is not None and modified_ns > quiet_since_ns):
@@ -563,7 +600,7 @@ def _noted(log: Log, topic_id: bytes, quiet_since_ns: int | None = None) -> Clea
     return CleanReplica(topic_id, modified_ns, True, note) if note is not None or quiet_since_ns is None else None
 
 
-def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:
+def checkpoints_of(logs: Iterable[Log | UnopenedLog]) -> Checkpoints:
     """Returns the checkpoints of these logs, all of one directory, for `write_offsets`.
 
     As in Kafka a log start is noted only where the first segment's name does not say it, and always of logs with a remote
@@ -582,5 +619,5 @@ def _broker_epoch_of(content: bytes | None) -> int:
     """Returns the broker epoch in `.kafka_cleanshutdown`, or -1: older brokers leave the file empty."""
     try:
         return int(json.loads(content or b"")["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return -1

@@ -16,7 +16,7 @@ from ..metadata.configs import InvalidConfig
 from ..server.access.provisioning import NAMES
 from .broker import Broker
 from .cluster import MOST_BROKERS, Cluster
-from .control import ControlPort
+from .control_port import ControlPort
 from .embedded import Embedded
 
 

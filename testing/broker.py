@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 from ..metadata.configs import InvalidConfig
 from .broker_run import EmbeddedRun, temporary_path
+from .completion import Completion
 from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
-from .run_holder import Completion
 from .secured_run import hosts_of
 
 if TYPE_CHECKING:

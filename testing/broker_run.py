@@ -14,19 +14,24 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from ..protocol.schema import Message
 from ..server.broker import BrokerServer
-from ..server.config.broker_config import BrokerConfig, check_known
+from ..server.config.broker_config import BrokerConfig
+from ..server.config.unknown_properties import check_known
 from ..server.runtime.thread_pools import begin_exit
 from .clock import MovedClock, return_to_real_time
-from .faults.faults import Faults, Interceptor
-from .loop_thread import LoopThread, reached
-from .request_log import RequestLog
-from .secured_run import SecuredRun
+from .deletion import delete_everything
+from .faults.intercepting import Interceptor
+from .polling import reached
+
+if TYPE_CHECKING:
+    from ..protocol.schema import Request, ResponseT
+    from .faults.faults import Faults
+    from .loop_thread import LoopThread
+    from .request_log import RequestLog
+    from .secured_run import SecuredRun
+
 
 log = logging.getLogger("odradek.embedded")
 
@@ -163,9 +168,9 @@ class EmbeddedRun:
         await delete_everything(await self.active_controller())
         if self.secured is not None:
             await self.secured.reset(self)
-        offset = (await self.active_controller()).metadata.image.offset
+        offset = (await self.active_controller()).node.metadata.image.offset
         await reached(
-            lambda: all(server.metadata.image.offset >= offset for server in self.servers.values()),
+            lambda: all(server.node.metadata.image.offset >= offset for server in self.servers.values()),
             "the deletion on every broker",
         )
         return_to_real_time(self.clock, self.servers.values())
@@ -181,9 +186,9 @@ class EmbeddedRun:
         await reached(is_there, "an active controller")
         return found[0]
 
-    async def ask_controller(self, request: Message, version: int) -> Any:
+    async def ask_controller(self, request: Request[ResponseT], version: int) -> ResponseT:
         """Returns the active controller's response. Raises TimeoutError."""
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
         (await self.active_controller()).controller.driver.submit(request, version, answered.set_result)
         return await asyncio.wait_for(answered, ASK_TIMEOUT_S)
 
@@ -304,38 +309,3 @@ def _remove_data() -> None:
 # registered here are called earlier, the last registered first. concurrent.futures does the same.
 getattr(threading, "_register_atexit", atexit.register)(_stop_threads)
 atexit.register(_remove_data)
-
-
-# ---- a broker as new
-
-#: The version of DeleteTopics that takes topic ids.
-DELETE_TOPICS_VERSION = 6
-
-#: A client of the same broker may delete a topic in the same moment.
-_DELETED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-async def delete_everything(broker: BrokerServer) -> None:
-    """Returns when the deletion is committed and applied here.
-
-    Raises RuntimeError where a topic stays, and where the broker has failed.
-    """
-    topics = [DeleteTopicState(name=None, topic_id=topic.id) for topic in broker.metadata.image.topics.by_id.values()]
-    if not topics:
-        return
-    answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
-    request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda response: _set(answered, response))
-    ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    if not answered.done():
-        raise RuntimeError(f"the broker cannot continue: {broker.failed.result()}")
-    results = answered.result().responses
-    failed = {result.name: ErrorCode(result.error_code).name for result in results if result.error_code not in _DELETED}
-    if failed:
-        raise RuntimeError(f"could not delete {failed}")
-
-
-def _set(answered: asyncio.Future[DeleteTopicsResponse], response: DeleteTopicsResponse) -> None:
-    if not answered.done():
-        answered.set_result(response)

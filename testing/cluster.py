@@ -13,35 +13,27 @@ They replicate to each other over real sockets, and share one loop: a thread's, 
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..metadata.configs import InvalidConfig
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.partitions import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-    TopicPartitions,
-)
 from ..server.access.provisioning import INTERNAL, NODE_NAME
 from .broker_run import EmbeddedRun, temporary_path
-from .embedded import EMBEDDED_DEFAULTS, ConfigValue, Embedded, as_text
-from .faults.faults import Fault
-from .loop_thread import reached
-from .run_holder import Completion
-from .secured_run import SecuredRun, hosts_of
+from .embedded import EMBEDDED_DEFAULTS, Embedded, as_text
+from .leadership import leader_of, move_leader
+from .polling import reached
+from .secured_run import hosts_of
 
 if TYPE_CHECKING:
-    from ..metadata.image import PartitionImage
-    from ..protocol.schema import Message
     from ..server.access.provisioning import Security
     from ..server.broker import BrokerServer
+    from .completion import Completion
+    from .embedded import ConfigValue
+    from .faults.fault import Fault
+    from .secured_run import SecuredRun
 
 _HOST = "127.0.0.1"
 #: Every node of a small cluster votes; of a larger one three do, as a quorum of three survives the death of one.
@@ -107,7 +99,7 @@ class Cluster(Embedded):
         """Returns the id of the broker that leads a partition, -1 without one, by the broker whose metadata is the newest.
         Raises KeyError for an unknown partition.
         """
-        newest = max(self._here().servers.values(), key=lambda server: server.metadata.image.offset)
+        newest = max(self._here().servers.values(), key=lambda server: server.node.metadata.image.offset)
         return leader_of(newest, topic, partition)
 
     @property
@@ -169,7 +161,7 @@ class Cluster(Embedded):
         """Returns when no partition with another replica in sync is led by the broker."""
 
         def is_over() -> bool:
-            images = [server.metadata.image for server in run.servers.values()]
+            images = [server.node.metadata.image for server in run.servers.values()]
             return all(
                 partition.leader != node_id or set(partition.isr) == {node_id}
                 for image in images
@@ -260,7 +252,8 @@ def _check_nodes_may_act(properties: Mapping[str, str], principal: str) -> None:
     """Raises InvalidConfig where the authorizer denies the requests of the nodes to each other: no node would ever serve.
     A cluster that starts for the first time has no ACLs yet.
     """
-    from ..server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS, SUPER_USERS, StandardAuthorizer
+    from ..server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS
+    from ..server.access.authorization.standard_authorizer import SUPER_USERS, StandardAuthorizer
 
     if properties.get(CLASS_KEY) != STANDARD_CLASS:
         return
@@ -313,54 +306,3 @@ def _properties(
             }
         )
     return made
-
-
-# ---- leaders
-
-_PREFERRED = 0
-_TIMEOUT_MS = 30_000
-
-
-def leader_of(server: BrokerServer, topic: str, partition: int) -> int:
-    """Returns the leader of a partition in this broker's metadata. Raises KeyError for an unknown partition."""
-    return _partition(server, topic, partition).leader
-
-
-def _partition(server: BrokerServer, topic: str, partition: int) -> PartitionImage:
-    found = server.metadata.image.topic(topic)
-    if found is None or partition not in found.partitions:
-        raise KeyError(f"there is no partition {topic}-{partition}")
-    return found.partitions[partition]
-
-
-async def move_leader(controller: BrokerServer, topic: str, partition: int, to: int) -> None:
-    """Has the active controller prefer a replica, and elect it. Raises ValueError, KeyError, RuntimeError."""
-    known = _partition(controller, topic, partition)
-    if to not in known.isr:
-        raise ValueError(f"{topic}-{partition} broker {to} is not in the ISR {sorted(known.isr)}")
-    if known.leader == to:
-        return
-    replicas = [to, *(replica for replica in known.replicas if replica != to)]
-    parts = [ReassignablePartition(partition_index=partition, replicas=replicas)]
-    topics = [ReassignableTopic(name=topic, partitions=parts)]
-    response = await _ask(controller, AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0)
-    _check(response.error_code, *(one.error_code for each in response.responses for one in each.partitions))
-    election = [TopicPartitions(topic=topic, partitions=[partition])]
-    request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=election, timeout_ms=_TIMEOUT_MS)
-    response = await _ask(controller, request, 2)
-    _check(
-        response.error_code,
-        *(one.error_code for each in response.replica_election_results for one in each.partition_result),
-    )
-
-
-def _check(*codes: int) -> None:
-    failed = [ErrorCode(code).name for code in codes if code not in (0, ErrorCode.ELECTION_NOT_NEEDED)]
-    if failed:
-        raise RuntimeError(f"the controller returned errors: {', '.join(failed)}")
-
-
-async def _ask(controller: BrokerServer, request: Message, version: int) -> Any:
-    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    controller.controller.driver.submit(request, version, answered.set_result)
-    return await asyncio.wait_for(answered, _TIMEOUT_MS / 1000)

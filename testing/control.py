@@ -7,25 +7,24 @@ raise is a response: ValueError and TypeError 400, KeyError 404, TimeoutError 40
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ..version import __version__
-from .faults.faults import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
-from .faults.striking import error_of
-from .loopback_http import BadBody, JsonHandler, LoopbackServer
+from .faults.effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
+from .faults.matching import error_of
+from .faults.named_values import built
 
 if TYPE_CHECKING:
     from .broker_run import EmbeddedRun
-    from .faults.faults import Fault, Faults
-    from .inspection import GroupView, SeenRecord, TopicView
+    from .completion import Completion
+    from .embedded_clock import EmbeddedClock
+    from .faults.fault import Fault
+    from .faults.faults import Faults
+    from .groups_seen import GroupView
     from .request_log import RequestLog
-    from .run_holder import Completion, EmbeddedClock
-
+    from .topics_seen import SeenRecord, TopicView
 
 T = TypeVar("T")
 Body = dict[str, Any]
@@ -34,6 +33,52 @@ _WHICH = ("times", "topic", "partition", "client_id", "group", "transactional_id
 _NUMBERS = ("times", "partition", "nth", "node_id")
 MOST_FAULTS = 1000
 MOST_WAIT_S = 60.0
+
+_FAULT_BODY = (
+    (
+        "kind",
+        "string",
+        "fail, delay, drop, hang, truncate, throttle, pause, disk_full or slow_disk; the disk kinds apply to "
+        "writes to partitions, and accept times, nth, topic, partition and node_id",
+    ),
+    ("api", "string", 'the API by name, such as "Produce"; a list of them; null for every request'),
+    ("error", "string", "for kind fail: Kafka's name of the error, or a list of names and nulls"),
+    ("seconds", "number", "for kinds delay, throttle and slow_disk: the delay in seconds"),
+    ("size", "integer", "for kind truncate: bytes of the response; a negative number cuts that many bytes at the end"),
+    ("after", "boolean", "whether the broker handles the request first"),
+    ("times", "integer", "number of requests that the fault applies to"),
+    ("nth", "integer", "first request that the fault applies to, counted from 1"),
+    ("topic", "string", "name; * and ? are wildcards"),
+    ("partition", "integer", "the partition"),
+    ("client_id", "string", "client id; * and ? are wildcards"),
+    ("group", "string", "group id; * and ? are wildcards"),
+    ("transactional_id", "string", "transactional id; * and ? are wildcards"),
+    ("version", "integer", "version of the API, or a list of the lowest and the highest version"),
+    ("node_id", "integer", "the broker that receives the request"),
+)
+_TIME = tuple(
+    (name, "number", "time to advance, in this unit")
+    for name in ("days", "hours", "minutes", "seconds", "milliseconds")
+)
+_RECORDS = (
+    ("values", "array", "values of the records"),
+    ("key", "string", "key of all records"),
+    ("partition", "integer", "partition; default: 0"),
+)
+_GROUP_WAIT = (
+    ("lag", "integer", "wait until the lag is at most this many records"),
+    ("members", "integer", "wait until the group has this many members"),
+    ("state", "string", "wait until the group has this state"),
+    ("from_start", "boolean", "count partitions without a commit from their first record"),
+    ("timeout", "number", "timeout in seconds; default: 10"),
+)
+_PATH = "the folder, below the one that the test kit was started with"
+_LAST = (("last", "integer", "number of lines; default: 100"),)
+_WAIT = (
+    ("wait_for", "integer", "wait until the topic has this many records"),
+    ("timeout", "number", "timeout in seconds; default: 10"),
+    ("committed", "boolean", "only committed records, as read_committed"),
+)
 
 
 class Controlled(Protocol):
@@ -86,9 +131,6 @@ class Operation:
     #: Fields of the body, and of the query: name, JSON type and words.
     body: tuple[tuple[str, str, str], ...] = ()
     query: tuple[tuple[str, str, str], ...] = ()
-
-
-# ---- brokers
 
 
 def _brokers(control: Control, _: Mapping[str, str], body: Body) -> Body:
@@ -147,9 +189,6 @@ def _folder(control: Control, body: Body) -> Path:
     return path
 
 
-# ---- faults
-
-
 def _add_fault(control: Control, _: Mapping[str, str], body: Body) -> Body:
     if len(control.faults) >= MOST_FAULTS:
         raise RuntimeError(f"{MOST_FAULTS} faults are active already: remove some")
@@ -189,20 +228,22 @@ def _effect(kind: str, body: Body) -> Effect:
         codes = tuple(None if one is None else error_of(one) for one in (error if isinstance(error, list) else [error]))
         if codes == (None,):
             raise ValueError("a fault of kind fail needs an error")
-        return Fail(codes, **body)
+        return built(Fail, "a fault of kind fail", {"errors": codes, **body})
     for name, types in (("seconds", (int, float)), ("size", (int,)), ("after", (bool,))):
         if name in body and type(body[name]) not in types:
             raise ValueError(f"{name} is of type {types[0].__name__}")
     if kind == "throttle":
-        return Throttle(int(float(body.pop("seconds")) * 1000), **body)
-    kinds: dict[str, Callable[..., Effect]] = {
+        return built(
+            Throttle, "a fault of kind throttle", {"milliseconds": int(float(body.pop("seconds")) * 1000), **body}
+        )
+    kinds: dict[str, type[Effect]] = {
         "delay": Delay, "drop": Drop, "hang": Hang, "truncate": Truncate, "pause": Pause
     }  # fmt: skip
     if kind not in kinds:
         raise ValueError(
             f"unknown kind of fault {kind!r}: give fail, throttle, {', '.join(kinds)}, disk_full, slow_disk"
         )
-    return kinds[kind](**body)
+    return built(kinds[kind], f"a fault of kind {kind}", body)
 
 
 def _fault(control: Control, path: Mapping[str, str], body: Body) -> Body:
@@ -226,9 +267,6 @@ def _clear_faults(control: Control, _: Mapping[str, str], body: Body) -> Body:
     control.embedded.faults.clear()
     control.faults.clear()
     return {}
-
-
-# ---- what there is
 
 
 def _create_topic(control: Control, path: Mapping[str, str], body: Body) -> Body:
@@ -271,9 +309,15 @@ def _group(control: Control, path: Mapping[str, str], body: Body) -> Body:
     wanted: Body = {name: int(path[name]) for name in ("lag", "members") if name in path}
     wanted |= {"state": path["state"]} if "state" in path else {}
     if wanted:
-        group.wait_for(**wanted, timeout=_timeout_s(path))
+        group.wait_for(**wanted, from_start=path.get("from_start") == "true", timeout=_timeout_s(path))
     lags = [{"topic": topic, "partition": index, "lag": lag} for (topic, index), lag in group.lags.items()]
-    return {"state": group.state, "members": group.members, "lag": group.lag, "lags": lags}
+    return {
+        "state": group.state,
+        "members": group.members,
+        "lag": group.lag,
+        "lags": lags,
+        "uncommitted": group.uncommitted,
+    }
 
 
 def _requests(control: Control, path: Mapping[str, str], body: Body) -> Body:
@@ -289,51 +333,6 @@ def _text(body: Body, name: str) -> str:
         raise ValueError(f"{name} is missing")
     return str(body[name])
 
-
-_FAULT_BODY = (
-    (
-        "kind",
-        "string",
-        "fail, delay, drop, hang, truncate, throttle, pause, disk_full or slow_disk; the disk kinds apply to "
-        "writes to partitions, and accept times, nth, topic, partition and node_id",
-    ),
-    ("api", "string", 'the API by name, such as "Produce"; a list of them; null for every request'),
-    ("error", "string", "for kind fail: Kafka's name of the error, or a list of names and nulls"),
-    ("seconds", "number", "for kinds delay, throttle and slow_disk: the delay in seconds"),
-    ("size", "integer", "for kind truncate: bytes of the response; a negative number cuts that many bytes at the end"),
-    ("after", "boolean", "whether the broker handles the request first"),
-    ("times", "integer", "number of requests that the fault applies to"),
-    ("nth", "integer", "first request that the fault applies to, counted from 1"),
-    ("topic", "string", "name; * and ? are wildcards"),
-    ("partition", "integer", "the partition"),
-    ("client_id", "string", "client id; * and ? are wildcards"),
-    ("group", "string", "group id; * and ? are wildcards"),
-    ("transactional_id", "string", "transactional id; * and ? are wildcards"),
-    ("version", "integer", "version of the API, or a list of the lowest and the highest version"),
-    ("node_id", "integer", "the broker that receives the request"),
-)
-_TIME = tuple(
-    (name, "number", "time to advance, in this unit")
-    for name in ("days", "hours", "minutes", "seconds", "milliseconds")
-)
-_RECORDS = (
-    ("values", "array", "values of the records"),
-    ("key", "string", "key of all records"),
-    ("partition", "integer", "partition; default: 0"),
-)
-_GROUP_WAIT = (
-    ("lag", "integer", "wait until the lag is at most this many records"),
-    ("members", "integer", "wait until the group has this many members"),
-    ("state", "string", "wait until the group has this state"),
-    ("timeout", "number", "timeout in seconds; default: 10"),
-)
-_PATH = "the folder, below the one that the test kit was started with"
-_LAST = (("last", "integer", "number of lines; default: 100"),)
-_WAIT = (
-    ("wait_for", "integer", "wait until the topic has this many records"),
-    ("timeout", "number", "timeout in seconds; default: 10"),
-    ("committed", "boolean", "only committed records, as read_committed"),
-)
 
 OPERATIONS = (
     Operation("GET", "/v1/brokers", "Returns the bootstrap servers, and which brokers run", _brokers),
@@ -356,125 +355,3 @@ OPERATIONS = (
     Operation("POST", "/v1/topics/{topic}/records", "Appends records; values and the key in base64", _send, _RECORDS),
     Operation("GET", "/v1/requests", "Returns the last requests of clients, one line each", _requests, (), _LAST),
 )  # fmt: skip
-
-
-# The description of the control port as OpenAPI 3.1, made of its operations.
-
-
-_PLACES = re.compile(r"{(\w+)}")
-
-
-def description() -> dict[str, object]:
-    """Returns the document."""
-    paths: dict[str, dict[str, object]] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
-    info = {
-        "title": "Odradek test kit",
-        "version": __version__,
-        "description": "Faults, time and records of a broker for tests",
-    }
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
-
-
-def _described(operation: Operation) -> dict[str, object]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in _PLACES.findall(operation.path)
-    ] + [
-        {"name": name, "in": "query", "description": words, "schema": {"type": kind}}
-        for name, kind, words in operation.query
-    ]
-    made: dict[str, object] = {
-        "operationId": operation.function.__name__.strip("_"),
-        "summary": operation.summary,
-        "responses": {
-            "200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}},
-            "400": {"description": "The request is wrong; `error` has the reason"},
-            "404": {"description": "The broker, topic, group or fault does not exist"},
-            "408": {"description": "The condition was not met before the timeout"},
-            "409": {"description": "The operation is not possible in the current state"},
-        },
-    }
-    if parameters:
-        made["parameters"] = parameters
-    if operation.method == "POST":
-        # Types are left out of fields that take lists and null, too.
-        properties = {
-            name: {"description": words}
-            if name in ("api", "error", "version")
-            else {"type": kind, "description": words}
-            for name, kind, words in operation.body
-        }
-        made["requestBody"] = {
-            "content": {"application/json": {"schema": {"type": "object", "properties": properties}}}
-        }
-    return made
-
-
-# The HTTP server of the control port.
-#
-# A page in a browser on the same machine must not reach it: requests name a loopback host, and their bodies are
-# declared as JSON, which no page sends to another origin without asking first.
-
-
-_STATUS = (
-    (KeyError, 404),
-    (TimeoutError, 408),
-    (ValueError, 400),
-    (TypeError, 400),
-    (RuntimeError, 409),
-    (OSError, 409),
-)
-_ROUTES = [
-    (one, re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", one.path) + r"\Z")) for one in OPERATIONS
-]  # fmt: skip
-
-
-class ControlPort(LoopbackServer):
-    """Serves the control of brokers until `close`. `port`: 0 picks a free one. `snapshots`: the folder below which
-    snapshots are saved and restored; None where there are none.
-    """
-
-    def __init__(self, embedded: Controlled, port: int = 0, snapshots: str | Path | None = None) -> None:
-        made = Control(embedded, None if snapshots is None else Path(snapshots))
-        embedded.requests  # noqa: B018  (from now on they are noted)
-
-        class Handler(_Handler):
-            control = made
-
-        super().__init__(Handler, port, "odradek-control")
-
-
-class _Handler(JsonHandler):
-    control: Control
-
-    def handle_request(self) -> None:
-        try:
-            body = self.allowed_body()
-        except BadBody as bad:
-            self.respond(bad.status, {"error": bad.words})
-            return
-        parts = urlsplit(self.path)
-        if parts.path == "/openapi.json" and self.command == "GET":
-            self.respond(200, description())
-            return
-        found, values = _route(self.command, parts.path)
-        if found is None:
-            self.respond(
-                404, {"error": f"there is no {self.command} {parts.path}; GET /openapi.json lists the operations"}
-            )
-            return
-        try:
-            self.respond(200, found.function(self.control, {**dict(parse_qsl(parts.query)), **values}, body))
-        except tuple(kind for kind, _ in _STATUS) as error:
-            words = error.args[0] if isinstance(error, KeyError) and error.args else error
-            self.respond(next(status for kind, status in _STATUS if isinstance(error, kind)), {"error": str(words)})
-
-
-def _route(method: str, path: str) -> tuple[Operation | None, dict[str, str]]:
-    for operation, pattern in _ROUTES:
-        match = pattern.match(path) if operation.method == method else None
-        if match is not None:
-            return operation, {name: unquote(value) for name, value in match.groupdict().items()}
-    return None, {}

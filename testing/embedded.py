@@ -1,37 +1,34 @@
 """The common part of an embedded broker and an embedded cluster: they run on a thread of their own, or in the user's loop.
 
 In a plain program the methods block; in a program of coroutines they are awaited. The start decides.
-
-`save` and `restore` copy the state of embedded brokers to a folder and back. A snapshot is a copy of the data directories
-while nothing is appended, as a crash would leave them; a start recovers what is in memory only. Segment files of a test
-are small, so that takes milliseconds.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ..server.access.provisioning import plain_settings
-from ..storage.files.open_files import make_folder
-from .broker_run import EmbeddedRun, temporary_path
+from ..server.access.client_files import plain_settings
+from .broker_run import temporary_path
+from .completion import Completion
+from .embedded_clock import EmbeddedClock
 from .faults.faults import Faults
-from .inspection import GroupView, TopicView
+from .groups_seen import GroupView
 from .loop_thread import LoopThread
 from .request_log import RequestLog
-from .run_holder import Completion, EmbeddedClock, RunHolder, running_loop
+from .run_holder import RunHolder, running_loop
 from .secured_run import SecuredRun, security_of
+from .snapshots import SCHEMAS_FILE, restore, save
+from .topics_seen import TopicView
 
 if TYPE_CHECKING:
     from ..server.access.provisioning import Security
-    from .control import ControlPort
+    from .broker_run import EmbeddedRun
+    from .control_port import ControlPort
     from .registry.server import SchemaRegistry
 
-T = TypeVar("T")
 ConfigValue = str | int | float | bool
 
 #: Defaults for tests rather than for a long-running broker: rebalances begin at once, deleted files go at once.
@@ -129,7 +126,7 @@ class Embedded(RunHolder):
         Its `url` has `/openapi.json`. `snapshots`: the folder below which programs save and restore snapshots; without it
         they cannot. Raises OSError where the port is taken.
         """
-        from .control import ControlPort
+        from .control_port import ControlPort
 
         return ControlPort(self, port, snapshots)
 
@@ -329,58 +326,3 @@ class _Change:
 def as_text(value: ConfigValue) -> str:
     """Returns a value of a property as a properties file has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# ---- snapshots
-
-FILE = "odradek-snapshot.json"
-SCHEMAS_FILE = "odradek-schemas.json"
-FORMAT = 1
-_LOCKS = shutil.ignore_patterns(".lock", "*.deleted", "*-delete")
-
-
-def save(run: EmbeddedRun, path: Path) -> None:
-    """Writes the state of all brokers into a folder, in place of a snapshot that is there. Belongs to the loop's thread.
-
-    Raises FileExistsError for a folder with anything else in it, OSError.
-    """
-    if path.exists() and any(path.iterdir()) and not (path / FILE).is_file():
-        raise FileExistsError(f"{path} has other files in it: choose a new folder, an empty one or a snapshot")
-    shutil.rmtree(path, ignore_errors=True)
-    make_folder(path)
-    for node_id, directory in directories(run).items():
-        shutil.copytree(directory, path / f"node-{node_id}", ignore=_LOCKS)
-    (path / FILE).write_text(json.dumps({"format": FORMAT, "nodes": sorted(run.configs)}), encoding="utf-8")
-
-
-async def restore(run: EmbeddedRun, path: Path) -> None:
-    """Starts all brokers anew on the state that was saved; their ports stay. Raises ValueError for what is no snapshot."""
-    check(run, path)
-    for node_id in list(run.servers):
-        await run.kill(node_id)
-    for node_id, directory in directories(run).items():
-        shutil.rmtree(directory, ignore_errors=True)
-        shutil.copytree(path / f"node-{node_id}", directory)
-    await run.start_all()
-
-
-def check(run: EmbeddedRun, path: Path) -> None:
-    """Raises ValueError for a folder that is no snapshot of as many brokers."""
-    try:
-        found = json.loads((path / FILE).read_text(encoding="utf-8"))
-        nodes, form = found["nodes"], found["format"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is not a snapshot that save() wrote") from None
-    if form != FORMAT or nodes != sorted(run.configs):
-        raise ValueError(f"{path} is a snapshot of brokers {nodes}, and these are {sorted(run.configs)}")
-
-
-def directories(run: EmbeddedRun) -> dict[int, Path]:
-    """Returns the data directory of each broker. Raises ValueError where one has several."""
-    found = {}
-    for node_id, properties in run.configs.items():
-        given = properties.get("log.dirs") or properties.get("log.dir", "")
-        if "," in given or "metadata.log.dir" in properties:
-            raise ValueError("snapshots are of brokers with one log directory")
-        found[node_id] = Path(given)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -101,19 +101,3 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
-
-
-# Waiting for a condition in the loop of a broker, with a deadline.
-
-
-POLL_S = 0.002
-DEADLINE_S = 30.0
-
-
-async def reached(condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-    """Returns when the condition holds. Raises TimeoutError, which names `what` was waited for."""
-    until = asyncio.get_running_loop().time() + timeout_s
-    while not condition():
-        if asyncio.get_running_loop().time() >= until:
-            raise TimeoutError(f"timeout after {timeout_s:g} s while waiting for {what}")
-        await asyncio.sleep(POLL_S)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
+
+from ..server.runtime.bounded_http import BoundedHandler, BoundedServer
 
 if TYPE_CHECKING:
     from ..protocol.json_value import JsonObject
@@ -30,7 +31,7 @@ class BadBody(Exception):
         self.words = words
 
 
-class JsonHandler(BaseHTTPRequestHandler):
+class JsonHandler(BoundedHandler):
     """The requests of a connection, one at a time. A subclass has `handle_request`, which answers one.
 
     A page in a browser on the same machine must not reach the server: requests name a loopback host, and their bodies are
@@ -61,9 +62,6 @@ class JsonHandler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self.handle_request()
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Writes nothing: a test's output is its own."""
-
     def allowed_body(self) -> JsonObject:
         """Returns the JSON object of a request that this machine may have sent. Raises BadBody, after whose response the
         connection ends.
@@ -83,6 +81,12 @@ class JsonHandler(BaseHTTPRequestHandler):
 
     def body(self) -> bytes:
         """Reads the body. Raises BadBody, after whose answer the connection ends."""
+        try:
+            return self._body()
+        finally:
+            self.received()
+
+    def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers:
             self.close_connection = True
@@ -117,8 +121,7 @@ class LoopbackServer:
     """Serves until `close`. `port`: 0 picks a free one. Raises OSError where the port is taken."""
 
     def __init__(self, handler: type[JsonHandler], port: int, name: str) -> None:
-        self._server = ThreadingHTTPServer((HOST, port), handler)
-        self._server.daemon_threads = True
+        self._server = BoundedServer((HOST, port), handler)
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 

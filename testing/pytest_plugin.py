@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from .inspection import lags, leaders, shard_states
+from .report import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..server.access.provisioning import Security
     from .broker import Broker
-    from .broker_run import EmbeddedRun
     from .cluster import Cluster
-    from .embedded import Embedded
     from .faults.faults import Faults
-    from .inspection import TopicView
     from .registry.server import SchemaRegistry
+    from .topics_seen import TopicView
 
 #: A topic's name has at most 249 characters.
 _MOST_NAME = 200
+
+_SHOWN = ("odradek_session", "odradek_broker", "odradek_cluster_session", "odradek_cluster")
 
 
 @pytest.fixture(scope="session")
@@ -141,9 +141,6 @@ def odradek_new_broker() -> Iterator[NewBroker]:
         yield start
 
 
-_SHOWN = ("odradek_session", "odradek_broker", "odradek_cluster_session", "odradek_cluster")
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -156,44 +153,3 @@ def pytest_runtest_makereport(
             with suppress(Exception):  # a broker that the test has stopped has nothing to show
                 report.sections += sections(embedded)
     return report
-
-
-# ---- report
-
-#: Lines of one section.
-MOST_LINES = 30
-
-
-def sections(embedded: Embedded) -> list[tuple[str, str]]:
-    """Returns titles and texts; empty ones are left out."""
-    run = embedded._here()
-    found = [
-        ("topics", embedded._look(lambda: _topics(run))),
-        ("groups", embedded._look(lambda: _groups(run))),
-        ("faults", [f"{fault}; struck {fault.count}" for fault in embedded.faults]),
-        ("last requests", embedded.requests.lines(MOST_LINES)),
-    ]
-    return [(f"odradek {title}", "\n".join(_cut(lines))) for title, lines in found if lines]
-
-
-def _cut(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more"]
-
-
-def _topics(run: EmbeddedRun) -> list[str]:
-    names = {topic.name for server in run.servers.values() for topic in server.metadata.image.topics.by_id.values()}
-    lines = []
-    for name in sorted(names):
-        parts = [f"{one.index}: {one.log.log_start_offset}..{one.role.high_watermark}" for one in leaders(run, name)]
-        lines.append(f"{name}  {', '.join(parts[:MOST_LINES])}")
-    return [line for line in lines if not line.startswith("__")]
-
-
-def _groups(run: EmbeddedRun) -> list[str]:
-    lines = []
-    for one in shard_states(run):
-        for group_id, group in one.groups.items():
-            members, waiting = getattr(group, "members", ()), lags(run, group_id)
-            shown = ", ".join(f"{topic}-{index}: {lag}" for (topic, index), lag in waiting.items())
-            lines.append(f"{group_id}  {group.state.value}, {len(members)} members, lag {shown or 'unknown'}")
-    return sorted(lines)

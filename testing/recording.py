@@ -12,17 +12,22 @@ within one recording, so that joins still work, and the words do not tell the va
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import hmac
+import itertools
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Union
 
-if TYPE_CHECKING:
-    from kafka.consumer.fetcher import ConsumerRecord
+from ..protocol.errors import ErrorCode
+from ..protocol.records.batch import CONTROL_FLAG, iter_headers
+from ..protocol.records.record import decode_batch
 
+if TYPE_CHECKING:
+    from ..admin.session import Admin, Place
     from ..protocol.json_value import JsonValue
     from .embedded import Embedded
 
@@ -30,6 +35,13 @@ if TYPE_CHECKING:
 BATCH = 500
 MOST_RECORDS = 100_000
 _IDLE_MS = 3000
+#: Limits of a request, and of its repetition while leaders move.
+_TIMEOUT_S, _PATIENCE_S = 30.0, 12.0
+#: Bytes of one response; a larger batch comes alone.
+_FETCH_BYTES = 4 << 20
+
+#: Data in a line: text, or base64 in a mapping.
+Shown = Union[str, dict[str, str], None]
 
 
 class Masking:
@@ -69,10 +81,6 @@ class Masking:
         return "masked-" + hmac.new(self._secret, data, hashlib.sha256).hexdigest()[:16]
 
 
-#: Data in a line: text, or base64 in a mapping.
-Shown = Union[str, dict[str, str], None]
-
-
 class Line(TypedDict):
     """A record in a file."""
 
@@ -94,11 +102,10 @@ def record(
 ) -> int:
     """Writes the records that the topics have now into a file, the oldest first. Returns how many.
 
-    Reads with kafka-python and without a group, so the cluster keeps no trace. Raises ValueError for what cannot be masked,
-    in which case no file is left, and kafka-python's errors.
+    Reads without a group, so the cluster keeps no trace. Raises ValueError for what cannot be masked, and RequestFailed of
+    odradek.admin.errors; no file is left then.
     """
-    consumed = _consumed(bootstrap_servers, topics, most)
-    return write((Recorded(*(getattr(one, name) for name in Recorded._fields)) for one in consumed), path, masking)
+    return write(_consumed(bootstrap_servers, topics, most), path, masking)
 
 
 class Recorded(NamedTuple):
@@ -136,29 +143,68 @@ def write(records: Iterable[Recorded], path: str | Path, masking: Masking | None
     return count
 
 
-def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[ConsumerRecord]:
-    from kafka import KafkaConsumer, TopicPartition
+def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[Recorded]:
+    from ..admin.log_offsets import EARLIEST, LATEST, offsets_at
+    from ..admin.session import Admin
+    from ..admin.topics import describe_topics
+    from ..client.cluster import Address, Cluster
 
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap_servers, consumer_timeout_ms=_IDLE_MS, enable_auto_commit=False
-    )
+    pairs = (one.strip().rpartition(":") for one in bootstrap_servers.split(","))
+    addresses = [Address(host.strip("[]"), int(port)) for host, _, port in pairs]
+    admin = Admin(Cluster(addresses, "odradek-record", _TIMEOUT_S), _PATIENCE_S)
     try:
-        found = {topic: consumer.partitions_for_topic(topic) for topic in topics}
-        if missing := [topic for topic, partitions in found.items() if not partitions]:
+        found = {one.name: one for one in describe_topics(admin, topics) if not one.error_code}
+        if missing := [topic for topic in topics if topic not in found]:
             raise ValueError(f"there is no topic {', '.join(missing)}")
-        partitions = [TopicPartition(topic, index) for topic in topics for index in sorted(found[topic])]
-        for partition in partitions:
-            consumer.assign([partition])
-            end = consumer.end_offsets([partition])[partition]
-            consumer.seek_to_beginning(partition)
-            while most > 0 and consumer.position(partition) < end:
-                for one in consumer.poll(timeout_ms=_IDLE_MS).get(partition, ()):
-                    if one.offset >= end or most <= 0:
-                        break
+        for topic in topics:
+            places = sorted((topic, one.partition_index) for one in found[topic].partitions)
+            starts, ends = offsets_at(admin, places, EARLIEST), offsets_at(admin, places, LATEST)
+            for place in places:
+                for one in itertools.islice(_records(admin, place, starts[place], ends[place]), most):
                     most -= 1
                     yield one
     finally:
-        consumer.close()
+        admin.close()
+
+
+def _records(admin: Admin, place: Place, offset: int, end: int) -> Iterator[Recorded]:
+    """The records of a partition from an offset to the end. Raises RequestFailed."""
+    while offset < end:
+        batches = admin.repeated(functools.partial(_fetched, admin, place, offset))
+        after = offset
+        for position, header in iter_headers(batches):
+            after = header.base_offset + header.last_offset_delta + 1
+            if header.attributes & CONTROL_FLAG:
+                continue
+            for one in decode_batch(batches, position, header):
+                if offset <= one.offset < end:
+                    yield Recorded(*place, one.timestamp, one.key, one.value, one.headers)
+        offset = after
+
+
+def _fetched(admin: Admin, place: Place, offset: int) -> bytes:
+    """The batches from an offset on, of the partition's leader."""
+    from ..admin.errors import check
+    from ..admin.topics import described_topics
+    from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    topic, index = place
+    (described,) = described_topics(admin.impatient, [topic])
+    (partition,) = (one for one in described.partitions if one.partition_index == index)
+    check(f"{topic}-{index}", ErrorCode.NONE if partition.leader_id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE)
+    asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+    topic_id = described.topic_id.bytes if described.topic_id is not None else bytes(16)
+    request = FetchRequest(
+        max_wait_ms=_IDLE_MS,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[asked])],
+    )
+    response = admin.ask(request, partition.leader_id)
+    check(f"{topic}-{index}", response.error_code)
+    (found,) = (one for result in response.responses for one in result.partitions)
+    check(f"{topic}-{index}", found.error_code)
+    return bytes(found.records or b"")
 
 
 def replay(embedded: Embedded, path: str | Path) -> int:
@@ -192,7 +238,7 @@ def _read(path: Path) -> Iterator[Line]:
                     "value": line["value"],
                     "headers": line["headers"],
                 }
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise ValueError(f"{path}:{number} is not a line that record() wrote") from None
 
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from .faults.striking import OWN_CLIENT_ID, PEER_CLIENT_ID, TopicNames, groups_of, topics_of
+from .faults.matching import OWN_CLIENT_ID, PEER_CLIENT_ID
+from .faults.named_items import TopicNames, groups_of, topics_of
 
 if TYPE_CHECKING:
     from ..server.network.call import Call

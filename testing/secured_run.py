@@ -6,7 +6,7 @@ import secrets
 import socket
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..metadata.configs import InvalidConfig
 from ..metadata.credentials import (
@@ -19,19 +19,22 @@ from ..metadata.credentials import (
     salted_password,
 )
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.acls import DeleteAclsFilter, DeleteAclsRequest
-from ..protocol.messages.credentials import (
+from ..protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ..server.access.provisioning import NODE_NAME, Authority, ClientFiles, Security, inline_stores
-from .loop_thread import reached
+from ..protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from ..server.access.authority import Authority
+from ..server.access.client_files import ClientFiles
+from ..server.access.provisioning import NODE_NAME, Security, inline_stores
+from .polling import reached
 
 if TYPE_CHECKING:
     from ..metadata.image import MetadataImage
-    from ..protocol.schema import Message
+    from ..protocol.schema import Request, ResponseT
     from ..server.broker import BrokerServer
+
 
 #: The code ANY of resource types, pattern types, operations and permissions alike (KIP-140).
 _ANY = 1
@@ -44,7 +47,7 @@ class RunningNodes(Protocol):
 
     async def active_controller(self) -> BrokerServer: ...
 
-    async def ask_controller(self, request: Message, version: int) -> Any: ...
+    async def ask_controller(self, request: Request[ResponseT], version: int) -> ResponseT: ...
 
 
 class SecuredRun:
@@ -86,14 +89,14 @@ class SecuredRun:
         if not users:
             return
         mechanism = BY_NAME[self.security.mechanism]
-        image = (await run.active_controller()).metadata.image
+        image = (await run.active_controller()).node.metadata.image
         missing = {name: word for name, word in users.items() if not _is_known(image, mechanism, name, word)}
         if missing:
             response = await run.ask_controller(_upsertions(mechanism, missing), 0)
             _check(one.error_code for one in response.results)
         await reached(
             lambda: all(
-                (name, mechanism.code) in server.metadata.image.scram
+                (name, mechanism.code) in server.node.metadata.image.scram
                 for server in run.servers.values()
                 for name in users
             ),
@@ -104,7 +107,7 @@ class SecuredRun:
         """Deletes all access rules, and the users of SCRAM that are not those of `security`; gives these their passwords.
         Raises RuntimeError, TimeoutError.
         """
-        image = (await run.active_controller()).metadata.image
+        image = (await run.active_controller()).node.metadata.image
         if self.security.authorizer:
             response = await run.ask_controller(_every_rule(), 3)
             _check(one.error_code for one in response.filter_results)
@@ -112,8 +115,8 @@ class SecuredRun:
             ScramCredentialDeletion(name, code) for name, code in image.scram if name not in self.security.scram_users
         ]
         if others:
-            response = await run.ask_controller(AlterUserScramCredentialsRequest(deletions=others, upsertions=[]), 0)
-            _check(one.error_code for one in response.results)
+            altered = await run.ask_controller(AlterUserScramCredentialsRequest(deletions=others, upsertions=[]), 0)
+            _check(result.error_code for result in altered.results)
         await self.provide_users(run)
 
 

@@ -8,7 +8,7 @@
 
 `--tier pure` and `--tier broker` select the tests up to a tier (`make check`, `make check-broker`). There, a test that does
 more than its tier allows fails. A test with the marker `slow` takes seconds, and belongs to the last tier. `--few-examples`
-(both of them) is for random tests: tests/harness/examples.py.
+(both of them) and `--some-examples` (`make test`) are for random tests: tests/harness/examples.py.
 """
 
 from __future__ import annotations
@@ -24,12 +24,20 @@ from typing import Any, SupportsIndex
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.harness.examples import use_few_examples
-from tests.harness.tiers import BROKER, EVERYTHING, PURE, TIER_OF_FIXTURE, TIERS, tier_of
+from tests.harness.examples import FEW, SOME, divide_examples
+from tests.harness.tiers import (
+    BROKER,
+    EVERYTHING,
+    PURE,
+    TIER_OF_FIXTURE,
+    TIERS,
+    tier_of,
+)
 
 _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
 #: A module whose tests all are in a higher tier is not imported for a lower one.
 _MARK_OF_MODULE = re.compile(r'^pytestmark = .*usefixtures\("(sockets|processes)"\)', re.MULTILINE)
+_SLOW_MODULE = re.compile(r"^pytestmark = .*\bmark\.slow\b", re.MULTILINE)
 #: A module whose tests read the syntax trees of all sources: they stay in memory, where the garbage collector finds them.
 _READS_TREES = re.compile(
     r"^from tests\.harness\.(sources|prose) import .*\b(tree_of|nodes_of|statements_of)\b", re.MULTILINE
@@ -60,7 +68,8 @@ sys.addaudithook(_guard)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
-    parser.addoption("--few-examples", action="store_true", help="random tests run a part of their examples")
+    parser.addoption("--few-examples", action="store_true", help="random tests run a tenth of their examples")
+    parser.addoption("--some-examples", action="store_true", help="random tests run a third of their examples")
 
 
 #: Slower set-ups are listed by `--durations`.
@@ -83,7 +92,9 @@ class _FewReports:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     if config.getoption("--few-examples"):
-        use_few_examples()
+        divide_examples(FEW)
+    elif config.getoption("--some-examples"):
+        divide_examples(SOME)
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_FewReports())
 
@@ -98,8 +109,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     selected = TIERS.index(config.getoption("--tier"))
     if selected == EVERYTHING or collection_path.suffix != ".py":
         return None
-    marked = _MARK_OF_MODULE.search(collection_path.read_text(encoding="utf-8"))
-    return True if marked and TIER_OF_FIXTURE[marked[1]] > selected else None
+    text = collection_path.read_text(encoding="utf-8")
+    marked = _MARK_OF_MODULE.search(text)
+    is_higher = marked is not None and TIER_OF_FIXTURE[marked[1]] > selected
+    return True if is_higher or _SLOW_MODULE.search(text) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -65,7 +66,9 @@ def test_make_run_and_make_docs_install_what_they_need_and_no_more(tmp_path: Pat
     port = free_port()
     first = run(tmp_path, port)
     assert f"serving on 127.0.0.1:{port}" in first[-1], first
-    assert any(line.startswith("installing the broker") for line in first)
+    steps = ("making .venv", "installing the broker", "installing faster compression")
+    timed = [found[1] for line in first if (found := re.fullmatch(r"(.+): \d+ s", line.strip()))]
+    assert timed == list(steps) and [step for step in steps if f"{step} ...\n" not in first] == []
     assert any(line.startswith("Collecting construct") for line in first)
     assert "construct" in installed(tmp_path) and installed(tmp_path) & NOT_OF_A_BROKER == set()
     assert (tmp_path / "odradek-data" / "meta.properties").is_file()

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
+    "admin",
     "archive",
     "client",
     "cli",
@@ -33,6 +34,7 @@ ROOMS = (
     "protocol",
     "replication",
     "server",
+    "sink",
     "spark",
     "storage",
     "testing",

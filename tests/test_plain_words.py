@@ -37,7 +37,7 @@ TERMS = {
     "_ALONE": "_SINGLE_NODE_DEFAULTS", "introduce": "add_listener_endpoints", "_meet_the_quorum": "_join_quorum",
     "_put_aside": "_rename_stray",
     "put_aside": "rename_damaged", "letter": "dead_letter", "letters": "dead_letter_records", "buried": "dead_lettered",
-    "planted": "injected", "refusal": "validation_error", "Refusal": "ValidationError", "refusals": "error_results",
+    "planted": "injected", "refusal": "rejection", "Refusal": "Rejection", "refusals": "error_results",
     "refused_batches": "rejected_batches", "RefusedRequest": "RequestError", "NOBODY": "NO_NODE", "told": "reported",
     "play": "execute", "Play": "Scenario", "player": "runner", "Player": "Runner", "settled": "until_idle",
 }  # fmt: skip
@@ -60,7 +60,7 @@ UNCLEAR_IN_PROSE = re.compile(
 )
 PACKAGES = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
-    "spark", "testing", "tiers",
+    "admin", "spark", "testing", "tiers",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
 #: Packages that say `response` and `respond` in names, prose and messages.
@@ -74,7 +74,7 @@ ANSWER_AS_NOUN = re.compile(
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
-    "spark", "testing", "tiers",
+    "admin", "spark", "testing", "tiers",
 )  # fmt: skip
 #: Home-made or poetic words in messages, and what to write.
 MESSAGES = {

@@ -29,7 +29,7 @@ echo "output of $*"
 sleep 600 &
 wait
 """
-PYTHON = f'#!/bin/bash\nif [ "$1" != -m ]; then exec {sys.executable} "$@"; fi\necho "other Pythons"\n'
+PYTHON = f'#!/bin/bash\nif [ "$2" = tests.run_again ]; then exec {sys.executable} "$@"; fi\necho "python $*"\n'
 MAKEFILE = "tools:\n\t@echo making tools; exit $(TOOLS_STATUS)\n"
 
 
@@ -39,7 +39,8 @@ def root(tmp_path: Path) -> Path:
     bin_folder.mkdir(parents=True)
     (tests / "plugins").mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "run", tests / "run")
-    shutil.copy(ROOT / "tests" / "plugins" / "run_report.py", tests / "plugins")
+    for name in ("run_again.py", "plugins/run_report.py", "plugins/run_journal.py"):
+        shutil.copy(ROOT / "tests" / name, tests / name)
     (tmp_path / "Makefile").write_text(MAKEFILE)
     (tmp_path / "begun").touch()
     (tmp_path / "interrupted").touch()
@@ -84,7 +85,7 @@ def test_each_folder_runs_once_and_its_output_is_shown_once(root: Path) -> None:
     assert [line for line in begun(root) if done.stdout.count(f"output of {line}\n") != 1] == []
     heads = [line.partition(";")[0] for line in done.stdout.splitlines() if line.startswith("== ")]
     assert heads[:5] == ["== style", "== types", "== layers", "== tools", "== tests"]
-    assert {"== pythons", "== clients"} < set(heads) and heads[-1] == "== times"
+    assert {"== pythons", "== clients"} < set(heads) and heads[-2:] == ["== times", "== result"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,21 @@ def test_no_test_runs_after_a_failed_installation_of_tools(root: Path) -> None:
     done = run(root, TOOLS_STATUS="1")
     assert done.returncode == 2 and "making tools" in done.stdout
     assert begun(root) == []
+
+
+def test_nightly_leaves_out_nothing_and_notes_the_pages_that_ran(root: Path) -> None:
+    done = run(root)
+    assert all("-p without_nightly" in line for line in begun(root))
+    assert [line.endswith("--some-examples tests") for line in begun(root)].count(True) == 1
+    assert "python -m tests.ranges --quick\n" in done.stdout
+    assert "python -m tests.pythons --newest\n" in done.stdout and "tests.docs.programs" not in done.stdout
+    (root / "begun").write_text("")
+    done = run(root, "--nightly")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line for line in begun(root) if "without_nightly" in line or "--some-examples" in line] == []
+    assert "python -m tests.ranges\n" in done.stdout
+    assert "python -m tests.pythons --all\n" in done.stdout
+    assert done.stdout.count("python -m tests.docs.programs --write\n") == 1
 
 
 def test_arguments_select_tests(root: Path) -> None:

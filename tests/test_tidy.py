@@ -20,6 +20,7 @@ MOST_MEDIAN_FUNCTION_LINES = 20
 #: Tables, whose length has no limit.
 TABLES = ("protocol/messages/", "protocol/internal/")
 ROOMS = (
+    "admin",
     "client",
     "protocol",
     "metadata",
@@ -29,6 +30,7 @@ ROOMS = (
     "server",
     "testing",
     "cli",
+    "admin",
     "archive",
     "columns",
     "console",

@@ -22,17 +22,17 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import odradek
-from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from odradek.server.network import shared_parts
+from odradek.server.network import request_turns
 from odradek.testing.loop_thread import LoopThread
 
 from compat_tests.recipes import eventually
@@ -180,7 +180,7 @@ def walks() -> dict[str, Walk]:
     """Returns the walk of each path."""
     loop = LoopThread()
     # Profiled requests take long: no turn of the loop is to be full.
-    limit_s, shared_parts.REQUESTS_PER_TURN_S = shared_parts.REQUESTS_PER_TURN_S, math.inf
+    limit_s, request_turns.REQUESTS_PER_TURN_S = request_turns.REQUESTS_PER_TURN_S, math.inf
     try:
         tracer = Tracer(loop)
         found = _walks_of_a_node(loop, tracer)
@@ -195,7 +195,7 @@ def walks() -> dict[str, Walk]:
         return found
     finally:
         loop.end()
-        shared_parts.REQUESTS_PER_TURN_S = limit_s
+        request_turns.REQUESTS_PER_TURN_S = limit_s
 
 
 def _walks_of_a_node(loop: LoopThread, tracer: Tracer) -> dict[str, Walk]:

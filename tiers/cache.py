@@ -55,22 +55,25 @@ class EpochReferences(NamedTuple):
 class _EpochState:
     """The segments of one leader epoch."""
 
-    __slots__ = ("highest_offset", "ids", "starts", "unreferenced")
+    __slots__ = ("_first", "_starts", "highest_offset", "ids", "unreferenced")
 
     def __init__(self) -> None:
-        #: Start offsets of the referenced segments in this epoch, ascending, and the segments' ids.
-        self.starts: list[int] = []
+        #: Start offsets of the referenced segments in this epoch, ascending, from `_first` on. Those before are of deleted
+        #: segments: the oldest go first, and to take each out of the list would move all others.
+        self._starts: list[int] = []
+        self._first = 0
+        #: The referenced segments' ids, by their start offsets.
         self.ids: dict[int, bytes] = {}
         self.unreferenced: set[bytes] = set()
         self.highest_offset = NO_OFFSET
 
     def reference(self, start: int, segment_id: bytes, end: int) -> None:
         """The segment is copied. It replaces the copies that it covers."""
-        while self.starts and self.starts[-1] >= start and self.highest_offset <= end:
-            self.unreferenced.add(self.ids.pop(self.starts.pop()))
+        while self.ids and self._starts[-1] >= start and self.highest_offset <= end:
+            self.unreferenced.add(self.ids.pop(self._starts.pop()))
         replaced = self.ids.get(start)
         if replaced is None:
-            insort(self.starts, start)
+            insort(self._starts, start, self._first)
         elif replaced != segment_id:
             self.unreferenced.add(replaced)
         self.ids[start] = segment_id
@@ -81,22 +84,39 @@ class _EpochState:
         """The segment is being deleted."""
         if self.ids.get(start) == segment_id:
             del self.ids[start]
-            del self.starts[bisect_left(self.starts, start)]
+            place = bisect_left(self._starts, start, self._first)
+            if place > self._first:
+                del self._starts[place]
+            else:
+                self._first += 1
+                if self._first > len(self.ids):
+                    del self._starts[: self._first]
+                    self._first = 0
         self.unreferenced.add(segment_id)
+
+    def starts(self) -> list[int]:
+        """Returns the start offsets of the referenced segments, ascending."""
+        return self._starts[self._first :]
 
     def floor(self, offset: int) -> bytes | None:
         """Returns the id of the referenced segment with the greatest start that is not above `offset`."""
-        number = bisect_right(self.starts, offset) - 1
-        return self.ids[self.starts[number]] if number >= 0 else None
+        number = bisect_right(self._starts, offset, self._first) - 1
+        return self.ids[self._starts[number]] if number >= self._first else None
 
 
 class RemoteLogMetadataCache:
     """See the head of the file. No method raises for an event from outside; `Applied` has its effect."""
 
-    __slots__ = ("_epochs", "_segments")
+    __slots__ = ("_changed", "_epochs", "_segments", "_unfinished", "_with_aborted", "copied_bytes")
 
     def __init__(self) -> None:
         self._segments: dict[bytes, RemoteLogSegmentMetadata] = {}
+        #: Segments whose copy or deletion has not ended, and copied ones that may have aborted transactions.
+        self._unfinished: dict[bytes, RemoteLogSegmentMetadata] = {}
+        self._with_aborted: dict[bytes, RemoteLogSegmentMetadata] = {}
+        self.copied_bytes = 0
+        #: Ids of the segments that have changed since `take_changed`.
+        self._changed: set[bytes] = set()
         self._epochs: dict[int, _EpochState] = {}
 
     def __len__(self) -> int:
@@ -137,7 +157,7 @@ class RemoteLogMetadataCache:
                     or start in state.ids
                 ):
                     raise ValueError(f"epoch {epoch} refers to {segment or segment_id.hex()} at offset {start}")
-                insort(state.starts, start)
+                insort(state._starts, start)
                 state.ids[start] = segment_id
                 state.unreferenced.discard(segment_id)
 
@@ -152,11 +172,30 @@ class RemoteLogMetadataCache:
     def _begin(self, segment: RemoteLogSegmentMetadata) -> None:
         for epoch, _ in segment.epochs:
             self._epoch(epoch).unreferenced.add(segment.segment_id)
-        self._segments[segment.segment_id] = segment
+        self._put(segment)
+
+    def _put(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._remove(segment.segment_id)
+        segment_id = segment.segment_id
+        self._segments[segment_id] = segment
+        if segment.state is COPY_SEGMENT_FINISHED:
+            self.copied_bytes += segment.size_bytes
+            if not segment.txn_index_empty:
+                self._with_aborted[segment_id] = segment
+        else:
+            self._unfinished[segment_id] = segment
+
+    def _remove(self, segment_id: bytes) -> None:
+        known = self._segments.pop(segment_id, None)
+        if known is not None and known.state is COPY_SEGMENT_FINISHED:
+            self.copied_bytes -= known.size_bytes
+        self._unfinished.pop(segment_id, None)
+        self._with_aborted.pop(segment_id, None)
+        self._changed.add(segment_id)
 
     def _enter(self, segment: RemoteLogSegmentMetadata) -> None:
         """The segment is in a state after COPY_SEGMENT_STARTED."""
-        self._segments[segment.segment_id] = segment
+        self._put(segment)
         if segment.state is COPY_SEGMENT_FINISHED:
             for epoch, start in segment.epochs:
                 self._epoch(epoch).reference(start, segment.segment_id, segment.epoch_end_offset(epoch))
@@ -167,7 +206,7 @@ class RemoteLogMetadataCache:
             self._forget(segment)
 
     def _forget(self, segment: RemoteLogSegmentMetadata) -> None:
-        del self._segments[segment.segment_id]
+        self._remove(segment.segment_id)
         for epoch, _ in segment.epochs:
             self._epoch(epoch).unreferenced.discard(segment.segment_id)
 
@@ -194,17 +233,25 @@ class RemoteLogMetadataCache:
         referenced = state.floor(offset)
         if referenced is not None and offset <= (segment := self._segments[referenced]).epoch_end_offset(epoch):
             return segment
-        for segment in map(self._segments.__getitem__, (*state.ids.values(), *state.unreferenced)):
-            if segment.state is COPY_SEGMENT_FINISHED and segment.has(epoch, offset):
-                return segment
+        for ids in (state.ids.values(), state.unreferenced):
+            segments = map(self._segments.__getitem__, ids)
+            found = [one for one in segments if one.state is COPY_SEGMENT_FINISHED and one.has(epoch, offset)]
+            if found:  # the same one whatever the order of the events was, and after a restart
+                return max(found, key=lambda one: (one.end_offset, one.segment_id))
         return None
 
     def next_segment_with_aborted(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """Returns the first copied segment of `epoch` from `offset` on that may have aborted transactions (KIP-405)."""
-        segment = self.segment_for(epoch, offset)
-        while segment is not None and segment.txn_index_empty:
-            segment = self.segment_for(epoch, segment.end_offset + 1)
-        return segment
+        candidates = []
+        for segment in self._with_aborted.values():
+            starts = [start for one, start in segment.epochs if one == epoch]
+            if starts and segment.epoch_end_offset(epoch) >= offset:
+                candidates.append(max(starts[0], offset))
+        for start in sorted(candidates):
+            found = self.segment_for(epoch, start)
+            if found is not None and not found.txn_index_empty:
+                return found
+        return None
 
     def highest_offset(self, epoch: int) -> int:
         """Returns the last offset of `epoch` that was ever copied, or NO_OFFSET."""
@@ -214,7 +261,7 @@ class RemoteLogMetadataCache:
     def references(self) -> list[EpochReferences]:
         """Returns the state of each epoch, for `restore`, by epoch."""
         return [
-            EpochReferences(epoch, state.highest_offset, tuple((start, state.ids[start]) for start in state.starts))
+            EpochReferences(epoch, state.highest_offset, tuple((start, state.ids[start]) for start in state.starts()))
             for epoch, state in sorted(self._epochs.items())
             if state.ids or state.highest_offset != NO_OFFSET
         ]
@@ -224,12 +271,24 @@ class RemoteLogMetadataCache:
         state = self._epochs.get(epoch)
         if state is None:
             return []
-        found = [self._segments[one] for one in (*(state.ids[start] for start in state.starts), *state.unreferenced)]
+        found = [self._segments[one] for one in (*(state.ids[start] for start in state.starts()), *state.unreferenced)]
         return sorted(found, key=lambda one: (one.start_offset, one.segment_id))
 
     def segments(self) -> list[RemoteLogSegmentMetadata]:
         """Returns all segments, in no order that means anything."""
         return list(self._segments.values())
+
+    def ids(self) -> set[bytes]:
+        return set(self._segments)
+
+    def unfinished(self) -> list[RemoteLogSegmentMetadata]:
+        """Returns the segments whose copy or deletion has not ended."""
+        return list(self._unfinished.values())
+
+    def take_changed(self) -> set[bytes]:
+        """Returns the ids of the segments that have changed since the last call. There is one caller (RetainedSegments)."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def epochs(self) -> list[int]:
         """Returns the epochs of all segments that are left, ascending."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ..protocol.buffer import Buffer
 from ..protocol.codec import MalformedMessage, decode, encode
 from ..protocol.internal.remote_log_metadata import (
     RemoteLogSegmentIdEntry,
@@ -23,7 +24,7 @@ from ..protocol.internal.remote_log_metadata import (
     TopicIdPartitionEntry,
 )
 from ..protocol.schema import Message
-from ..protocol.varint import Buffer, encode_varint, varint
+from ..protocol.varint import encode_varint, varint
 from .segment_metadata import (
     InvalidSegmentMetadata,
     RemoteLogMetadata,

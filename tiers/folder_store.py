@@ -13,16 +13,18 @@ A part is written beside, synced and renamed, so that no reader finds half of on
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..protocol.checksum import crc32c
 from ..protocol.uuids import uuid_to_text
-from ..storage.files.open_files import open_fd, sync_directory, write_fully
+from ..storage.files.descriptors import open_fd
+from ..storage.files.writes import sync_directory, write_fully
+from .checksums import Checksums, checksum_of, chunks_of, part_size
+from .object_names import object_name, parse_object_name
 from .segment_metadata import RemoteLogSegmentMetadata
 from .store import (
-    Checksums,
     DamagedRemoteObject,
     InvalidStore,
     PartType,
@@ -30,11 +32,6 @@ from .store import (
     RemoteStorageError,
     SegmentParts,
     StoredObject,
-    checksum_of,
-    chunks_of,
-    object_name,
-    parse_object_name,
-    part_size,
 )
 
 _ROOT = "kafka-tiered-storage"
@@ -110,15 +107,23 @@ class FolderStore:
         return found
 
     def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
-        folder = self._path(segment, PartType.LOG).parent
-        with _failures(f"deleting {segment} from {self._root}"):
-            self._check_root()
-            for part in PartType:
-                for path in (self._path(segment, part), self._temporary(segment, part)):
-                    with suppress(FileNotFoundError):
-                        os.unlink(path)  # noqa: PTH108
-            if folder.exists():
-                sync_directory(str(folder))
+        self.delete_log_segments([segment])
+
+    def delete_log_segments(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
+        """Deletes all parts of several segments, with one sync of each folder."""
+        folders: dict[str, None] = {}
+        for segment in segments:
+            with _failures(f"deleting {segment} from {self._root}"):
+                self._check_root()
+                log, upload = str(self._path(segment, PartType.LOG)), str(self._temporary(segment, PartType.LOG))
+                for stem in (log.removesuffix(PartType.LOG.value), upload.removesuffix(PartType.LOG.value)):
+                    for part in PartType:
+                        with suppress(FileNotFoundError):
+                            os.unlink(stem + part.value)  # noqa: PTH108
+                folders[os.path.dirname(log)] = None  # noqa: PTH120
+        for folder in folders:
+            with _failures(f"deleting from {folder}"), suppress(FileNotFoundError):
+                sync_directory(folder)
 
     def objects(self) -> Iterator[StoredObject]:
         with _failures(f"listing {self._root}"):

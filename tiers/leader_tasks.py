@@ -1,7 +1,6 @@
-"""Tasks of a tiered partition's leader (KIP-405): copies of closed segments to the store, deletions, and retention over both
-parts of the log.
+"""Tasks of a tiered partition's leader (KIP-405): copies of closed segments to the store, and deletions.
 
-`plan_copies`, `plan_collection` and `plan_retention` decide from a log and the cache, and change nothing. `copy_segment` and
+`plan_copies` and `plan_collection` decide from a log and the cache, and change nothing. `copy_segment` and
 `delete_segment` have effects, on the store and on the metadata topic, and are for a thread:
 
 | effect of a copy | after a crash behind it |
@@ -26,11 +25,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from ..storage.files.open_files import SNAPSHOT_SUFFIX
+from ..storage.files.segment_files import SNAPSHOT_SUFFIX
 from ..storage.log.log import Log
 from ..storage.segments.segment import Segment
 from .cache import Applied, RemoteLogMetadataCache
-from .lineage import Epochs, epochs_in_range, highest_remote_offset, is_within, without_empty
+from .lineage import Epochs, epochs_in_range, highest_remote_offset
 from .segment_metadata import (
     COPY_SEGMENT_FINISHED,
     COPY_SEGMENT_STARTED,
@@ -113,7 +112,7 @@ def due_segments(
 def _has_waited(segment: Segment, now_ms: int, bytes_after: int, lag: CopyLag) -> bool:
     if 0 in lag:
         return True
-    age_ms = now_ms - segment.largest_timestamp()
+    age_ms = now_ms - segment.newest_ms()
     # A record of the future never gets old.
     return (lag.ms > 0 and not 0 <= age_ms < lag.ms) or 0 < lag.bytes <= bytes_after
 
@@ -149,10 +148,10 @@ def _plan(
     if not own:
         raise NotCopyable(f"{segment!r} has no leader epoch")
     metadata = RemoteLogSegmentMetadata(
-        source.partition, new_id(), segment.base_offset, next_offset - 1, segment.largest_timestamp(), source.broker_id,
+        source.partition, new_id(), segment.base_offset, next_offset - 1, segment.newest_ms(), source.broker_id,
         now_ms, segment.size, own, txn_index_empty=parts.transaction_index is None,
     )  # fmt: skip
-    for begun in source.cache.segments_of(own[0][0]):
+    for begun in source.cache.unfinished():
         expected = metadata._replace(segment_id=begun.segment_id, event_timestamp_ms=begun.event_timestamp_ms)
         if begun == expected and begun.segment_id not in source.copying:
             return CopyPlan(begun, parts, is_resumed=True)
@@ -187,7 +186,7 @@ def plan_collection(
     own = {plan.segment.segment_id for plan in plans} | set(copying)
     return [
         segment
-        for segment in cache.segments()
+        for segment in cache.unfinished()
         if segment.state is DELETE_SEGMENT_STARTED
         or (
             segment.state is COPY_SEGMENT_STARTED
@@ -252,6 +251,14 @@ def delete_segment(
     publish(_update(segment, DELETE_SEGMENT_FINISHED, clock, broker_id, custom_metadata))
 
 
+def deletion_events(
+    segments: Collection[RemoteLogSegmentMetadata], *, has_ended: bool, now_ms: int, broker_id: int
+) -> list[RemoteLogSegmentMetadataUpdate]:
+    """Returns the first or the last event of each segment's deletion."""
+    state = DELETE_SEGMENT_FINISHED if has_ended else DELETE_SEGMENT_STARTED
+    return [_update(one, state, lambda: now_ms, broker_id, one.custom_metadata) for one in segments]
+
+
 def _update(
     segment: RemoteLogSegmentMetadata,
     state: RemoteLogSegmentState,
@@ -262,119 +269,3 @@ def _update(
     return RemoteLogSegmentMetadataUpdate(
         segment.partition, segment.segment_id, broker_id, clock(), state, custom_metadata
     )
-
-
-# ---- retention over both parts of a log: which remote segments go, the log's new start, and which local segments may go
-#
-# Pure functions (KIP-405, KIP-950). The leader moves the log start offset first, so that no reader is sent to a segment that
-# goes, and then deletes. Retention by size counts remote segments of the log's history and local segments that are not
-# copied. Kafka's function is `RemoteLogManager.cleanupExpiredRemoteLogSegments`.
-
-
-class Retention(NamedTuple):
-    """`retention.ms` and `retention.bytes`, or `local.retention.ms` and `local.retention.bytes`; -1: no limit."""
-
-    ms: int
-    bytes: int
-
-
-class RetentionPlan(NamedTuple):
-    """`log_start_offset` is the new start of the log, at least the old one; then `deletions` are deleted, in order."""
-
-    log_start_offset: int
-    deletions: list[RemoteLogSegmentMetadata]
-
-
-def only_local_bytes(log: Log, highest_remote_offset: int) -> int:
-    """Returns the size of the local segments that are not copied."""
-    return sum(segment.size for segment in log.segments if segment.base_offset > highest_remote_offset)
-
-
-def plan_retention(
-    cache: RemoteLogMetadataCache,
-    epochs: Epochs,
-    retention: Retention,
-    *,
-    log_start_offset: int,
-    log_end_offset: int,
-    only_local_bytes: int,
-    now_ms: int,
-    copying: Collection[bytes] = (),
-) -> RetentionPlan:
-    """Returns the copied segments that the leader deletes now. `copying` are ids of segments that it copies.
-
-    Segments go from the oldest on, up to the first of the log's history that is to stay. Segments of epochs before the log's
-    first one go too, whatever their age: they are of a history that no leader has. Interrupted copies and deletions are
-    those of `plan_collection`.
-    """
-    log_epochs = without_empty(epochs)
-    if not log_epochs:
-        return RetentionPlan(log_start_offset, [])
-    own = _in_order(cache, log_epochs, copying)
-    within = {one.segment_id for one in own if is_within(one, log_end_offset, log_epochs)}
-    excess = _excess(retention, only_local_bytes, [one for one in own if one.segment_id in within])
-    first_epoch = log_epochs[0][0]
-    deletions, start = [], log_start_offset
-    for segment in own:
-        is_within_log = segment.segment_id in within
-        if segment.end_offset >= log_start_offset or segment.epochs[-1][0] > first_epoch:
-            if not is_within_log:
-                continue
-            is_too_much = excess > 0 and segment.size_bytes <= excess
-            if not is_too_much and not _is_expired(segment, retention, now_ms):
-                break
-            start = max(start, segment.end_offset + 1)
-        # Kafka does not subtract segments below the log's start, and then deletes younger ones for their size.
-        excess -= segment.size_bytes if is_within_log else 0
-        deletions.append(segment)
-    found = {one.segment_id for one in deletions} | set(copying)
-    deletions += [
-        one
-        for one in cache.segments()
-        if one.state is COPY_SEGMENT_FINISHED and one.epochs[-1][0] < first_epoch and one.segment_id not in found
-    ]
-    return RetentionPlan(start, deletions)
-
-
-def _in_order(
-    cache: RemoteLogMetadataCache, log_epochs: Epochs, copying: Collection[bytes]
-) -> list[RemoteLogSegmentMetadata]:
-    """Returns the copied segments of the log's epochs, each once, by epoch and start."""
-    found: dict[bytes, RemoteLogSegmentMetadata] = {}
-    for epoch, _ in log_epochs:
-        for segment in cache.segments_of(epoch):
-            if segment.state is COPY_SEGMENT_FINISHED and segment.segment_id not in copying:
-                found.setdefault(segment.segment_id, segment)
-    return list(found.values())
-
-
-def _excess(retention: Retention, local_bytes: int, segments: Collection[RemoteLogSegmentMetadata]) -> int:
-    """Returns the bytes beyond `retention.bytes`."""
-    if retention.bytes < 0:
-        return 0
-    return local_bytes + sum(one.size_bytes for one in segments) - retention.bytes
-
-
-def _is_expired(segment: RemoteLogSegmentMetadata, retention: Retention, now_ms: int) -> bool:
-    return 0 <= retention.ms <= now_ms and segment.max_timestamp_ms < now_ms - retention.ms
-
-
-def deletable_local_segments(
-    log: Log, highest_remote_offset: int, local: Retention, *, log_start_offset: int, now_ms: int, high_watermark: int
-) -> int:
-    """Returns how many of the oldest local segments may go: those that are copied and beyond local retention, or below the
-    log's start. The active segment stays.
-    """
-    excess, count = log.size - local.bytes, 0
-    for segment, following in zip(log.segments, log.segments[1:], strict=False):
-        next_offset = following.base_offset
-        excess -= segment.size
-        is_too_much = local.bytes >= 0 and excess >= 0
-        is_old = local.ms >= 0 and now_ms - segment.largest_timestamp() > local.ms
-        is_copied = next_offset - 1 <= highest_remote_offset
-        if not (next_offset <= log_start_offset or (is_copied and (is_too_much or is_old))):
-            break
-        if next_offset > high_watermark:
-            break
-        count += 1
-    return count

@@ -11,13 +11,15 @@ Objects have the names of the folder store. One that is uploaded at once is crea
 uploaded in parts, of which each is sent again where it fails, and appears when all are there: an attempt that is repeated
 continues with the first object that is missing. S3 checks a SHA-256 of each request, or `store.checksum_algorithm`.
 
-A crash in the middle of a multipart upload leaves parts that no listing shows: the bucket needs a lifecycle rule that
-aborts them.
+A crash in the middle of a multipart upload leaves parts that no listing shows. In S3 the next attempt, or the deletion of
+the segment, aborts the upload (`open_uploads.py`); other buckets need a lifecycle rule. An attempt that is repeated
+begins such an object anew: the parts of the upload are aborted, not continued.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -31,22 +33,22 @@ from obstore.store import ObjectStore as StoreOfUrl
 from obstore.store import from_url
 
 from ..protocol.checksum import crc32c
-from .segment_metadata import RemoteLogSegmentMetadata
+from .checksums import Checksums, checksum_of, chunks_of, part_size
+from .object_names import object_name, parse_object_name
+from .open_uploads import open_uploads
+from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 from .store import (
-    Checksums,
     DamagedRemoteObject,
     InvalidStore,
+    OpenUpload,
     PartType,
     RemoteResourceNotFound,
     RemoteStorageError,
     SegmentParts,
     StoredObject,
-    checksum_of,
-    chunks_of,
-    object_name,
-    parse_object_name,
-    part_size,
 )
+
+log = logging.getLogger("odradek.tiers")
 
 _CHUNK_BYTES = 8 << 20
 #: S3 has no smaller part of a multipart upload.
@@ -81,6 +83,8 @@ class ObjectStore:
         self._folder = _folder_of(url)
         is_there = self._folder is None or self._folder.is_dir()
         self._connected = _connect(url, _below(config, "store."), _below(config, "client.")) if is_there else None
+        self._uploads = open_uploads(url, _below(config, "store."))
+        self._prefix = urlsplit(url).path.strip("/")
 
     def create(self) -> None:
         """Makes the folder of a store in one. A bucket must be there."""
@@ -125,6 +129,7 @@ class ObjectStore:
                 crc = crc32c(piece, crc)
                 yield piece
 
+        self._abort_uploads(name)  # of an attempt whose process was killed
         obstore.put(
             self._store, name, pieces(),
             use_multipart=True, chunk_size=self._chunk_bytes, max_concurrency=_MOST_PARTS_AT_ONCE,
@@ -133,6 +138,11 @@ class ObjectStore:
         if found != size:
             raise RemoteStorageError(f"{name} has {found} bytes after an upload of {size}")
         return size, crc
+
+    def _abort_uploads(self, name: str) -> None:
+        """Aborts multipart uploads to names that begin with this one."""
+        if self._uploads is not None and (count := self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"))):
+            log.info("%s/%s: uploads that have not ended were aborted: %d", self._url, name, count)
 
     def _size(self, name: str) -> int | None:
         try:
@@ -154,8 +164,41 @@ class ObjectStore:
             return bytes(found.bytes())
 
     def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
-        for part in PartType:
-            name = object_name(segment, part)
+        self._delete_each(_names(segment))
+        self._abort_uploads_of([segment])
+
+    def delete_log_segments(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
+        """Deletes all parts of several segments: S3 takes a thousand names in one request."""
+        names = [name for segment in segments for name in _names(segment)]
+        try:
+            with self._failures("deleting", f"{names[0]} and others"):
+                obstore.delete(self._store, names)
+        except RemoteResourceNotFound:  # folders and GCS; the other names may not be deleted
+            self._delete_each(names)
+        self._abort_uploads_of(segments)
+
+    def open_uploads(self) -> list[OpenUpload]:
+        prefix = f"{self._prefix}/".lstrip("/")
+        found = []
+        for name, upload_id in self._uploads.find(prefix) if self._uploads is not None else ():
+            one = parse_object_name(name.removeprefix(prefix), 0)
+            if one is not None:
+                found.append(OpenUpload(name, upload_id, one.partition, one.segment_id))
+        return found
+
+    def abort_uploads(self, uploads: Sequence[OpenUpload]) -> None:
+        for one in uploads:
+            if self._uploads is not None:
+                self._uploads.end(one.name, one.upload_id)
+
+    def _abort_uploads_of(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
+        """Aborts the uploads of those segments whose copy has not ended."""
+        for segment in segments:
+            if segment.state is not COPY_SEGMENT_FINISHED:
+                self._abort_uploads(object_name(segment, PartType.LOG).removesuffix(PartType.LOG.value))
+
+    def _delete_each(self, names: Iterable[str]) -> None:
+        for name in names:
             with self._failures("deleting", name):
                 try:
                     obstore.delete(self._store, name)
@@ -184,6 +227,12 @@ class ObjectStore:
             raise RemoteStorageError(f"{doing} {self._url}/{name}: {_reason(error)}", retriable=False) from error
         except (exceptions.BaseError, OSError, ValueError) as error:
             raise RemoteStorageError(f"{doing} {self._url}/{name}: {_reason(error)}") from error
+
+
+def _names(segment: RemoteLogSegmentMetadata) -> list[str]:
+    """Returns the names of the parts that an upload of a segment writes."""
+    is_written = [one for one in PartType if one is not PartType.TRANSACTION_INDEX or not segment.txn_index_empty]
+    return [object_name(segment, part) for part in is_written]
 
 
 def _reason(error: Exception) -> str:

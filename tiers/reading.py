@@ -12,18 +12,20 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..protocol.buffer import Buffer
 from ..protocol.checksum import crc32c
 from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import BatchError
-from ..protocol.varint import Buffer
 from ..storage.log.epochs import epoch_of
-from ..storage.segments.index import AbortedTransaction
-from ..storage.segments.segment import LargeBatch, TimestampedOffset
+from ..storage.segments.aborted import AbortedTransaction
+from ..storage.segments.timestamps import LargeBatch, TimestampedOffset
 from .cache import RemoteLogMetadataCache
-from .indexes import IndexCache
+from .checked_reads import remote_range
+from .index_cache import IndexCache
 from .lineage import NO_EPOCH, Epochs, common_end
+from .object_names import object_name
 from .segment_metadata import RemoteLogSegmentMetadata, SegmentRange
-from .store import DamagedRemoteObject, PartType, RemoteStore, object_name, remote_range
+from .store import DamagedRemoteObject, PartType, RemoteStore
 
 #: `socket.request.max.bytes`: no producer has sent a larger batch.
 MOST_BATCH_BYTES = 100 << 20

@@ -5,8 +5,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from odradek.protocol.apis import RequestHeader
+from odradek.protocol.headers import RequestHeader
 from odradek.protocol.messages import fetch, produce
+from odradek.protocol.messages.leader_id_and_epoch import LeaderIdAndEpoch
 from odradek.protocol.varint import Fault, varint_tail
 
 from .tags import keep_tags, tagged
@@ -184,7 +185,7 @@ def produced_partition(buf: Any, pos: int, end: int) -> tuple[produce.PartitionP
         made.unknown_tags, pos = tagged(buf, pos, tags)
         leader = made.unknown_tags.pop(0, None)
         if leader:
-            made.current_leader = produce.LeaderIdAndEpoch(*LEADER(leader))
+            made.current_leader = LeaderIdAndEpoch(*LEADER(leader))
     return made, pos
 
 

@@ -6,11 +6,14 @@ from struct import Struct
 from typing import Any
 
 from odradek.protocol.messages import metadata
-from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from odradek.protocol.apis import RequestHeader
+from odradek.protocol.headers import RequestHeader
 from odradek.protocol.messages import fetch, metadata, produce
-from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
-from odradek.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchResponse
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchResponse
 from odradek.protocol.schema import Message
 from odradek.protocol.varint import encode_varint
 

@@ -14,13 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.quota_entities import EntityData
 
 from compat_tests.wire import WireClient
 

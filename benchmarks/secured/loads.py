@@ -14,12 +14,8 @@ from functools import partial
 from odradek.client.sasl import PasswordLogin, ScramClient
 from odradek.protocol.codec import decode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 from ..data_path import MIB, Bench, Peer, frame
 from .nodes import PASSWORD, USER, Node

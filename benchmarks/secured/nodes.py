@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.metadata.credentials import SCRAM_SHA_256, salted_password
-from odradek.protocol.messages.credentials import (
+from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     ScramCredentialUpsertion,

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.recipes import eventually

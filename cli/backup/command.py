@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
-from ..client.options import DryRun, Output, client_command, new_app
-from ..options import warn
-from ..output import Progress, Table
-from .manifests import Manifest, Topic, checked, numbers, read_manifest
+from ..client.errors import NOT_FOUND, CommandError, Misused
+from ..client.options import DryRun, client_command, new_app
+from ..messages import warn
+from ..output import Output, Table
+from ..progress import Progress
+from .chunks import checked
+from .manifests import Manifest, Topic, numbers, read_manifest
 from .stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -152,22 +154,20 @@ def restore(
     store_option: StoreOptions = None,
 ) -> None:
     """Restore the topics of a backup with their records and configs, the group offsets and the cluster settings."""
-    from .restoring import Restored, Restoring
+    from .restoring import Restored, RestoreOptions, Restoring
 
     store = _store(place, store_option)
     manifest = read_manifest(store, number)
-    restoring = Restoring(
-        connection,
-        store,
-        manifest,
-        _patterns(topic),
+    options = RestoreOptions(
+        topics=_patterns(topic),
         replication_factor=replication_factor,
         with_groups=not no_groups,
         with_settings=not topic if settings is None else settings,
         renumber=renumber,
     )
+    restoring = Restoring(connection, store, manifest, options)
     if not restoring.topics:
-        raise CommandError(f"backup {manifest.number} has no topic that matches")
+        raise CommandError(f"backup {manifest.number} has no topic that matches", NOT_FOUND)
     if verify:
         _verify(store, restoring.topics)
     if dry_run:

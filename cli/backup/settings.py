@@ -10,31 +10,30 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...admin.errors import NotSupported, ResponseError, check
+from ...client.versions import Bounds
+from ...client.wording import counted
 from ...metadata import acls
-from ...protocol.messages.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
-from ...protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    DescribeClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
-from ...protocol.messages.configs import (
+from ...protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
+from ...protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ...protocol.messages.describe_acls import DescribeAclsRequest
+from ...protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ...protocol.messages.describe_cluster import DescribeClusterRequest
+from ...protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ...protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from ...protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
-    ListConfigResourcesRequest,
 )
-from ...protocol.messages.credentials import DescribeUserScramCredentialsRequest
-from ...protocol.messages.metadata import DescribeClusterRequest
-from ..client.admin import ask, check
-from ..client.errors import DENIED, CommandError
+from ...protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ...protocol.messages.quota_entities import EntityData
+from ..client.errors import DENIED, CommandError, status_of_code
 from .manifests import Configs, Quota, Rule, Settings, User
 
 if TYPE_CHECKING:
-    from ..client.admin import AdminClient, Broker
+    from ...admin.nodes import Broker
+    from ...admin.session import Admin
 
 
 _ANY = 1
@@ -44,21 +43,21 @@ _KINDS = {_BROKER: "broker", _CLIENT_METRICS: "client-metrics", _GROUP: "group"}
 #: Sources of dynamic configs: of one broker, of all brokers, of client metrics and of groups.
 _OF_BROKER, _OF_ALL_BROKERS, _OF_CLIENT_METRICS, _OF_GROUP = 2, 3, 7, 8
 _SET = 0
-#: The API's key, and the version that lists resources of more kinds than client metrics (Apache Kafka 4.1, KIP-1142).
-_LIST_CONFIG_RESOURCES, _WITH_TYPES = 74, 1
+#: The version of ListConfigResources with more kinds than client metrics (Apache Kafka 4.1, KIP-1142).
+_WITH_TYPES = 1
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 class SettingsReader:
     """Reads the settings of a cluster. `warnings`: what is left out, and why."""
 
-    def __init__(self, admin: AdminClient, groups: Sequence[re.Pattern[str]]) -> None:
+    def __init__(self, admin: Admin, groups: Sequence[re.Pattern[str]]) -> None:
         self._admin = admin
         self._groups = groups
         self.warnings: list[str] = []
 
     def read(self, brokers: Sequence[Broker]) -> Settings:
-        """`brokers`: as kafka-python describes them."""
+        """`brokers`: of the cluster."""
         made = Settings()
         for subject, step in (
             ("ACLs", lambda: made.rules.extend(self._rules())),
@@ -72,8 +71,8 @@ class SettingsReader:
     def _read_if_allowed(self, subject: str, step: Callable[[], None]) -> None:
         try:
             step()
-        except CommandError as error:
-            if error.status != DENIED:
+        except ResponseError as error:
+            if status_of_code(error.code) != DENIED:
                 raise
             self.warnings.append(f"{subject} are not in the backup: {error}")
 
@@ -87,7 +86,7 @@ class SettingsReader:
             operation=_ANY,
             permission_type=_ANY,
         )
-        response = ask(self._admin, request)
+        response = self._admin.ask(request)
         if response.error_code == _SECURITY_DISABLED:
             return
         check("ACLs", response.error_code, response.error_message)
@@ -104,14 +103,14 @@ class SettingsReader:
                 )
 
     def _quotas(self) -> Iterator[Quota]:
-        response = ask(self._admin, DescribeClientQuotasRequest(components=[], strict=False))
+        response = self._admin.ask(DescribeClientQuotasRequest(components=[], strict=False))
         check("quotas", response.error_code, response.error_message)
         for entry in response.entries or ():
             entity = {one.entity_type: one.entity_name for one in entry.entity}
             yield Quota(entity, {one.key: one.value for one in entry.values})
 
     def _users(self) -> Iterator[User]:
-        response = ask(self._admin, DescribeUserScramCredentialsRequest(users=None))
+        response = self._admin.ask(DescribeUserScramCredentialsRequest(users=None))
         check("users", response.error_code, response.error_message)
         for result in response.results:
             check(f"user {result.user}", result.error_code, result.error_message)
@@ -120,19 +119,20 @@ class SettingsReader:
 
     def _configs(self, brokers: Sequence[Broker]) -> Iterator[Configs]:
         yield from self._of_resource(_BROKER, "", _OF_ALL_BROKERS)
-        for broker in sorted(brokers, key=lambda one: int(one["broker_id"])):
-            node = int(broker["broker_id"])
-            if broker.get("is_fenced"):
+        for broker in sorted(brokers, key=lambda one: int(one.broker_id)):
+            node = int(broker.broker_id)
+            if broker.is_fenced:
                 self.warnings.append(f"configs of broker {node} are not in the backup: it is fenced")
             else:
                 yield from self._of_resource(_BROKER, str(node), _OF_BROKER, node)
-        _, newest = self._admin.requests.versions().get(_LIST_CONFIG_RESOURCES, (0, 0))
-        if newest < _WITH_TYPES:
+        request = ListConfigResourcesRequest(resource_types=[_CLIENT_METRICS, _GROUP])
+        try:
+            response = self._admin.ask(request, version=Bounds(least=_WITH_TYPES))
+        except NotSupported:
             self.warnings.append(
                 "configs of groups and client metrics are not in the backup: the brokers do not list them"
             )
             return
-        response = ask(self._admin, ListConfigResourcesRequest(resource_types=[_CLIENT_METRICS, _GROUP]))
         check("config resources", response.error_code)
         for one in sorted(response.config_resources, key=lambda one: (one.resource_type, one.resource_name)):
             if one.resource_type == _CLIENT_METRICS:
@@ -144,7 +144,7 @@ class SettingsReader:
         """The configs that `source` set."""
         asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
-        (result,) = ask(self._admin, request, node).results
+        (result,) = self._admin.ask(request, node).results
         about = f"configs of {_KINDS[kind]} {name or 'default'}"
         check(about, result.error_code, result.error_message)
         found = [one for one in result.configs if one.config_source == source]
@@ -159,7 +159,7 @@ class SettingsReader:
 class SettingsWriter:
     """Restores settings; those of the target that the backup lacks stay. `warnings`: what has to be done by hand."""
 
-    def __init__(self, admin: AdminClient, settings: Settings) -> None:
+    def __init__(self, admin: Admin, settings: Settings) -> None:
         self._admin = admin
         self._settings = settings
         self.warnings: list[str] = []
@@ -170,7 +170,7 @@ class SettingsWriter:
         self._write_configs(validate_only=True)
         if self._settings.rules and self._has_authorizer():
             request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-            response = ask(self._admin, request)
+            response = self._admin.ask(request)
             check("cluster", response.error_code, response.error_message)
             if not response.cluster_authorized_operations >> acls.Operation.ALTER & 1:
                 raise CommandError("ACLs: the user may not alter the cluster: leave them out by --no-settings", DENIED)
@@ -179,7 +179,7 @@ class SettingsWriter:
         request = DescribeAclsRequest(
             resource_type_filter=_ANY, pattern_type_filter=_ANY, operation=_ANY, permission_type=_ANY
         )
-        return bool(ask(self._admin, request).error_code != _SECURITY_DISABLED)
+        return bool(self._admin.ask(request).error_code != _SECURITY_DISABLED)
 
     def write(self) -> None:
         """Raises CommandError."""
@@ -207,9 +207,9 @@ class SettingsWriter:
             )
             for rule in self._settings.rules
         ]
-        for result in ask(self._admin, CreateAclsRequest(creations=made)).results:
+        for result in self._admin.ask(CreateAclsRequest(creations=made)).results:
             if result.error_code == _SECURITY_DISABLED:
-                self.warnings.append(f"{len(made)} ACLs are not restored: the brokers have no authorizer")
+                self.warnings.append(f"{counted(len(made), 'ACL')} not restored: the brokers have no authorizer")
                 return
             check("ACLs", result.error_code, result.error_message)
 
@@ -223,7 +223,7 @@ class SettingsWriter:
         ]
         if not entries:
             return
-        for response in ask(self._admin, AlterClientQuotasRequest(entries, validate_only)).entries:
+        for response in self._admin.ask(AlterClientQuotasRequest(entries, validate_only)).entries:
             check("quotas", response.error_code, response.error_message)
 
     def _write_configs(self, *, validate_only: bool = False) -> list[str]:
@@ -240,7 +240,7 @@ class SettingsWriter:
             resources.append(AlterConfigsResource(numbers[one.kind], one.name, entries))
         if not resources:
             return warnings
-        for response in ask(self._admin, IncrementalAlterConfigsRequest(resources, validate_only)).responses:
+        for response in self._admin.ask(IncrementalAlterConfigsRequest(resources, validate_only)).responses:
             subject = f"configs of {_KINDS[response.resource_type]} {response.resource_name or 'default'}"
             check(subject, response.error_code, response.error_message)
         return warnings

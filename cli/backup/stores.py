@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Union
 
-from ...storage.files.open_files import FILE_MODE, make_folder, read_regular_file, restrict
+from ...extras import install_command
+from ...storage.files.modes import FILE_MODE, make_folder, restrict
+from ...storage.files.regular_files import read_regular_file
 from ..client.errors import CommandError, Misused
 
-_EXTRA = "pip install 'odradek[backup]'"
 _LOCK = ".lock"
+
+Options = dict[str, Union[str, "Options"]]
 
 
 class Store(Protocol):
@@ -115,7 +118,7 @@ class ObjectStore:
 
             self._files, self._root = fsspec.core.url_to_fs(url, **_nested(options))
         except ImportError as missing:
-            raise CommandError(f"{url} needs {missing.name}: {_EXTRA}") from None
+            raise CommandError(f"{url} needs {missing.name}: {install_command('backup')}") from None
         except ValueError as unknown:
             raise Misused(f"{url}: {unknown}") from None
 
@@ -138,9 +141,6 @@ class ObjectStore:
 
     def only_one(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
-
-
-Options = dict[str, Union[str, "Options"]]
 
 
 def _nested(options: Mapping[str, str]) -> Options:

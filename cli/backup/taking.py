@@ -15,21 +15,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
+from ...admin.configs import own_configs
+from ...admin.group_offsets import committed
+from ...admin.groups import list_groups
+from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
+from ...admin.nodes import describe_cluster
+from ...admin.topics import described_topics
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.admin import EARLIEST, LATEST, described_topics, own_configs, partition_offsets
 from ..client.connection import Connection
-from ..client.errors import CommandError
-from ..groups.offsets import committed, share_offsets
-from .manifests import Chunk, ChunkWriter, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
+from ..client.errors import NOT_FOUND, CommandError
+from ..client.groupless import GROUPLESS, of_partitions
+from ..groups.share_offsets import share_offsets
+from .chunks import ChunkWriter
+from .manifests import Chunk, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
 from .settings import SettingsReader
 from .stores import Store
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-    from ..client.admin import AdminClient
-    from ..client.admin import Topic as TopicDescription
+    from ...admin.session import Admin
+    from ...admin.topics import Topic as TopicDescription
     from ..records.consumed import ConsumedRecord, PolledMessage
 
 
@@ -59,8 +66,8 @@ class Taking:
         before = read_manifest(self._store) if known and not self._full else None
         number = known[-1] + 1 if known else 1
         with self._connection.admin() as admin:
-            cluster = admin.describe_cluster()
-            made = Manifest(number, int(time.time() * 1000), str(cluster["cluster_id"]))
+            cluster = describe_cluster(admin)
+            made = Manifest(number, int(time.time() * 1000), str(cluster.cluster_id))
             if before is not None and before.cluster_id != made.cluster_id:
                 raise CommandError(
                     f"the backup is of cluster {before.cluster_id}, and this is {made.cluster_id}: "
@@ -68,11 +75,14 @@ class Taking:
                 )
             self._store.delete(made.data_folder)  # what a backup that was killed has left
             topics = [one for one in described_topics(admin, None) if self._is_wanted(one)]
-            names = {str(one["name"]) for one in topics}
+            names = {one.name for one in topics}
+            for pattern in self._topics:
+                if not any(pattern.fullmatch(name) for name in names):
+                    raise CommandError(f"no topic matches {pattern.pattern}", NOT_FOUND)
             made.groups = list(self._group_offsets(admin, names))
             made.share_groups = list(self._share_group_offsets(admin, names))
             reader = SettingsReader(admin, self._groups)
-            made.settings = reader.read(cluster["brokers"])
+            made.settings = reader.read(cluster.brokers)
             self.warnings += reader.warnings
             starts = partition_offsets(admin, topics, EARLIEST)
             ends = partition_offsets(admin, topics, LATEST, committed=True)
@@ -82,25 +92,24 @@ class Taking:
         return made
 
     def _is_wanted(self, topic: TopicDescription) -> bool:
-        is_internal = topic["is_internal"] or topic["name"] == METADATA_TOPIC
-        return not is_internal and _matches(self._topics, topic["name"])
+        is_internal = topic.is_internal or topic.name == METADATA_TOPIC
+        return not is_internal and _matches(self._topics, topic.name)
 
-    def _group_names(self, admin: AdminClient, *, shares: bool) -> list[str]:
+    def _group_names(self, admin: Admin, *, shares: bool) -> list[str]:
         return sorted(
-            str(one["group_id"])
-            for one in admin.list_groups()
-            if (str(one.get("group_type") or "").lower() == "share") == shares
-            and _matches(self._groups, one["group_id"])
+            str(one.group_id)
+            for one in list_groups(admin)
+            if (one.kind == "share") == shares and _matches(self._groups, one.group_id)
         )
 
-    def _group_offsets(self, admin: AdminClient, topics: set[str]) -> Iterator[GroupOffsets]:
+    def _group_offsets(self, admin: Admin, topics: set[str]) -> Iterator[GroupOffsets]:
         for name in self._group_names(admin, shares=False):
             found = committed(admin, name)
             offsets = [(topic, index, *one) for (topic, index), one in found.items() if topic in topics]
             if offsets:
                 yield GroupOffsets(name, offsets)
 
-    def _share_group_offsets(self, admin: AdminClient, topics: set[str]) -> Iterator[GroupOffsets]:
+    def _share_group_offsets(self, admin: Admin, topics: set[str]) -> Iterator[GroupOffsets]:
         for name, found in share_offsets(admin, self._group_names(admin, shares=True)).items():
             offsets = [
                 (topic, index, start, "")
@@ -112,16 +121,16 @@ class Taking:
 
     def _topic(
         self,
-        admin: AdminClient,
+        admin: Admin,
         topic: TopicDescription,
         starts: dict[tuple[str, int], int],
         ends: dict[tuple[str, int], int],
     ) -> Topic:
-        name = str(topic["name"])
-        replicas = len(topic["partitions"][0]["replica_nodes"])
-        made = Topic(name, str(topic["topic_id"]), replicas, own_configs(admin, name))
-        for partition in topic["partitions"]:
-            index = partition["partition_index"]
+        name = str(topic.name)
+        replicas = len(topic.partitions[0].replica_nodes)
+        made = Topic(name, str(topic.topic_id or ""), replicas, own_configs(admin, name))
+        for partition in topic.partitions:
+            index = partition.partition_index
             if (name, index) not in ends:
                 raise CommandError(f"{name}-{index} has no leader: try again when it has one")
             made.parts.append(Part(index, starts[name, index], ends[name, index]))
@@ -129,25 +138,23 @@ class Taking:
 
     # ---- records
 
-    def _read(self, made: Manifest, before: Manifest | None, progress: Callable[[int], None]) -> None:
+    def _read(self, manifest: Manifest, before: Manifest | None, progress: Callable[[int], None]) -> None:
         from confluent_kafka import Consumer
 
         settings = self._connection.librdkafka(
-            group_id="odradek-backup",
-            enable_auto_commit=False,
             enable_partition_eof=True,
             isolation_level="read_committed",
             auto_offset_reset="error",
             check_crcs=True,
         )
-        consumer = Consumer(settings)
+        consumer = Consumer(settings | GROUPLESS)
         try:
-            for topic in made.topics:
+            for topic in manifest.topics:
                 old = before.topic(topic.name) if before is not None else None
                 for part in topic.parts:
                     kept = self._kept(topic, part, old)
                     begin = max(part.start, _end_of(old, part) if kept is not None else part.start)
-                    folder = f"{made.data_folder}/{topic.name}/{part.partition}"
+                    folder = f"{manifest.data_folder}/{topic.name}/{part.partition}"
                     writer = ChunkWriter(self._store, folder)
                     for record in _records(consumer, topic.name, part.partition, begin, part.end):
                         writer.add(record)
@@ -199,7 +206,7 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
     deadline = time.monotonic() + _PATIENCE_S
     try:
         while True:
-            messages = cast("list[PolledMessage]", consumer.consume(_BATCH, 0.5))
+            messages = cast("list[PolledMessage]", of_partitions(consumer.consume(_BATCH, 0.5)))
             if messages:
                 deadline = time.monotonic() + _PATIENCE_S
             elif time.monotonic() > deadline:

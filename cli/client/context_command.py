@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ..output import Table
+from ..output import Output, Table
 from .contexts import Contexts, contexts_file, read_contexts, write_contexts
 from .errors import NOT_FOUND, CommandError, Misused
 from .librdkafka import check_names
-from .options import DryRun, Output, client_command, complete_context, new_app
+from .options import DryRun, client_command, new_app
 from .properties import pairs, read_client_properties, shown_properties
+from .value_completion import complete_context
 
 app = new_app(
     f"Manage named clusters: addresses and client properties, in {'$XDG_CONFIG_HOME'}/odradek/contexts.toml (mode 0600)."

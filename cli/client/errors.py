@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ..options import FAILED, MISUSED
+from typing import TYPE_CHECKING, Any
+
+from ...client.errors import InvalidOptions, LoginRejected, NoToken, NotSupported, RequestFailed
+from ..messages import FAILED, MISUSED
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 #: A topic, partition, group, transaction or context that does not exist.
 NOT_FOUND = 3
@@ -15,14 +21,13 @@ DENIED = 5
 _NOT_FOUND_CODES = frozenset((3, 69, 91, 100, 105))
 _DENIED_CODES = frozenset((29, 30, 31, 33, 34, 53, 58, 65))
 _UNREACHABLE_CODES = frozenset((7, 8, 13))
-#: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
-COORDINATOR_MOVES = (14, 15, 16)
 #: librdkafka's own codes, which are negative.
 _NOT_FOUND_LOCAL = frozenset((-188, -190))
 _UNREACHABLE_LOCAL = frozenset((-195, -193, -187, -185, -192))
 _DENIED_LOCAL = frozenset((-169, -181))
 
 
+_LOGIN_ADVICE = "; check the security options of --command-config or the context"
 #: SECURITY_DISABLED.
 _NO_AUTHORIZER = 54
 
@@ -33,10 +38,6 @@ class CommandError(Exception):
     def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
         self.status = status
-
-
-class CoordinatorMoves(CommandError):
-    """A coordinator loads, or another node becomes it: the request had no effect, and a later one may succeed."""
 
 
 class Misused(CommandError):
@@ -58,54 +59,49 @@ def status_of_code(code: int) -> int:
 
 
 def from_library(error: Exception) -> CommandError | None:
-    """Returns the error of confluent-kafka, kafka-python or odradek.client as a line of ours; None for another exception."""
-    library = type(error).__module__.partition(".")[0]
-    if library in ("confluent_kafka", "cimpl"):
+    """Returns the error of confluent-kafka or of our own client as a line of ours; None for another exception."""
+    if type(error).__module__.partition(".")[0] in ("confluent_kafka", "cimpl"):
         return _from_confluent(error)
-    if library == "kafka":
-        return _from_kafka_python(error)
-    if type(error).__module__ == "odradek.client.errors":
+    if isinstance(error, RequestFailed):
         return _from_own_client(error)
     return None
 
 
-def _from_own_client(error: Exception) -> CommandError:
-    status = DENIED if type(error).__name__ == "LoginRejected" else UNREACHABLE
-    return CommandError(f"{error}{_advice(status)}", status)
+def from_library_at(error: Exception, bootstrap: str) -> CommandError | None:
+    """Returns an error as `from_library` does, with the addresses that do not respond: librdkafka names none."""
+    known = from_library(error)
+    if known is None or known.status != UNREACHABLE or bootstrap in str(known):
+        return known
+    return CommandError(f"no response from {bootstrap}{_advice(UNREACHABLE)}", UNREACHABLE)
+
+
+def _from_own_client(error: RequestFailed) -> CommandError:
+    code = getattr(error, "code", None)
+    if code is not None:
+        status = status_of_code(code)
+        advice = advice_for(code) or (_advice(status) if status == UNREACHABLE else "")
+        return CommandError(f"{error}{advice}", status)
+    if isinstance(error, InvalidOptions):
+        return Misused(str(error))
+    if isinstance(error, NoToken):
+        return CommandError(str(error), DENIED)
+    if isinstance(error, LoginRejected):
+        is_advised = "security.protocol" in str(error)
+        return CommandError(f"{error}{'' if is_advised else _LOGIN_ADVICE}", DENIED)
+    if isinstance(error, NotSupported):
+        return CommandError(f"the brokers do not support {error}: use a newer version")
+    return CommandError(f"{error}{_advice(UNREACHABLE)}", UNREACHABLE)
 
 
 def _from_confluent(error: Exception) -> CommandError:
-    inner = error.args[0] if error.args else error
-    code = inner.code() if hasattr(inner, "code") else 0
-    text = inner.str() if hasattr(inner, "str") else str(inner)
-    return CommandError(f"{text}{_advice(status_of_code(code))}", status_of_code(code))
+    inner: Any = error.args[0] if error.args else error
+    return of_librdkafka(inner) if hasattr(inner, "code") else CommandError(str(inner))
 
 
-def _from_kafka_python(error: Exception) -> CommandError:
-    name = type(error).__name__
-    code = getattr(error, "errno", None)
-    code = code if isinstance(code, int) else -1
-    if name in ("KafkaTimeoutError", "NoBrokersAvailable", "KafkaConnectionError", "NodeNotReadyError"):
-        status = UNREACHABLE
-    elif "Authentication" in name:
-        status = DENIED
-    else:
-        status = status_of_code(code)
-    if name == "KafkaConnectionError":
-        return CommandError(f"a broker accepts no connections ({_bare(error)}){_advice(status)}", status)
-    if name == "UnknownBrokerIdError":
-        return CommandError(f"broker {_bare(error)} is not in the metadata{_advice(UNREACHABLE)}", UNREACHABLE)
-    if name == "IncompatibleBrokerVersion":
-        return CommandError(f"the broker does not support this API: {_bare(error)}")
-    return CommandError(f"{_bare(error)}{advice_for(code) or _advice(status)}", status)
-
-
-def _bare(error: Exception) -> str:
-    """The message without the class's name and number: `[Error 3] UnknownTopicOrPartitionError: words`."""
-    text = str(error)
-    name = type(error).__name__
-    _, found, words = text.partition(f"{name}: ")
-    return words if found and words.strip() else text
+def of_librdkafka(error: KafkaError) -> CommandError:
+    """Returns an error of librdkafka, which its callbacks get, as a line of ours."""
+    status = status_of_code(error.code())
+    return CommandError(f"{error.str()}{_advice(status)}", status)
 
 
 def advice_for(code: int) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..options import did_you_mean, shown
+from ...client.security_options import NAMES, Security
+from ..command_parser import did_you_mean
+from ..messages import shown
 from .errors import Misused
-from .properties import NAMES, Security, is_of_store
+from .properties import REGISTRY_URL, REGISTRY_USER_INFO, is_of_registry, is_of_store
 
 _NO_PROPERTY = "odradek.no.property"
 
@@ -33,6 +35,8 @@ _COMMON_TEXT = """
     linger.ms max.poll.interval.ms message.max.bytes partition.assignment.strategy request.timeout.ms retries
     retry.backoff.ms session.timeout.ms socket.timeout.ms transactional.id
 """
+#: Properties of the schema registry that commands read; other ones of Confluent's tools are ignored in files.
+_OF_REGISTRY = (REGISTRY_URL, REGISTRY_USER_INFO)
 _COMMON = frozenset(_COMMON_TEXT.split())
 _JAVA_ONLY = frozenset(_JAVA_ONLY_TEXT.split())
 #: The same thing under another name.
@@ -56,10 +60,11 @@ def check_names(properties: Mapping[str, str]) -> None:
             or name in _COMMON
             or name.startswith(_JAVA_PREFIXES)
             or is_of_store(name, properties)
+            or name in _OF_REGISTRY
         ):
             continue
         if not _is_librdkafkas(name):
-            hint = did_you_mean(name, NAMES | _JAVA_ONLY | _RENAMED.keys() | _COMMON)
+            hint = did_you_mean(name, NAMES | _JAVA_ONLY | _RENAMED.keys() | _COMMON | set(_OF_REGISTRY))
             raise Misused(f"-X {shown(name)} is not a property of a Kafka client{hint}")
 
 
@@ -78,7 +83,9 @@ def librdkafka_settings(properties: Mapping[str, str], security: Security) -> di
     """Returns settings for a confluent-kafka client; the bootstrap servers are among `properties`."""
     made: dict[str, str] = {}
     for name, value in properties.items():
-        if name not in NAMES and name not in _JAVA_ONLY and not is_of_store(name, properties):
+        if name in NAMES or name in _JAVA_ONLY or is_of_registry(name):
+            continue
+        if not is_of_store(name, properties):
             made[_RENAMED.get(name, name)] = value
     made["security.protocol"] = security.protocol
     _add_tls(made, security)
@@ -86,10 +93,10 @@ def librdkafka_settings(properties: Mapping[str, str], security: Security) -> di
     return {name: value for name, value in made.items() if value != ""}
 
 
-def _add_tls(made: dict[str, str], security: Security) -> None:
+def _add_tls(settings: dict[str, str], security: Security) -> None:
     if not security.has_tls:
         return
-    made |= {
+    settings |= {
         "ssl.ca.location": security.ca_file,
         "ssl.ca.pem": security.ca_pem,
         "ssl.certificate.location": security.certificate_file,
@@ -101,12 +108,12 @@ def _add_tls(made: dict[str, str], security: Security) -> None:
     }
 
 
-def _add_sasl(made: dict[str, str], security: Security) -> None:
+def _add_sasl(settings: dict[str, str], security: Security) -> None:
     if not security.has_sasl:
         return
-    made["sasl.mechanism"] = security.mechanism
+    settings["sasl.mechanism"] = security.mechanism
     if security.mechanism == "OAUTHBEARER":
-        made |= {
+        settings |= {
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.token.endpoint.url": security.token_endpoint,
             "sasl.oauthbearer.client.id": security.client_id,
@@ -114,6 +121,6 @@ def _add_sasl(made: dict[str, str], security: Security) -> None:
             "sasl.oauthbearer.scope": security.scope,
         }
     elif security.mechanism == "GSSAPI":
-        made["sasl.kerberos.service.name"] = security.kerberos_service
+        settings["sasl.kerberos.service.name"] = security.kerberos_service
     else:
-        made |= {"sasl.username": security.username, "sasl.password": security.password}
+        settings |= {"sasl.username": security.username, "sasl.password": security.password}

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client.admin import ask, by_coordinator, check
+from ...admin.group_offsets import delete_offsets
+from ...admin.groups import delete_group
+from ...admin.groups import list_groups as group_rows
+from ...admin.lag import Lag, Total, total_of
+from ...client.wording import counted
 from ..client.connection import Connection
 from ..client.errors import NOT_FOUND, CommandError, Misused
-from ..client.options import DryRun, Output, Yes, client_command, complete_group, new_app
-from ..options import warn
-from ..output import Table
+from ..client.options import DryRun, Yes, client_command, new_app
+from ..client.value_completion import complete_group
+from ..command_parser import did_you_mean
+from ..messages import warn
+from ..output import Output, Table
 from ..records.selection import parse_position
-from .offsets import Lag, Total, chosen_places, commit, delete_share_offsets, lags, stored_offsets, targets, total_of
+from .descriptions import GroupDescription, ListedGroup, description_of, share_groups, streams_groups
+from .lag import lags
+from .offsets import chosen_places, commit, stored_offsets, targets
+from .share_offsets import delete_share_offsets
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin._group import MemberDescription
-
-    from ...protocol.messages.share_groups import Member as ShareMember
-    from ...protocol.messages.share_groups import ShareGroupDescribeResponse
-    from ...protocol.messages.streams_groups import DescribedGroup as StreamsGroup
-    from ...protocol.messages.streams_groups import Member as StreamsMember
-    from ...protocol.messages.streams_groups import StreamsGroupDescribeResponse
-    from ..client.admin import AdminClient
+    from ...admin.session import Admin
 
 app = new_app("Show and change classic, consumer, share and streams groups.")
 
@@ -35,36 +36,43 @@ Topics = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:0,2]", help="only this topic; may be repeated")
 ]
 
-
-class ListedGroup(TypedDict):
-    group: str
-    kind: str
-    state: str
-    protocol: str
+#: States of groups whose offsets may be set; brokers before Kafka 2.6 name none.
+_WITHOUT_MEMBERS = ("Empty", "Dead", "")
 
 
-def _listed(admin: AdminClient) -> list[ListedGroup]:
+def _listed(admin: Admin) -> list[ListedGroup]:
     found: list[ListedGroup] = [
         {
-            "group": one["group_id"],
-            "kind": str(one.get("group_type") or "classic").lower(),
-            "state": one.get("group_state") or "",
-            "protocol": one.get("protocol_type") or "",
+            "group": one.group_id,
+            "kind": one.kind,
+            "state": one.group_state,
+            "protocol": one.protocol_type,
         }
-        for one in admin.list_groups()
+        for one in group_rows(admin)
     ]
     return sorted(found, key=lambda one: one["group"])
 
 
-def _shares(admin: AdminClient, name: str) -> bool:
-    return any(one["group"] == name and one["kind"] == "share" for one in _listed(admin))
+def _group_to_reset(admin: Admin, name: str, *, creates: bool) -> ListedGroup | None:
+    """The group; None where a reset creates it. Raises CommandError for one that does not exist or has members."""
+    by_name = {one["group"]: one for one in _listed(admin)}
+    found = by_name.get(name)
+    if found is None and not creates:
+        hint = did_you_mean(name, by_name)
+        raise CommandError(f"group {name} does not exist{hint or ';'} --create creates it", NOT_FOUND)
+    if found is not None and found["state"] not in _WITHOUT_MEMBERS:
+        raise CommandError(f"group {name} has members (its state is {found['state']}); stop its members first")
+    return found
 
 
-def _known(admin: AdminClient, names: list[str]) -> list[ListedGroup]:
+def _known(admin: Admin, names: list[str]) -> list[ListedGroup]:
     by_name = {one["group"]: one for one in _listed(admin)}
     for name in names:
         if name not in by_name:
-            raise CommandError(f"group {name} does not exist; `odradek group list` lists the groups", NOT_FOUND)
+            hint = did_you_mean(name, by_name)
+            raise CommandError(
+                f"group {name} does not exist{hint or ';'} `odradek group list` lists the groups", NOT_FOUND
+            )
     return [by_name[name] for name in names]
 
 
@@ -95,19 +103,21 @@ def list_groups(
 def describe(names: Names, connection: Connection, output: Output) -> None:
     """Show state, members with their partitions, offsets and lag of groups."""
     with connection.admin() as admin:
-        found = _known(admin, names)
-        behind = lags(admin, _kinds(found))
-        described = _share_groups(admin, [one["group"] for one in found if one["kind"] == "share"])
-        described |= _streams_groups(admin, [one["group"] for one in found if one["kind"] == "streams"])
-    described |= _described(connection, [one["group"] for one in found if one["kind"] in ("classic", "consumer")])
+        listed = _known(admin, names)
+        behind = lags(admin, _kinds(listed))
+        described = share_groups(admin, [one["group"] for one in listed if one["kind"] == "share"])
+        described |= streams_groups(admin, [one["group"] for one in listed if one["kind"] == "streams"])
+        for one in listed:
+            if one["kind"] in ("classic", "consumer"):
+                described[one["group"]] = description_of(admin, one)
     absent: GroupDescription = {"assignor": None, "coordinator": None, "members": None}
     rows = [
         {
-            **one,
-            **described.get(one["group"], absent),
-            "offsets": [_row(lag) for lag in behind.get(one["group"], ())],
+            **group_row,
+            **described.get(group_row["group"], absent),
+            "offsets": [_row(lag) for lag in behind.get(group_row["group"], ())],
         }
-        for one in found
+        for group_row in listed
     ]
     keys = ("group", "kind", "state", "assignor", "coordinator")
     about = Table("Groups", [key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
@@ -115,48 +125,19 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
         "Members",
         ("GROUP", "MEMBER", "CLIENT", "HOST", "PARTITIONS"),
         [
-            (one["group"], member["member"], member["client"], member["host"], " ".join(member["partitions"]))
-            for one in found
-            for member in described.get(one["group"], absent)["members"] or ()
+            (group_row["group"], member["member"], member["client"], member["host"], " ".join(member["partitions"]))
+            for group_row in listed
+            for member in described.get(group_row["group"], absent)["members"] or ()
         ],
     )
-    offsets = _offset_table({one["group"]: behind.get(one["group"], []) for one in found})
+    offsets = _offset_table({group_row["group"]: behind.get(group_row["group"], []) for group_row in listed})
     offsets.title = "Offsets"
     output.show(rows, offsets, about, members)
     _explain(output, {group: total_of(rows) for group, rows in behind.items()})
 
 
-def _kinds(found: list[ListedGroup]) -> dict[str, str]:
-    return {one["group"]: one["kind"] for one in found}
-
-
-def _described(connection: Connection, names: list[str]) -> dict[str, GroupDescription]:
-    """Members of classic and consumer groups, by confluent-kafka: kafka-python describes classic ones only."""
-    if not names:
-        return {}
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(connection.librdkafka())
-    made: dict[str, GroupDescription] = {}
-    for name, future in admin.describe_consumer_groups(names, request_timeout=connection.timeout_s).items():
-        group = future.result()
-        made[name] = {
-            "assignor": group.partition_assignor or None,
-            "coordinator": group.coordinator.id if group.coordinator is not None else None,
-            "members": [_member(member) for member in group.members],
-        }
-    return made
-
-
-def _member(member: MemberDescription) -> Member:
-    held = member.assignment.topic_partitions if member.assignment is not None else []
-    return {
-        "member": member.member_id,
-        "instance": member.group_instance_id,
-        "client": member.client_id,
-        "host": member.host,
-        "partitions": sorted(f"{one.topic}-{one.partition}" for one in held),
-    }
+def _kinds(groups: list[ListedGroup]) -> dict[str, str]:
+    return {one["group"]: one["kind"] for one in groups}
 
 
 def _row(lag: Lag) -> dict[str, object]:
@@ -188,10 +169,14 @@ def lag(
         int | None,
         typer.Option("--max", metavar="N", help="exit with status 1 when the lag of a group is larger, or unknown"),
     ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="count partitions without a commit from their first record")
+    ] = False,
 ) -> None:
-    """Show the lag of groups. A partition without a commit counts from its first record."""
+    """Show the lag of groups. A partition without a commit has none, unless --from-start counts it."""
     with connection.admin() as admin:
-        behind = lags(admin, _kinds(_known(admin, names) if names else _listed(admin)))
+        kinds = _kinds(_known(admin, names) if names else _listed(admin))
+        behind = lags(admin, kinds, from_start=from_start)
     sums = {group: total_of(found) for group, found in behind.items()}
     if total:
         found = [
@@ -208,35 +193,35 @@ def lag(
         output.show(found, Table("", columns, [list(one.values()) for one in found]))
     else:
         output.show([{"group": group, **_row(one)} for group in behind for one in behind[group]], _offset_table(behind))
-    _explain(output, sums)
+    _explain(output, sums, from_start=from_start)
     if most is not None:
         _check_most(sums, most)
 
 
-def _explain(output: Output, sums: dict[str, Total]) -> None:
+def _explain(output: Output, sums: dict[str, Total], *, from_start: bool = False) -> None:
     """Tells people about partitions without a commit, and about those whose lag is not known."""
     if output.form != "table":
         return
     for group, one in sums.items():
         if one.uncommitted:
+            words = "they count from their first record" if from_start else "they have no lag; --from-start counts them"
             warn(
-                f"group {group}: {one.uncommitted} records of its lag are in partitions without a commit, from the first "
-                "record on; the group reads fewer of them if its members have auto.offset.reset=latest"
+                f"group {group}: {one.uncommitted} of {counted(one.partitions, 'partition')} without a commit: {words}"
             )
         if one.unknown:
-            warn(f"group {group}: the lag of {one.unknown} partitions is unknown: no leader responds")
+            warn(f"group {group}: the lag of {counted(one.unknown, 'partition')} is unknown: no leader responds")
 
 
 def _check_most(sums: dict[str, Total], most: int) -> None:
     """Raises CommandError where the lag of a group is larger, or is not known."""
-    over = {group: one.lag for group, one in sums.items() if one.lag > most}
+    over = {group: one.lag for group, one in sums.items() if one.lag is not None and one.lag > most}
     if over:
-        words = ", ".join(f"{group} by {count}" for group, count in sorted(over.items()))
-        raise CommandError(f"lag of more than {most} records: {words}")
+        words = ", ".join(f"{group} has {count}" for group, count in sorted(over.items()))
+        raise CommandError(f"lag of more than {counted(most, 'record')}: {words}")
     unknown = {group: one.unknown for group, one in sums.items() if one.unknown}
     if unknown:
-        words = ", ".join(f"{group} in {count} partitions" for group, count in sorted(unknown.items()))
-        raise CommandError(f"the lag is unknown, and may be more than {most} records: {words}")
+        words = ", ".join(f"{group} in {counted(count, 'partition')}" for group, count in sorted(unknown.items()))
+        raise CommandError(f"the lag is unknown, and may be more than {counted(most, 'record')}: {words}")
 
 
 @app.command()
@@ -254,6 +239,7 @@ def reset(
     ] = 0,
     topic: Topics = None,
     share: Annotated[bool, typer.Option("--share", help="create a group that does not exist as a share group")] = False,
+    create: Annotated[bool, typer.Option("--create", help="create a group that does not exist")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -265,10 +251,11 @@ def reset(
         raise Misused("give --to POSITION or --shift N")
     position = parse_position(to) if to is not None else None
     with connection.admin() as admin:
-        shares = share or _shares(admin, name)
+        listed = _group_to_reset(admin, name, creates=create or share)
+        shares = share or (listed is not None and listed["kind"] == "share")
         before = stored_offsets(admin, name, shares=shares)
         places = chosen_places(admin, name, topic or [], before)
-        after = targets(admin, name, places, position, shift, before)
+        after = targets(admin, name, places, position, shift, before, note=warn)
         found = [
             {
                 "topic": place[0],
@@ -281,7 +268,7 @@ def reset(
         ]
         if not dry_run:
             if sys.stdin.isatty() and not yes:
-                typer.confirm(f"Set {len(places)} offsets of group {name}?", abort=True, err=True)
+                typer.confirm(f"Set {counted(len(places), 'offset')} of group {name}?", abort=True, err=True)
             commit(admin, name, after, shares=shares)
     table = Table("", ("TOPIC", "PARTITION", "BEFORE", "AFTER"), [list(one.values())[:4] for one in found])
     output.show(found, table)
@@ -309,32 +296,28 @@ def delete(
             elif topic:
                 done += _delete_offsets(admin, name, topic, dry_run=dry_run)
             else:
-                done += _delete_group(admin, name, dry_run=dry_run)
+                done += _delete_group(admin, one, dry_run=dry_run)
     output.changed("deleted", done, dry_run=dry_run)
 
 
-def _delete_group(admin: AdminClient, name: str, *, dry_run: bool) -> list[str]:
-    result = "OK" if dry_run else admin.delete_groups([name])[name]
-    if result != "OK":
-        hint = "; stop its members first" if "NonEmpty" in result else ""
-        raise CommandError(f"group {name}: {result.removesuffix('Error')}{hint}")
-    return [name]
+def _delete_group(admin: Admin, group: ListedGroup, *, dry_run: bool) -> list[str]:
+    if not dry_run:
+        delete_group(admin, group["group"])
+    elif group["state"] not in _WITHOUT_MEMBERS:
+        raise CommandError(
+            f"group {group['group']} has members (its state is {group['state']}); stop its members first"
+        )
+    return [group["group"]]
 
 
-def _delete_offsets(admin: AdminClient, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
-    from kafka.errors import NoError
-    from kafka.structs import TopicPartition
-
+def _delete_offsets(admin: Admin, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
     places = chosen_places(admin, name, topics)
     if not dry_run:
-        for where, error in admin.delete_group_offsets(name, [TopicPartition(*place) for place in places]).items():
-            if error is not NoError:
-                word = getattr(error, "message", error.__name__)
-                raise CommandError(f"group {name}, {where.topic}-{where.partition}: {word}")
+        delete_offsets(admin, name, places)
     return [f"{name}: {topic}-{partition}" for topic, partition in places]
 
 
-def _delete_share_offsets(admin: AdminClient, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
+def _delete_share_offsets(admin: Admin, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
     if any(":" in topic for topic in topics):
         raise Misused(f"{name} is a share group: leave out :PARTITIONS; a share group's offsets are deleted by topic")
     held = {topic for topic, _ in stored_offsets(admin, name, shares=True)}
@@ -344,106 +327,3 @@ def _delete_share_offsets(admin: AdminClient, name: str, topics: list[str], *, d
     if not dry_run:
         delete_share_offsets(admin, name, topics)
     return [f"{name}: {topic}" for topic in topics]
-
-
-class Member(TypedDict):
-    """A member of a group of any kind. Only streams groups have tasks."""
-
-    member: str
-    instance: str | None
-    client: str
-    host: str
-    partitions: list[str]
-    tasks: NotRequired[dict[str, list[str]]]
-
-
-class GroupDescription(TypedDict):
-    """A group as its coordinator describes it. `members` is None where it is not known."""
-
-    assignor: str | None
-    coordinator: int | None
-    topology_epoch: NotRequired[int | None]
-    members: list[Member] | None
-
-
-# The client libraries have no API for share and streams groups, so these requests are odradek.protocol's.
-
-
-def _share_groups(admin: AdminClient, names: Iterable[str]) -> dict[str, GroupDescription]:
-    """Assignor, coordinator and members of share groups."""
-    from ...protocol.messages.share_groups import ShareGroupDescribeRequest
-
-    made: dict[str, GroupDescription] = {}
-    for node, groups in by_coordinator(admin, names).items():
-        request = ShareGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
-        response: ShareGroupDescribeResponse = ask(admin, request, node)
-        for group in response.groups:
-            check(f"group {group.group_id}", group.error_code, group.error_message)
-            members = [_share_member(member) for member in group.members]
-            made[group.group_id] = {"assignor": group.assignor_name or None, "coordinator": node, "members": members}
-    return made
-
-
-def _share_member(member: ShareMember) -> Member:
-    places = [
-        f"{one.topic_name}-{partition}" for one in member.assignment.topic_partitions for partition in one.partitions
-    ]
-    return _described_member(member, None, places)
-
-
-def _streams_groups(admin: AdminClient, names: Iterable[str]) -> dict[str, GroupDescription]:
-    """Assignor, coordinator, topology epoch and members with their tasks of streams groups."""
-    from ...protocol.messages.streams_groups import StreamsGroupDescribeRequest
-
-    made: dict[str, GroupDescription] = {}
-    for node, groups in by_coordinator(admin, names).items():
-        request = StreamsGroupDescribeRequest(
-            group_ids=groups, include_authorized_operations=False, include_topology_description=False
-        )
-        response: StreamsGroupDescribeResponse = ask(admin, request, node)
-        for group in response.groups:
-            check(f"group {group.group_id}", group.error_code, group.error_message)
-            made[group.group_id] = {
-                "assignor": group.assignor_name or None,
-                "coordinator": node,
-                "topology_epoch": group.topology.epoch if group.topology is not None else None,
-                "members": [_streams_member(member, _sources(group)) for member in group.members],
-            }
-    return made
-
-
-def _sources(group: StreamsGroup) -> dict[str, list[str]]:
-    """The topics that the tasks of each subtopology read."""
-    subtopologies = group.topology.subtopologies if group.topology is not None else None
-    return {
-        one.subtopology_id: [*one.source_topics, *(topic.name for topic in one.repartition_source_topics)]
-        for one in subtopologies or ()
-    }
-
-
-def _streams_member(member: StreamsMember, sources: dict[str, list[str]]) -> Member:
-    tasks = {
-        kind: sorted(f"{one.subtopology_id}_{number}" for one in held for number in one.partitions)
-        for kind, held in (
-            ("active", member.assignment.active_tasks),
-            ("standby", member.assignment.standby_tasks),
-            ("warmup", member.assignment.warmup_tasks),
-        )
-    }
-    places = {
-        f"{topic}-{number}"
-        for one in member.assignment.active_tasks
-        for number in one.partitions
-        for topic in sources.get(one.subtopology_id, ())
-    }
-    return {**_described_member(member, member.instance_id, places), "tasks": tasks}
-
-
-def _described_member(member: ShareMember | StreamsMember, instance: str | None, places: Iterable[str]) -> Member:
-    return {
-        "member": member.member_id,
-        "instance": instance,
-        "client": member.client_id,
-        "host": member.client_host,
-        "partitions": sorted(places),
-    }

@@ -7,28 +7,28 @@ runs: it starts a process again that has ended. `/health/ready` is 200 when ever
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, ClassVar
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from ...server.runtime.bounded_http import IDLE, RECEIVING, RESPONDING, BoundedHandler, BoundedServer
+
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject
 
 
 LABEL = "node_id"
-#: Scrapers at once; one more is refused.
-_MOST_CONNECTIONS = 16
-#: Limit of a scraper's request, and of the response of a process.
-_REQUEST_S = 10.0
+#: Connections at once, and those of them that may have metrics: the others are left for the health.
+_MOST_CONNECTIONS, _MOST_SCRAPES = 16, 8
+#: Limits of a request, of its response, and of the response of a process.
+_REQUEST_S, _SCRAPE_S = 10.0, 30.0
 _RESPONSE_S = 5.0
 
 #: The metrics port of each process, by node id; None for a process that does not run.
@@ -53,42 +53,25 @@ class ServiceEndpoint:
         self._server.server_close()
 
 
-#: As socketserver has them.
-_Request = Union[socket.socket, tuple[bytes, socket.socket]]
-_Address = object
+class _Server(BoundedServer):
+    most_connections = _MOST_CONNECTIONS
+    deadlines_s: ClassVar[dict[str, float]] = dict.fromkeys((IDLE, RECEIVING), _REQUEST_S) | {RESPONDING: _SCRAPE_S}
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+    def __init__(self, address: tuple[str, int], handler: type[BoundedHandler]) -> None:
+        self.scrapes = threading.BoundedSemaphore(_MOST_SCRAPES)
         super().__init__(address, handler)
 
-    def process_request(self, request: _Request, client_address: _Address) -> None:
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: _Request, client_address: _Address) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: _Request, client_address: _Address) -> None:
-        """A scraper that has gone costs no line."""
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     timeout = _REQUEST_S
     ports: Callable[[], Ports]
+    server: _Server
 
     def do_GET(self) -> None:
+        self.received()
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            self._respond(200, CONTENT_TYPE_LATEST, merged(scraped(self.ports())))
+            self._respond_metrics()
         elif path == "/health/live":
             self._respond(200, "application/json", b'{"live": true}\n')
         elif path == "/health/ready":
@@ -99,15 +82,21 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._respond(404, "text/plain", b"metrics are at /metrics, health at /health/live and /health/ready\n")
 
+    def _respond_metrics(self) -> None:
+        if not self.server.scrapes.acquire(blocking=False):
+            self._respond(503, "text/plain", b"too many scrapes at once\n")
+            return
+        try:
+            self._respond(200, CONTENT_TYPE_LATEST, merged(scraped(self.ports())))
+        finally:
+            self.server.scrapes.release()
+
     def _respond(self, status: int, content_type: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Scrapes are not logged."""
 
 
 def _read(port: int, path: str) -> tuple[int, str]:
@@ -158,7 +147,7 @@ def health(ports: Ports) -> dict[int, JsonObject]:
         status, text = _read(port, "/health/ready") if port is not None else (0, "")
         try:
             body = json.loads(text) if status else None
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         silent: JsonObject = {
             "ready": False,

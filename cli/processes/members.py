@@ -12,17 +12,17 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ..cluster_plan import MOST_PORT, bind_to_any
-from ..options import UsageError
+from ..command_parser import UsageError
+from ..local_cluster.plan import MOST_PORT, bind_to_any
 
 if TYPE_CHECKING:
     from ...server.config.broker_config import BrokerConfig
     from ...server.config.listeners import ListenerEndpoint
 
-METRICS_PORT = "odradek.metrics.port"
-METRICS_HOST = "odradek.metrics.host"
+METRICS_PORT: Final = "odradek.metrics.port"
+METRICS_HOST: Final = "odradek.metrics.host"
 _VOTERS = "controller.quorum.voters"
 _CONTROLLER = "CONTROLLER"
 _LOOPBACK = "127.0.0.1"
@@ -141,8 +141,8 @@ def _text(endpoint: ListenerEndpoint, port: int) -> str:
 def _check_distinct(brokers: Sequence[_Ports], config: BrokerConfig, count: int) -> None:
     taken = [port for one in brokers for port in one.ports]
     taken += [one.port for one in config.listeners.controllers if one.port]
-    if config.get(METRICS_PORT):
-        taken.append(config.get(METRICS_PORT))
+    if metrics_port := config.get(METRICS_PORT):
+        taken.append(metrics_port)
     for port in taken:
         if taken.count(port) > 1:
             raise UsageError(
@@ -219,7 +219,7 @@ def format_members(service: Service, cluster_id: str | None, **formatting: objec
     from ...metadata.configs import InvalidConfig
     from ...server.config.broker_config import BrokerConfig
     from ...server.controller.formatting import format_directories
-    from ...storage.files.identity import read_meta_properties
+    from ...storage.files.meta_properties import read_meta_properties
 
     configs = [BrokerConfig(member.properties) for member in service.members]
     known = [read_meta_properties(directory) for config in configs for directory in config.log_dirs]

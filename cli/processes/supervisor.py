@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..broker_properties import properties_of
-from ..logs import level_text
-from ..options import FAILED, MISUSED, UsageError, complain, warn
+from ..command_parser import UsageError
+from ..log_levels import level_text
+from ..messages import FAILED, MISUSED, complain, warn
 from ..stop_signals import ignore_stop_signals, stop_on_signals
 from .members import METRICS_HOST, METRICS_PORT, Member, Service, format_members, free_port, service_of
 
@@ -150,21 +151,26 @@ class Supervisor:
 
     # Processes.
 
-    def _start(self, one: Running) -> None:
-        file = self._properties_file(one.member)
+    def _start(self, running: Running) -> None:
+        file = self._properties_file(running.member)
         command = [sys.executable, "-m", __package__.partition(".")[0], "start", str(file), "--stop-with-stdin"]
         command += self.log_options
         if self.service.metrics is not None:
-            one.metrics_port = free_port()
-            command += ["--override", f"{METRICS_PORT}={one.metrics_port}", "--override", f"{METRICS_HOST}=127.0.0.1"]
-        one.started_s = time.monotonic()
+            running.metrics_port = free_port()
+            command += [
+                "--override",
+                f"{METRICS_PORT}={running.metrics_port}",
+                "--override",
+                f"{METRICS_HOST}=127.0.0.1",
+            ]
+        running.started_s = time.monotonic()
         # A session of its own: Ctrl-C in a terminal reaches this process only, which stops the others in order.
-        one.process = subprocess.Popen(
+        running.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
         )
 
     def _properties_file(self, member: Member) -> Path:
-        from ...server.access.provisioning import write_secret
+        from ...server.access.authority import write_secret
         from ...server.config.properties import format_properties
 
         file = self.service.root / f"node-{member.node_id}.properties"
@@ -273,20 +279,20 @@ class _Stopping(Exception):
     """The service stops, or its restart cannot go on: what waits ends."""
 
 
-def _read_line(one: Running) -> None:
+def _read_line(running: Running) -> None:
     """Reads the line that a process prints when it serves. Raises ServiceFailed."""
-    assert one.process is not None and one.process.stdout is not None
-    line = one.process.stdout.read(4096).decode("utf-8", errors="replace")
+    assert running.process is not None and running.process.stdout is not None
+    line = running.process.stdout.read(4096).decode("utf-8", errors="replace")
     if not line:
-        raise ServiceFailed(f"{one.member.name} ended with {one.process.wait()} before it served")
-    one.address = line.partition(" serving on ")[2].partition(" (data in ")[0]
+        raise ServiceFailed(f"{running.member.name} ended with {running.process.wait()} before it served")
+    running.address = line.partition(" serving on ")[2].partition(" (data in ")[0]
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs `odradek start --processes`."""
     from ...metadata.configs import InvalidConfig
-    from ...storage.files.identity import InvalidMetaProperties
-    from ...storage.files.open_files import make_folder
+    from ...storage.files.meta_properties import InvalidMetaProperties
+    from ...storage.files.modes import make_folder
 
     try:
         service = service_of(properties_of(options), options.processes)

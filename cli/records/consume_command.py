@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from ...client.wording import counted
 from ...server.runtime.gc_policy import GC_PAUSES
 from ..client.connection import Connection
-from ..client.errors import Misused
+from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
-from ..options import INTERRUPTED, warn
-from ..output import Progress
-from .formats import Coding, Form, decoder
+from ..messages import INTERRUPTED, warn
+from ..progress import Progress
+from .content_decoder import UndecodableContent, decoder
+from .filters import Filter, filters_of
+from .formats import Coding, Form
 from .reading import Reader, default_start, matching_topics
 from .record_options import (
     Isolation,
@@ -29,19 +32,14 @@ from .record_options import (
     ValueFormatOption,
     ValueSchemaOption,
 )
-from .selection import END, Filter, Selection, filters_of, parse_position
+from .selection import END, Selection, parse_position
 from .writing import Decode, Writer, writer_of
 
 if TYPE_CHECKING:
-    from .consumed import ConsumedRecord, Content
+    from .consumed import ConsumedRecord
+    from .contents import Content
 
-
-# ---- options
-
-# ---- `odradek consume`
-
-RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "plain", "parquet"])
-
+RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "csv-escaped", "plain", "parquet"])
 
 FromBeginningOption = Annotated[bool, typer.Option("--from-beginning", help="the same as -o beginning")]
 
@@ -79,7 +77,12 @@ GroupOption = Annotated[
 IsolationLevelOption = Annotated[Isolation, typer.Option("--isolation-level")]
 
 OutputFormatOption = Annotated[
-    RecordFormat | None, typer.Option("--output", help="output format (default: plain, one value per line)")
+    RecordFormat | None,
+    typer.Option(
+        "--output",
+        help="output format (default: plain, one value per line). Spreadsheets run cells of csv that begin with = + - @ as "
+        "formulas: csv-escaped puts ' before these",
+    ),
 ]
 
 FormatStringOption = Annotated[
@@ -107,13 +110,23 @@ WhereOption = Annotated[
     typer.Option("--where", metavar="JSONPATH", help="only JSON values that match, such as '@.total > 10'"),
 ]
 
+SkipUndecodableOption = Annotated[
+    bool,
+    typer.Option(
+        "--skip-undecodable", help="leave out records that do not decode; a line on standard error names each"
+    ),
+]
 
 app = new_app("Read records of topics.")
 
 #: Records that are looked at in one go when a filter keeps only some of them.
 _FILTERED_BATCH = 1000
+#: Records that do not decode, of which a line each is shown.
+_MOST_SKIPPED_NAMED = 20
 #: Between writes of a batch; a table is made for each.
 _MOST_IN_BATCH = 10_000
+
+Kept = tuple[list["ConsumedRecord"], list["Content"], list["Content"]]
 
 
 @app.command()
@@ -143,6 +156,7 @@ def consume(
     key_schema: KeySchemaOption = None,
     value_schema: ValueSchemaOption = None,
     message: MessageOption = None,
+    skip_undecodable: SkipUndecodableOption = False,
 ) -> None:
     """Read records. With a position, read from there to the end. Without one, wait for new records."""
     form, text = _form(output_format, format_string, file)
@@ -160,13 +174,17 @@ def consume(
         isolation_level is Isolation.read_committed,
     )
     decoders = (
-        decoder(Coding(key_format, schema_registry, key_schema, message), connection),
-        decoder(Coding(value_format, schema_registry, value_schema, message), connection),
+        decoder(Coding.of_options(connection, key_format, schema_registry, key_schema, message), connection),
+        decoder(
+            Coding.of_options(connection, value_format, schema_registry, value_schema, message),
+            connection,
+        ),
     )
     filters = filters_of(key, value, header or [], where or [])
     # Batches of thousands of messages have no cycles: looking for cycles takes a tenth of the time.
     with _destination(file) as out, GC_PAUSES.pause():
-        _read(connection, selection, decoders, filters, writer_of(form, text, out), out)
+        skipped = _Skipped() if skip_undecodable else None
+        _read(connection, selection, decoders, filters, writer_of(form, text, out), out, skipped)
 
 
 def _form(output_format: RecordFormat | None, format_string: str | None, file: Path | None) -> tuple[str, str | None]:
@@ -190,6 +208,24 @@ def _destination(file: Path | None) -> Iterator[BinaryIO]:
             yield out
 
 
+class _Skipped:
+    """Records that are left out, since they do not decode: the first ones are named, all are counted."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def note(self, error: CommandError) -> None:
+        self._count += 1
+        if self._count <= _MOST_SKIPPED_NAMED:
+            warn(f"left out: {error}")
+
+    def end(self) -> None:
+        if self._count > _MOST_SKIPPED_NAMED:
+            warn(
+                f"{counted(self._count, 'record')} cannot be decoded, and {_MOST_SKIPPED_NAMED} of them are named above"
+            )
+
+
 def _read(
     connection: Connection,
     selection: Selection,
@@ -197,6 +233,7 @@ def _read(
     filters: list[Filter],
     writer: Writer,
     out: BinaryIO,
+    skipped: _Skipped | None,
 ) -> None:
     reader = Reader(connection, selection, warn)
     written = 0
@@ -207,19 +244,17 @@ def _read(
         with Progress("records", selection.count, shown=shows) as progress:
             left = selection.count
             for messages in reader.batches(_FILTERED_BATCH if filters else left or _MOST_IN_BATCH):
-                kept = _kept(messages, decoders, filters, left)
+                kept, examined, undecodable = _kept(messages, decoders, filters, left, skipped)
                 if kept[0]:
                     writer.write(*kept)
                     out.flush()
                     written += len(kept[0])
                     progress.advance(len(kept[0]))
                 if messages and selection.group is not None:
-                    full = left is not None and len(kept[0]) >= left
-                    done |= {
-                        (one.topic(), one.partition()): one.offset() + 1
-                        for one in _examined(messages, kept[0], is_full=full)
-                    }
+                    done |= {(one.topic(), one.partition()): one.offset() + 1 for one in messages[:examined]}
                     reader.commit(done, is_last=False)
+                if undecodable is not None:
+                    raise undecodable
                 if left is not None:
                     left = selection.count - written if selection.count is not None else None
                     if left == 0:
@@ -229,12 +264,11 @@ def _read(
     finally:
         try:
             writer.end()
+            if skipped is not None:
+                skipped.end()
             reader.commit(done, is_last=True)
         finally:
             reader.close()
-
-
-Kept = tuple[list["ConsumedRecord"], list["Content"], list["Content"]]
 
 
 def _kept(
@@ -242,26 +276,43 @@ def _kept(
     decoders: tuple[Decode | None, Decode | None],
     filters: list[Filter],
     most: int | None,
-) -> Kept:
-    """Messages that pass the filters, with their keys and values."""
+    skipped: _Skipped | None,
+) -> tuple[Kept, int, CommandError | None]:
+    """Messages that pass the filters, with their keys and values; the number of messages that were looked at, which a group
+    does not read again; the error for the next one, if it does not decode.
+    """
     of_key, of_value = decoders
     if not filters and of_key is None and of_value is None:
         some = messages if most is None else messages[:most]
-        return some, [one.key() for one in some], [one.value() for one in some]
+        return (some, [one.key() for one in some], [one.value() for one in some]), len(some), None
     kept: Kept = ([], [], [])
     kept_messages, kept_keys, kept_values = kept
-    for one in messages:
-        key = one.key() if of_key is None else of_key(one.key(), one.topic())
-        value = one.value() if of_value is None else of_value(one.value(), one.topic())
+    for examined, one in enumerate(messages):
+        part = "key"
+        try:
+            key = one.key() if of_key is None else of_key(one.key(), one.topic())
+            part = "value"
+            value = one.value() if of_value is None else of_value(one.value(), one.topic())
+        except UndecodableContent as error:
+            if skipped is None:
+                return kept, examined, _located(one, part, f"{error}; {_next_steps(one)}")
+            skipped.note(_located(one, part, str(error)))
+            continue
         if all(passes(one, key, value) for passes in filters):
             kept_messages.append(one)
             kept_keys.append(key)
             kept_values.append(value)
             if most is not None and len(kept_messages) >= most:
-                break
-    return kept
+                return kept, examined + 1, None
+    return kept, len(messages), None
 
 
-def _examined(messages: list[ConsumedRecord], kept: list[ConsumedRecord], *, is_full: bool) -> list[ConsumedRecord]:
-    """Messages up to the last one that was looked at: those after it are read again by the group."""
-    return messages[: messages.index(kept[-1]) + 1] if is_full and kept else messages
+def _located(message: ConsumedRecord, part: str, words: str) -> CommandError:
+    """The error with the record that it is of."""
+    return CommandError(
+        f"{message.topic()}-{message.partition()}: offset {message.offset()}: the {part} does not decode: {words}"
+    )
+
+
+def _next_steps(message: ConsumedRecord) -> str:
+    return f"-p {message.partition()} -o {message.offset() + 1} continues after it, --skip-undecodable leaves it out"

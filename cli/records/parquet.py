@@ -6,10 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ..client.errors import CommandError
+
 if TYPE_CHECKING:
-    from .consumed import ConsumedRecord, Content
+    from .consumed import ConsumedRecord
+    from .contents import Content
 
 
+#: librdkafka's type of a record without a timestamp, and Kafka's number for it. Others may be negative.
+_NO_TIMESTAMP, _NONE = 0, -1
 #: Rows of a row group.
 _GROUP_ROWS = 50_000
 
@@ -39,9 +44,14 @@ class ParquetWriter:
 
     def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
         for message, key, value in zip(messages, keys, values, strict=True):
-            stamp = message.timestamp()[1]
+            kind, stamp = message.timestamp()
             headers = [{"key": name, "value": content} for name, content in message.headers() or ()]
-            position = (message.topic(), message.partition(), message.offset(), None if stamp < 0 else stamp)
+            position = (
+                message.topic(),
+                message.partition(),
+                message.offset(),
+                None if kind == _NO_TIMESTAMP or stamp == _NONE else stamp,
+            )
             self._rows.append((*position, _binary(key), _binary(value), headers))
         if len(self._rows) >= _GROUP_ROWS:
             self._flush()
@@ -61,15 +71,33 @@ class ParquetWriter:
 
 
 def _binary(content: Content) -> bytes | None:
-    from .consumed import as_bytes
+    from .contents import as_bytes
 
     return None if content is None else as_bytes(content)
 
 
 def parquet_rows(path: Path) -> Iterator[dict[str, object]]:
-    """Rows of a file, a group at a time."""
+    """Rows of a file, a group at a time. The `timestamp` of a record is in milliseconds: Python has the years 1 to 9999.
+    Raises CommandError for a file that is damaged, or no Parquet.
+    """
+    import pyarrow
     import pyarrow.parquet
 
+    try:
+        yield from _rows_of(path)
+    except pyarrow.ArrowInvalid as error:
+        raise CommandError(f"{path} is not Parquet, or damaged: {str(error).splitlines()[0]}") from None
+
+
+def _rows_of(path: Path) -> Iterator[dict[str, object]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    milliseconds = pyarrow.timestamp("ms", tz="UTC")
     with pyarrow.parquet.ParquetFile(path) as file:
         for batch in file.iter_batches():
+            at = batch.schema.get_field_index("timestamp")
+            if at >= 0 and "value" in batch.schema.names and pyarrow.types.is_timestamp(batch.column(at).type):
+                stamps = batch.column(at).cast(milliseconds, safe=False).cast(pyarrow.int64())
+                batch = batch.set_column(at, "timestamp", stamps)
             yield from batch.to_pylist()

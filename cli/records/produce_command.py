@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import sys
-import time
 import uuid
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
-from itertools import repeat
-from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
-from ..client.connection import Connection, request_producer_id
-from ..client.errors import CommandError, Misused, status_of_code
-from ..client.options import DryRun, client_command, complete_topic, new_app
-from ..output import Output, Progress, Table
-from .formats import Coding, Encode, Form, encoder
-from .inputs import InputForm, Record, Shape, is_lines, records_of, size_of, value_batches
+from ..client.connection import Connection
+from ..client.errors import Misused
+from ..client.options import DryRun, client_command, new_app
+from ..client.value_completion import complete_topic
+from ..output import Output, Table
+from .content_encoder import Encode, encoder
+from .formats import Coding, Form
+from .input_record import Batch, InputForm, Record, Shape, name_of
+from .inputs import is_lines, records_of
+from .line_input import size_of, value_batches
+from .line_ranges import ALL, parse_lines
 from .record_options import (
     KeyFormatOption,
     KeySchemaOption,
@@ -32,193 +34,9 @@ from .record_options import (
     ValueSchemaOption,
 )
 from .selection import timestamp_ms
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
-
-# Sends records with confluent-kafka, in transactions or without.
-
-
-#: Callbacks run, and a bar moves, once for so many records.
-_POLL_EVERY = 500
-_FULL_WAIT_S = 0.02
-_SETTINGS = {
-    # As Java's clients place keys.
-    "partitioner": "murmur2_random",
-    "linger.ms": 5,
-    "enable.idempotence": True,
-    "delivery.report.only.error": True,
-    # More fall out of the processor's caches: records then cost a tenth more.
-    "queue.buffering.max.messages": 50_000,
-}
-
-
-@dataclass(slots=True)
-class Sent:
-    records: int = 0
-    bytes: int = 0
-    transactions: int = 0
-    seconds: float = 0.0
-
-
-class Sender:
-    """Raises CommandError with the first error of a delivery."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        topic: str,
-        settings: dict[str, str | bool],
-        *,
-        transactional_id: str | None = None,
-        transaction_size: int | None = None,
-    ) -> None:
-        from confluent_kafka import Producer
-
-        own = _SETTINGS | settings | connection.librdkafka()
-        if transactional_id is not None:
-            own["transactional.id"] = transactional_id
-        own["on_delivery"] = self._delivered
-        self._topic = topic
-        self._timeout_s = connection.timeout_s
-        self._producer = Producer(own)
-        self._is_transactional = transactional_id is not None
-        self._transaction_size = transaction_size
-        self._failed: KafkaError | None = None
-        self.sent = Sent()
-        if self._is_transactional:
-            self._producer.init_transactions(self._timeout_s)
-        else:
-            request_producer_id(self._producer, own, topic)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failed is None:
-            self._failed = error
-
-    def send(self, records: Iterable[Record], rate: float | None, total: int | None) -> Sent:
-        """Sends all, `rate` of them a second at most. A transaction is aborted when anything fails, Ctrl-C included."""
-        began = time.monotonic()
-        if self._is_transactional:
-            self._producer.begin_transaction()
-        try:
-            with Progress("records", total) as progress:
-                for record in records:
-                    self._produce(record)
-                    self.sent.records += 1
-                    self.sent.bytes += len(record.value or b"") + len(record.key or b"")
-                    if rate is not None:
-                        self._wait_until(began + self.sent.records / rate)
-                    if self.sent.records % _POLL_EVERY == 0:
-                        self._producer.poll(0)
-                        self._raise_failed()
-                        progress.advance(_POLL_EVERY)
-                    if self._transaction_size and self.sent.records % self._transaction_size == 0:
-                        self._commit()
-                        self._producer.begin_transaction()
-            self._end()
-        except BaseException:
-            if self._is_transactional:
-                self._abort()
-            else:
-                self._producer.purge()
-            raise
-        self.sent.seconds = time.monotonic() - began
-        return self.sent
-
-    def send_values(
-        self, batches: Iterable[Sequence[bytes]], key: bytes | None, partition: int | None, size: int | None
-    ) -> Sent:
-        """Sends values that have nothing of their own besides, a batch at a time. `size`: of all, with line breaks, for
-        the bar.
-        """
-        began = time.monotonic()
-        key_bytes = len(key or b"")
-        try:
-            with Progress("reading", size, is_bytes=True) as progress:
-                for values in batches:
-                    self._produce_values(values, key, partition)
-                    taken = sum(map(len, values))
-                    self.sent.records += len(values)
-                    self.sent.bytes += taken + key_bytes * len(values)
-                    progress.advance(taken + len(values))
-            self._end()
-        except BaseException:
-            self._producer.purge()
-            raise
-        self.sent.seconds = time.monotonic() - began
-        return self.sent
-
-    def _produce_values(self, values: Sequence[bytes], key: bytes | None, partition: int | None) -> None:
-        """Queues all of them in order. Raises CommandError for one that the client refuses.
-
-        The calls are made by `map`, without a step of the interpreter for each. `produce_batch` of confluent-kafka 2.16
-        costs a quarter more: it takes a dict for each.
-        """
-        from confluent_kafka import KafkaException
-
-        fixed = (key,) if partition is None else (key, partition)
-        while True:
-            left = iter(values)
-            try:
-                deque(map(self._producer.produce, repeat(self._topic), left, *map(repeat, fixed)), maxlen=0)
-                break
-            except BufferError:  # the queue is full: the brokers are slower than the input
-                # The iterator has given out the value that found no room.
-                values = values[len(values) - length_hint(left) - 1 :]
-                self._producer.poll(_FULL_WAIT_S)
-                self._raise_failed()
-            except KafkaException as refused:
-                error = refused.args[0]
-                raise CommandError(f"topic {self._topic}: {error.str()}", status_of_code(error.code())) from None
-        self._producer.poll(0)
-        self._raise_failed()
-
-    def _produce(self, record: Record) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic, record.value, record.key, record.partition,
-                    timestamp=record.timestamp_ms, headers=record.headers or None,
-                )  # fmt: skip
-                return
-            except BufferError:  # the queue is full: the brokers are slower than the input
-                self._producer.poll(0.1)
-                self._raise_failed()
-
-    def _wait_until(self, due: float) -> None:
-        while (left := due - time.monotonic()) > 0:
-            self._producer.poll(left)
-
-    def _raise_failed(self) -> None:
-        if self._failed is not None:
-            code = self._failed.code()
-            raise CommandError(f"topic {self._topic}: {self._failed.str()}", status_of_code(code))
-
-    def _end(self) -> None:
-        if self._is_transactional:
-            self._commit()
-            return
-        left = self._producer.flush(self._timeout_s)
-        self._raise_failed()
-        if left:
-            raise CommandError(
-                f"{left} records were not acknowledged within {self._timeout_s:g} s; they may or may not be written", 4
-            )
-
-    def _commit(self) -> None:
-        self._producer.flush(self._timeout_s)
-        self._raise_failed()
-        self._producer.commit_transaction(self._timeout_s)
-        self.sent.transactions += 1
-
-    def _abort(self) -> None:
-        import contextlib
-
-        with contextlib.suppress(Exception):
-            self._producer.abort_transaction(self._timeout_s)
-
-
-# ---- options
+from .sending import Sender, Sent
+from .taken_lines import TakenLines
+from .topic_check import check_topic
 
 Compression = StrEnum("Compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 
@@ -269,6 +87,19 @@ ValueColumnOption = Annotated[
     str | None, typer.Option("--value-column", help="column that has the value (default: the row as JSON)")
 ]
 
+FromLineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from-line",
+        metavar="N",
+        help="begin at this line of the first input, as the message of a stopped run names it",
+    ),
+]
+
+CreateOption = Annotated[
+    bool, typer.Option("--create", help="create the topic where it does not exist, with the brokers' defaults")
+]
+
 CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")]
 
 RepeatOption = Annotated[bool, typer.Option("--repeat", help="repeat the input until --count records are sent")]
@@ -310,6 +141,7 @@ def produce(
     timestamp: TimestampOption = None,
     key_column: KeyColumnOption = None,
     value_column: ValueColumnOption = None,
+    from_line: FromLineOption = None,
     count: CountOption = None,
     repeat: RepeatOption = False,
     rate: RateOption = None,
@@ -324,15 +156,17 @@ def produce(
     key_schema: KeySchemaOption = None,
     value_schema: ValueSchemaOption = None,
     message: MessageOption = None,
+    create: CreateOption = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Write records, from standard input or files."""
+    """Write records, from standard input or files. A run that stops tells how many are written, and where to resume."""
     shape = Shape(
         unescaped(delimiter),
         unescaped(key_delimiter) if key_delimiter is not None else None,
         null_value.encode() if null_value is not None else None,
         key_column,
         value_column,
+        parse_lines(from_line) if from_line is not None else ALL,
     )
     _check(count, rate, transaction_size, shape, repeat=repeat)
     fixed = _Fixed(
@@ -341,28 +175,37 @@ def produce(
         partition,
         timestamp_ms(timestamp) if timestamp is not None else None,
     )
-    records = _repeated(files or [], input_form, shape) if repeat else _once(files or [], input_form, shape)
-    encoders = (
-        encoder(Coding(key_format, schema_registry, key_schema, message), connection, f"{topic}-key"),
-        encoder(Coding(value_format, schema_registry, value_schema, message), connection, f"{topic}-value"),
-    )
+    sources: list[Path | None] = [*(files or [])] or [None]
+    records = _repeated(sources, input_form, shape) if repeat else _once(sources, input_form, shape)
+    of_keys = Coding.of_options(connection, key_format, schema_registry, key_schema, message)
+    of_values = Coding.of_options(connection, value_format, schema_registry, value_schema, message)
+    encoders = (encoder(of_keys, connection, f"{topic}-key"), encoder(of_values, connection, f"{topic}-value"))
     limited = itertools.islice((_encoded(fixed.applied(record), *encoders) for record in records), count)
+    check_topic(connection, topic, creates=create, dry_run=dry_run)
     if dry_run:
         _show(output, topic, _counted(limited), dry_run=True)
         return
-    settings = _settings(compression, acks)
-    if transactional or transactional_id is not None or transaction_size is not None:
-        chosen = transactional_id or f"odradek-cli-{uuid.uuid4()}"
-        sender = Sender(connection, topic, settings, transactional_id=chosen, transaction_size=transaction_size)
+    if transactional_id is None and (transactional or transaction_size is not None):
+        transactional_id = f"odradek-cli-{uuid.uuid4()}"
+    lines = TakenLines([name_of(one) for one in sources], are_repeated=repeat)
+    sender = Sender(connection, topic, _settings(compression, acks), lines, transactional_id, transaction_size)
+    is_plain = transactional_id is None and _is_plain(sources, input_form, shape) and encoders == (None, None)
+    if is_plain and not (fixed.is_of_each or repeat or rate or count):
+        sent = sender.send_values(_value_batches(sources, shape), fixed.key, partition, size_of(sources))
     else:
-        sender = Sender(connection, topic, settings)
-        sources: list[Path | None] = [*(files or [])] or [None]
-        is_plain = shape == Shape() and encoders == (None, None) and all(is_lines(one, input_form) for one in sources)
-        if is_plain and not (fixed.is_of_each or repeat or rate or count):
-            batches = value_batches(sources, sys.stdin.buffer)
-            _show(output, topic, sender.send_values(batches, fixed.key, partition, size_of(sources)), dry_run=False)
-            return
-    _show(output, topic, sender.send(limited, rate, count), dry_run=False)
+        sent = sender.send(limited, rate, count)
+    _show(output, topic, sent, dry_run=False)
+
+
+def _is_plain(sources: list[Path | None], form: InputForm | None, shape: Shape) -> bool:
+    """Whether the records are values alone, of lines that follow one another."""
+    has_rest = not shape.lines.ranges
+    return has_rest and replace(shape, lines=ALL) == Shape() and all(is_lines(one, form) for one in sources)
+
+
+def _value_batches(sources: list[Path | None], shape: Shape) -> Iterator[Batch]:
+    stdin = _standard_input() if None in sources else io.BytesIO()
+    return value_batches(sources, stdin, shape.lines.rest)
 
 
 def unescaped(text: str) -> bytes:
@@ -435,19 +278,27 @@ class _Fixed:
         return record
 
 
-def _once(files: list[Path], form: InputForm | None, shape: Shape) -> Iterator[Record]:
-    stdin: BinaryIO = sys.stdin.buffer
-    sources: list[Path | None] = [*files] or [None]
-    for source in sources:
-        yield from records_of(source, stdin, form, shape)
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise Misused("standard input is closed: give a FILE")
+    return sys.stdin.buffer
 
 
-def _repeated(files: list[Path], form: InputForm | None, shape: Shape) -> Iterator[Record]:
+def _once(sources: list[Path | None], form: InputForm | None, shape: Shape) -> Iterator[Record]:
+    for index, source in enumerate(sources):
+        lines = shape.lines if index == 0 else ALL
+        stdin = _standard_input() if source is None else io.BytesIO()
+        for record in records_of(source, stdin, form, replace(shape, lines=lines)):
+            record.source = index
+            yield record
+
+
+def _repeated(sources: list[Path | None], form: InputForm | None, shape: Shape) -> Iterator[Record]:
     """Standard input is kept in memory: it cannot be read twice."""
-    kept = list(_once(files, form, shape)) if not files else None
+    kept = list(_once(sources, form, shape)) if None in sources else None
     while True:
         some = False
-        for record in kept if kept is not None else _once(files, form, shape):
+        for record in kept if kept is not None else _once(sources, form, shape):
             some = True
             yield Record(record.value, record.key, list(record.headers), record.partition, record.timestamp_ms)
         if not some:

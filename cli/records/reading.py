@@ -6,16 +6,28 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from ...admin.topics import describe_topics
 from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused, status_of_code
-from .selection import BEGINNING, END, STORED, Position, Selection
+from ..client.errors import (
+    DENIED,
+    NOT_FOUND,
+    UNREACHABLE,
+    CommandError,
+    Misused,
+    from_library_at,
+    of_librdkafka,
+    status_of_code,
+)  # fmt: skip
+from ..client.groupless import GROUPLESS, of_partitions
+from .selection import BEGINNING, END, STORED, TAIL, Position, Selection
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-    from confluent_kafka.admin._metadata import TopicMetadata
+    from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
     from .consumed import ConsumedRecord
 
@@ -25,14 +37,14 @@ _BATCH = 10_000
 #: A call of the library fills a batch or waits so long: it delays the end of a read, not its records.
 _WAIT_S = 0.02
 _EOF, _ALL_BROKERS_DOWN = -191, -187
+#: Limit of one call for metadata.
+_CALL_S = 0.5
 #: Limit of the time in which a broker proves that not all are down.
 _LOST_S = 2.0
 #: Partitions that a note names; it counts the others.
 _MOST_NAMED = 5
-_SETTINGS = {
+_SETTINGS: dict[str, object] = GROUPLESS | {
     "enable.partition.eof": True,
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
     "allow.auto.create.topics": False,
     # A full queue would make librdkafka pause for a second.
     "fetch.queue.backoff.ms": 5,
@@ -66,12 +78,13 @@ class Reader:
         self._is_assigned = False
         self._lost: CommandError | None = None
         own = {
-            "group.id": selection.group or "odradek-cli",
             "isolation.level": "read_committed" if selection.committed else "read_uncommitted",
             "auto.offset.reset": _reset_of(selection.start),
         }
         self._ranges: Mapping[Place, tuple[int, int]] = {}
-        settings = _SETTINGS | own | dict(more_settings) | connection.librdkafka() | {"error_cb": self._note_error}
+        settings = (
+            GROUPLESS | _SETTINGS | own | dict(more_settings) | connection.librdkafka() | {"error_cb": self._note_error}
+        )
         if selection.group is not None:
             settings["group.id"] = selection.group
         #: Members of the consumer protocol (KIP-848) and of cooperative assignors get partitions in addition to theirs.
@@ -83,7 +96,7 @@ class Reader:
 
     def _note_error(self, error: KafkaError) -> None:
         if error.fatal() or error.code() == _ALL_BROKERS_DOWN or status_of_code(error.code()) > 4:
-            self._lost = CommandError(f"{error.str()}", status_of_code(error.code()))
+            self._lost = of_librdkafka(error)
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
@@ -133,11 +146,28 @@ class Reader:
 
     def described(self, topic: str) -> TopicMetadata:
         """The metadata of a topic. Raises CommandError for one that does not exist."""
-        metadata = self._consumer.list_topics(topic, timeout=self._connection.timeout_s)
-        described: TopicMetadata = metadata.topics[topic]
+        described: TopicMetadata = self._metadata(topic).topics[topic]
         if described.error is not None:
             raise CommandError(f"topic {topic}: {described.error.str()}", status_of_code(described.error.code()))
         return described
+
+    def _metadata(self, topic: str) -> ClusterMetadata:
+        """Requests metadata in short calls: the library reports a rejected login only between them."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self._connection.timeout_s
+        while True:
+            try:
+                timeout_s = min(_CALL_S, self._connection.timeout_s)
+                found: ClusterMetadata = self._consumer.list_topics(topic, timeout=timeout_s)
+                return found
+            except KafkaException as error:
+                if not self._is_assigned:  # else a record would come with the errors
+                    self._consumer.poll(0)
+                if self._lost is not None and self._lost.status == DENIED:
+                    raise self._lost from None
+                if time.monotonic() > deadline:
+                    raise from_library_at(error, self._connection.bootstrap) or error from None
 
     def _take(self, partitions: list[TopicPartition]) -> None:
         self._take_at(self._placed(partitions))
@@ -158,7 +188,23 @@ class Reader:
         offset = start.offset if start.offset is not None else END
         if offset >= 0:
             return self._within_logs(partitions, offset)
+        if offset < TAIL:
+            return self._tails(partitions, TAIL - offset)
         return [TopicPartition(one.topic, one.partition, offset) for one in partitions]
+
+    def _tails(self, partitions: list[TopicPartition], count: int) -> list[TopicPartition]:
+        """The partitions at the first of their last records; without a leader now, so many offsets before the end."""
+        from confluent_kafka import TopicPartition
+
+        from .tail import tail_starts
+
+        places = [(one.topic, one.partition) for one in partitions]
+        reader = Reader(self._connection, replace(self.selection, follow=False, until=None, count=None, group=None))
+        try:
+            starts = tail_starts(reader, places, count)
+        finally:
+            reader.close()
+        return [TopicPartition(*place, starts.get(place, TAIL - count)) for place in places]
 
     def _within_logs(self, partitions: list[TopicPartition], offset: int) -> list[TopicPartition]:
         """The partitions at an offset, or at the end of their log that is nearest to it, with a note."""
@@ -198,6 +244,8 @@ class Reader:
         deadline = time.monotonic() + self._connection.timeout_s
         while True:
             messages = self._consumer.consume(min(most, _BATCH), _WAIT_S)
+            if self.selection.group is None:
+                messages = of_partitions(messages)
             found = cast("list[ConsumedRecord]", [message for message in messages if message.error() is None])
             if len(found) < len(messages):
                 for message in messages:
@@ -236,10 +284,15 @@ class Reader:
             if not self.selection.follow:
                 self._open.discard((str(message.topic()), message.partition() or 0))
         elif not error.retriable() and error.code() != 3:
-            where = f"{message.topic()}-{message.partition()}"
-            raise CommandError(f"{where}: {error.str()}", status_of_code(error.code()))
+            raise CommandError(f"{self._subject(message)}: {_words(error)}", status_of_code(error.code()))
         elif error.code() == 3:
             raise CommandError(f"topic {message.topic()}: {error.str()}", NOT_FOUND)
+
+    def _subject(self, message: Message) -> str:
+        """The partition that an error is of; the group where it is of none."""
+        if message.topic() is None:
+            return f"group {self.selection.group}"
+        return f"{message.topic()}-{message.partition()}"
 
     def _ends(self) -> Position | None:
         until = self.selection.until
@@ -278,6 +331,11 @@ class Reader:
             self._consumer.commit(offsets=places, asynchronous=True)
 
 
+def _words(error: KafkaError) -> str:
+    """The words of the error without those of the request that has it in its response."""
+    return str(error.str()).rpartition(" response error: ")[2].rstrip(".")
+
+
 def _reset_of(start: Position) -> str:
     """The value of auto.offset.reset: a read from an offset that is deleted meanwhile fails, and skips nothing."""
     if start.offset == END:
@@ -305,11 +363,11 @@ def matching_topics(connection: Connection, patterns: Sequence[str]) -> list[str
     except re.error as error:
         raise Misused(f"{error.pattern!r} is not a regular expression: {error}") from None
     with connection.admin() as admin:
-        described = admin.describe_topics(None)
+        described = describe_topics(admin, None)
     found = sorted(
-        str(topic["name"])
+        str(topic.name)
         for topic in described
-        if not topic["is_internal"] and any(one.fullmatch(topic["name"]) for one in compiled)
+        if not topic.is_internal and any(one.fullmatch(topic.name) for one in compiled)
     )
     if not found:
         raise CommandError(f"no topic matches {', '.join(patterns)}; `odradek topic list` lists the topics", NOT_FOUND)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...client.wording import counted
 from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
-from ..output import Progress
+from ..progress import Progress
 from .reading import Reader
 from .record_options import TopicsArgument
 from .selection import BEGINNING, Position, Selection
@@ -53,7 +54,7 @@ def record(
             written = write(_records(connection, selection, progress), file, Masking(mask or (), keys=mask_keys))
     except ValueError as error:
         raise CommandError(f"{error}; nothing is recorded") from None
-    print(f"recorded: {written} records in {file}")
+    print(f"recorded: {counted(written, 'record')} in {file}")
 
 
 def _records(connection: Connection, selection: Selection, progress: Progress) -> Iterator[Recorded]:

@@ -12,17 +12,11 @@ from typing import Annotated
 
 import typer
 
-from ..client.options import complete_topic
+from ..client.properties import REGISTRY_URL, REGISTRY_VARIABLE
+from ..client.value_completion import complete_topic
 from .formats import Form
 
-
-class Isolation(StrEnum):
-    read_committed = "read_committed"
-    read_uncommitted = "read_uncommitted"
-
-
 TopicsArgument = Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)]
-
 
 KeyFormatOption = Annotated[Form, typer.Option("--key-format")]
 
@@ -33,7 +27,8 @@ SchemaRegistryOption = Annotated[
     typer.Option(
         "--schema-registry",
         metavar="URL",
-        help="for avro, protobuf and json with schema ids; `produce` uses the newest schema of TOPIC-value",
+        help="for avro, protobuf and json with schema ids; `produce` uses the newest schema of TOPIC-value "
+        f"(default: {REGISTRY_URL} of the properties, or {REGISTRY_VARIABLE})",
     ),
 ]
 
@@ -47,14 +42,23 @@ MessageOption = Annotated[
     str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type (default: the file's first)")
 ]
 
-
-# ---- schemas of values
-
 SchemaRegistry = Annotated[
-    str | None, typer.Option("--schema-registry", metavar="URL", help="registry with the schemas of values")
+    str | None,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        help=f"registry with the schemas of values (default for avro and protobuf: {REGISTRY_URL}, {REGISTRY_VARIABLE})",
+    ),
 ]
 ValueSchemaFile = Annotated[
     Path | None,
-    typer.Option("--value-schema", metavar="FILE", help="JSON Schema, .avsc, .proto or .desc, for all topics"),
+    typer.Option(
+        "--value-schema", metavar="FILE", help="JSON Schema, .avsc, .proto or .desc; `infer`: by JSON values themselves"
+    ),
 ]
 MessageName = Annotated[str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type")]
+
+
+class Isolation(StrEnum):
+    read_committed = "read_committed"
+    read_uncommitted = "read_uncommitted"

@@ -10,8 +10,9 @@ import typer
 
 from ..client.connection import Connection
 from ..client.errors import CommandError, Misused
-from ..client.options import Output, Yes, client_command, new_app
-from ..output import Table
+from ..client.options import Yes, client_command, new_app
+from ..client.properties import REGISTRY_URL, REGISTRY_VARIABLE
+from ..output import Output, Table
 from .schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ _KINDS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 _MOST_SCHEMA_BYTES = 4 << 20
 
 Registry = Annotated[
-    str,
-    typer.Option("--schema-registry", metavar="URL", envvar="ODRADEK_SCHEMA_REGISTRY", help="URL of the registry"),
+    str | None,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        help=f"URL of the registry (default: {REGISTRY_URL} of the properties, or {REGISTRY_VARIABLE})",
+    ),
 ]
 Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="such as orders-value")]
 SchemaFile = Annotated[Path, typer.Argument(metavar="FILE", help=".avsc, .proto or .json")]
@@ -34,27 +39,26 @@ Version = Annotated[int | None, typer.Option("--version", help="default: the new
 
 @app.command("list")
 @client_command
-def list_subjects(connection: Connection, output: Output, schema_registry: Registry) -> None:
+def list_subjects(connection: Connection, output: Output, schema_registry: Registry = None) -> None:
     """List subjects with their versions."""
     registry = _registry(connection, schema_registry)
-    found = [
-        {"subject": str(name), "versions": registry.ask("GET", f"{_path(name)}/versions")}
-        for name in sorted(registry.ask("GET", "/subjects"))
-    ]
-    rows = [(one["subject"], ", ".join(map(str, one["versions"]))) for one in found]
+    names = sorted(map(str, registry.ask_for(list, "GET", "/subjects")))
+    versions = [registry.ask_for(list, "GET", f"{_path(name)}/versions") for name in names]
+    found = [{"subject": name, "versions": some} for name, some in zip(names, versions, strict=True)]
+    rows = [(name, ", ".join(map(str, some))) for name, some in zip(names, versions, strict=True)]
     output.show(found, Table("", ("SUBJECT", "VERSIONS"), rows))
 
 
 @app.command("get")
 @client_command
 def get(
-    subject: Subject, connection: Connection, output: Output, schema_registry: Registry, version: Version = None
+    subject: Subject, connection: Connection, output: Output, schema_registry: Registry = None, version: Version = None
 ) -> None:
     """Print a schema, or with --output json all that the registry has about it."""
     path = f"{_path(subject)}/versions/{_version(version)}"
-    found = _registry(connection, schema_registry).ask("GET", path)
+    found = _registry(connection, schema_registry).ask_for(dict, "GET", path)
     if output.form == "table":
-        typer.echo(found["schema"])
+        typer.echo(_field(found, "schema", path))
         return
     output.show([found], Table("", [name.upper() for name in found], [list(found.values())]))
 
@@ -62,11 +66,12 @@ def get(
 @app.command("register")
 @client_command
 def register(
-    subject: Subject, file: SchemaFile, connection: Connection, output: Output, schema_registry: Registry
+    subject: Subject, file: SchemaFile, connection: Connection, output: Output, schema_registry: Registry = None
 ) -> None:
     """Register the schema of a file under a subject."""
-    found = _registry(connection, schema_registry).ask("POST", f"{_path(subject)}/versions", _body(file))
-    output.changed("registered", [f"{subject}: id {found['id']}"], dry_run=False)
+    path = f"{_path(subject)}/versions"
+    found = _registry(connection, schema_registry).ask_for(dict, "POST", path, _body(file))
+    output.changed("registered", [f"{subject}: id {_field(found, 'id', path)}"], dry_run=False)
 
 
 @app.command("check")
@@ -76,14 +81,15 @@ def check(
     file: SchemaFile,
     connection: Connection,
     output: Output,
-    schema_registry: Registry,
+    schema_registry: Registry = None,
     version: Version = None,
 ) -> None:
     """Check whether a schema is compatible with a subject. The exit status is 1 if it is not."""
     path = f"/compatibility{_path(subject)}/versions/{_version(version)}?verbose=true"
-    found = _registry(connection, schema_registry).ask("POST", path, _body(file))
-    if not found["is_compatible"]:
-        reasons = "; ".join(str(one) for one in found.get("messages") or ())
+    found = _registry(connection, schema_registry).ask_for(dict, "POST", path, _body(file))
+    if _field(found, "is_compatible", path) is not True:
+        messages = found.get("messages")
+        reasons = "; ".join(map(str, messages)) if isinstance(messages, list) else ""
         raise CommandError(f"{file} is not compatible with {subject}{': ' if reasons else ''}{reasons}")
     output.changed("compatible", [subject], dry_run=False)
 
@@ -94,7 +100,7 @@ def delete(
     subject: Subject,
     connection: Connection,
     output: Output,
-    schema_registry: Registry,
+    schema_registry: Registry = None,
     version: Version = None,
     permanent: Annotated[bool, typer.Option("--permanent", help="also what was deleted before, for good")] = False,
     yes: Yes = False,
@@ -108,8 +114,20 @@ def delete(
     output.changed("deleted", [name], dry_run=False)
 
 
-def _registry(connection: Connection, url: str) -> SchemaRegistry:
-    return SchemaRegistry(url, connection.properties.get("schema.registry.basic.auth.user.info"))
+def _registry(connection: Connection, given: str | None) -> SchemaRegistry:
+    """Raises Misused where neither an option nor the properties nor the environment name the registry."""
+    url = connection.registry_url(given)
+    if url is None:
+        raise Misused(
+            f"name the schema registry: --schema-registry URL, {REGISTRY_URL} of a context, or {REGISTRY_VARIABLE}"
+        )
+    return SchemaRegistry(url, connection.registry_user_info)
+
+
+def _field(described: dict[str, object], name: str, path: str) -> object:
+    if name not in described:
+        raise CommandError(f"the schema registry's response for {path} has no {name}")
+    return described[name]
 
 
 def _path(subject: str) -> str:

@@ -1,4 +1,4 @@
-"""The records that a command selects: where it begins and ends (`-o`, `--until`), and the filters that a record must pass.
+"""The records that a command selects: where it begins and ends (`-o`, `--until`).
 
 | text of `-o` | begin with |
 |---|---|
@@ -13,27 +13,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
 
 from ..client.errors import Misused
-
-if TYPE_CHECKING:
-    from .consumed import ConsumedRecord, Content
-
-# ---- positions
 
 _RELATIVE = re.compile(r"-(\d{1,12})(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _NAMED = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end", "stored": "stored"}
 #: librdkafka's logical offsets.
-BEGINNING, END, STORED, _TAIL = -2, -1, -1000, -2000
+BEGINNING, END, STORED, TAIL = -2, -1, -1000, -2000
 _MOST = (1 << 63) - 1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def parse_position(text: str, now_s: float | None = None) -> Position:
     if re.fullmatch(r"\d{1,19}", words) and int(words) <= _MOST:
         return Position(int(words))
     if re.fullmatch(r"-\d{1,9}", words) and int(words):
-        return Position(_TAIL + int(words))
+        return Position(TAIL + int(words))
     raise Misused(
         f"{text!r} is not a position: give beginning, end, an offset, -N (the last N), @TIME or an age such as -1h"
     )
@@ -66,10 +61,11 @@ def parse_position(text: str, now_s: float | None = None) -> Position:
 
 def timestamp_ms(text: str) -> int:
     """Milliseconds since 1970, or an ISO 8601 time; without a zone it is local time. Raises Misused."""
-    if re.fullmatch(r"\d{1,16}", text):
+    if re.fullmatch(r"-?\d{1,19}", text) and -_MOST - 1 <= int(text) <= _MOST:
         return int(text)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        moment = datetime.fromisoformat(text)
+        return (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError, OSError):
         raise Misused(f"{text!r} is not a time: give milliseconds or ISO 8601, such as 2026-01-31T12:00:00Z") from None
 
@@ -86,78 +82,3 @@ class Selection:
     count: int | None = None
     group: str | None = None
     committed: bool = True
-
-
-# ---- filters
-
-Filter = Callable[["ConsumedRecord", "Content", "Content"], bool]
-"""Takes the message, its decoded key and its decoded value."""
-
-
-def filters_of(key: str | None, value: str | None, headers: Sequence[str], where: Sequence[str]) -> list[Filter]:
-    """Raises Misused for a bad expression."""
-    made: list[Filter] = []
-    if key is not None:
-        made.append(_matching(key, "--key", lambda message: message.key()))
-    if value is not None:
-        made.append(_matching(value, "--value", lambda message: message.value()))
-    made += [_header(text) for text in headers]
-    made += [_where(text) for text in where]
-    return made
-
-
-def _compiled(text: str, option: str) -> re.Pattern[bytes]:
-    try:
-        return re.compile(text.encode())
-    except re.error as error:
-        raise Misused(f"{option} {text!r} is not a regular expression: {error}") from None
-
-
-def _matching(text: str, option: str, part: Callable[[ConsumedRecord], bytes | None]) -> Filter:
-    """The whole text when it has no characters of expressions, else a search."""
-    pattern = _compiled(text, option)
-    if re.escape(text) == text:
-        wanted = text.encode()
-        return lambda message, key, value: part(message) == wanted
-    return lambda message, key, value: pattern.search(part(message) or b"") is not None
-
-
-def _header(text: str) -> Filter:
-    """`NAME` or `NAME=EXPRESSION`."""
-    name, equals, expression = text.partition("=")
-    pattern = _compiled(expression, "--header") if equals else None
-
-    def passes(message: ConsumedRecord, key: Content, value: Content) -> bool:
-        for known, content in message.headers() or ():
-            if known == name and (pattern is None or pattern.search(content or b"") is not None):
-                return True
-        return False
-
-    return passes
-
-
-def _where(text: str) -> Filter:
-    """A JSONPath (RFC 9535) that selects something, or the inside of its filter: `@.total > 10 && @.paid`."""
-    import jsonpath
-
-    query = text if text.lstrip().startswith("$") else f"$[?{text}]"
-    try:
-        compiled = jsonpath.compile(query)
-    except jsonpath.JSONPathError as error:
-        raise Misused(f"--where {text!r} is not a JSONPath expression: {str(error).splitlines()[0]}") from None
-    is_filter = query != text
-
-    def passes(message: ConsumedRecord, key: Content, value: Content) -> bool:
-        document = value
-        if isinstance(value, str | bytes):
-            try:
-                document = json.loads(value)
-            except ValueError:
-                return False
-        if document is None:
-            return False
-        if not is_filter and not isinstance(document, list | dict):
-            return False
-        return next(iter(compiled.finditer([document] if is_filter else document)), None) is not None
-
-    return passes

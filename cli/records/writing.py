@@ -1,32 +1,33 @@
 """Writes records in the form of `--output`, a batch at a time.
 
 JSON has `topic`, `partition`, `offset`, `timestamp` (ms), `key`, `value` and `headers` (a list of `key` and `value`).
-Bytes that are no UTF-8 stand as base64 under `key_base64` or `value_base64`. Decoded keys and values are JSON themselves.
-
-`-f` takes a format string as kcat's: %s value, %S its length in bytes (-1 for null), %R its length as four bytes in network
-order, %k key, %K its length, %T timestamp in ms, %h headers (name=value, separated by commas), %t topic, %p partition,
-%o offset, %% a percent sign. \\n, \\r, \\t, \\\\, \\0 and \\xHH are characters.
+Bytes that are no UTF-8 stand as base64 under `key_base64` or `value_base64`. Decoded keys and values are JSON themselves; a
+number that JSON has not, such as infinity, is text. CSV has the same columns: null is an empty cell, and an empty text `""`.
+`csv-escaped` is CSV for spreadsheets, which run some cells as formulas.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
-import json
 import re
-import struct
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import BinaryIO, Protocol
 
-from ..client.errors import Misused
-from .consumed import ConsumedRecord, Content, as_bytes, as_text, for_json
+from .consumed import ConsumedRecord
+from .contents import Content, as_bytes, as_text, json_of
+from .format_string import compile_format
 
 Decode = Callable[[bytes | None, str], "Content"]
 """Takes the bytes and the topic; returns text, bytes, or a value of JSON."""
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+#: Bytes that are no UTF-8 are in the last two.
+CSV_COLUMNS = (*COLUMNS, "key_base64", "value_base64")
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+#: Spreadsheets run a cell that begins with one of these as a formula, and show one that begins with `'` as a text.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NEGATIVE_NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?")
 
 
 class Writer(Protocol):
@@ -44,7 +45,7 @@ def _field(name: str, content: Content) -> str:
             return f'"{name}":null,"{name}_base64":"{base64.b64encode(content).decode()}"'
     if content is None:
         return f'"{name}":null'
-    return f'"{name}":{json.dumps(content, ensure_ascii=False, default=for_json)}'
+    return f'"{name}":{json_of(content)}'
 
 
 def _headers(message: ConsumedRecord) -> str:
@@ -141,28 +142,62 @@ class Formatted:
 
 
 def cells(message: ConsumedRecord, key: Content, value: Content) -> list[object]:
-    """The record under COLUMNS."""
+    """The record under COLUMNS, for people."""
     headers = _headers(message)
     position = [message.topic(), message.partition(), message.offset(), message.timestamp()[1]]
     return [*position, as_text(key), as_text(value), "" if headers == "[]" else headers]
 
 
+def begins_formula(text: str) -> bool:
+    """Returns whether a spreadsheet runs a cell with this text."""
+    return text.startswith(_FORMULA) and not _NEGATIVE_NUMBER.fullmatch(text)
+
+
 class Csv:
-    def __init__(self, out: BinaryIO) -> None:
+    """Rows under CSV_COLUMNS, in quotes where a cell needs them.
+
+    `escapes_formulas`: cells that a spreadsheet would run begin with `'`.
+    """
+
+    def __init__(self, out: BinaryIO, *, escapes_formulas: bool = False) -> None:
         self._out = out
-        self._text = io.StringIO()
-        self._writer = csv.writer(self._text, lineterminator="\n")
-        self._writer.writerow(COLUMNS)
+        self._escapes = escapes_formulas
+        self._head = ",".join(CSV_COLUMNS) + "\n"
 
     def write(self, messages: Sequence[ConsumedRecord], keys: Sequence[Content], values: Sequence[Content]) -> None:
-        self._writer.writerows(map(cells, messages, keys, values))
-        self._out.write(self._text.getvalue().encode())
-        self._text.seek(0)
-        self._text.truncate()
+        rows = [self._row(*one) for one in zip(messages, keys, values, strict=True)]
+        self._out.write((self._head + "".join(rows)).encode(errors="surrogatepass"))
+        self._head = ""
 
     def end(self) -> None:
         self.write((), (), ())
         self._out.flush()
+
+    def _row(self, message: ConsumedRecord, key: Content, value: Content) -> str:
+        headers = _headers(message)
+        (key_text, key_base64), (value_text, value_base64) = self._cells(key), self._cells(value)
+        shown = "" if headers == "[]" else self._cell(headers)
+        return (
+            f"{self._cell(message.topic())},{message.partition()},{message.offset()},{message.timestamp()[1]},"
+            f"{key_text},{value_text},{shown},{key_base64},{value_base64}\n"
+        )
+
+    def _cells(self, content: Content) -> tuple[str, str]:
+        """Returns a key or a value as a cell of text and one of base64."""
+        if content is None:
+            return "", ""
+        if isinstance(content, bytes):
+            try:
+                return self._cell(content.decode()), ""
+            except UnicodeDecodeError:
+                return "", self._cell(base64.b64encode(content).decode())
+        return self._cell(as_text(content)), ""
+
+    def _cell(self, text: str) -> str:
+        if self._escapes and begins_formula(text):
+            text = f"'{text}"
+        is_plain = text and _QUOTED.search(text) is None
+        return text if is_plain else '"' + text.replace('"', '""') + '"'
 
 
 class Tables:
@@ -180,7 +215,7 @@ class Tables:
 
 
 def writer_of(form: str, format_string: str | None, out: BinaryIO) -> Writer:
-    """The writer for one of table, json, jsonl, csv, plain and parquet; `-f` wins over all."""
+    """The writer for one of table, json, jsonl, csv, csv-escaped, plain and parquet; `-f` wins over all."""
     if format_string is not None:
         return Formatted(out, format_string)
     if form == "parquet":
@@ -191,63 +226,8 @@ def writer_of(form: str, format_string: str | None, out: BinaryIO) -> Writer:
         "json": lambda: JsonArray(out),
         "jsonl": lambda: JsonLines(out),
         "csv": lambda: Csv(out),
+        "csv-escaped": lambda: Csv(out, escapes_formulas=True),
         "table": Tables,
         "plain": lambda: Formatted(out, "%s\\n"),
     }
     return made[form]()
-
-
-# ---- format strings
-
-_TOKEN = re.compile(rb"%(.)|%$|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(\\$)", re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\", b"0": b"\0"}
-Piece = Callable[["ConsumedRecord", bytes, bytes], bytes]
-
-
-def _length(data: bytes | None) -> int:
-    return -1 if data is None else len(data)
-
-
-def _headers_text(message: ConsumedRecord) -> bytes:
-    return b",".join(
-        name.encode() + b"=" + (b"NULL" if content is None else content) for name, content in message.headers() or ()
-    )
-
-
-_FIELDS: dict[bytes, Piece] = {
-    b"s": lambda message, key, value: value,
-    b"S": lambda message, key, value: b"%d" % _length(message.value()),
-    b"R": lambda message, key, value: struct.pack(">i", _length(message.value())),
-    b"k": lambda message, key, value: key,
-    b"K": lambda message, key, value: b"%d" % _length(message.key()),
-    b"T": lambda message, key, value: b"%d" % message.timestamp()[1],
-    b"h": lambda message, key, value: _headers_text(message),
-    b"t": lambda message, key, value: message.topic().encode(),
-    b"p": lambda message, key, value: b"%d" % message.partition(),
-    b"o": lambda message, key, value: b"%d" % message.offset(),
-}
-
-
-def compile_format(text: str) -> Piece:
-    """A function of a message and its key and value as bytes. Raises Misused for an unknown field."""
-    pieces: list[bytes | Piece] = []
-    for field, hexadecimal, escaped, plain, lone in _TOKEN.findall(text.encode()):
-        if plain or lone:
-            pieces.append(plain or lone)
-        elif hexadecimal:
-            pieces.append(bytes.fromhex(hexadecimal.decode()))
-        elif escaped:
-            pieces.append(_ESCAPES.get(escaped, escaped))
-        elif field == b"%":
-            pieces.append(b"%")
-        elif field in _FIELDS:
-            pieces.append(_FIELDS[field])
-        else:
-            raise Misused(
-                f"-f has no field %{field.decode(errors='replace')}: %s %S %R %k %K %T %h %t %p %o and %% are known"
-            )
-
-    def formatted(message: ConsumedRecord, key: bytes, value: bytes) -> bytes:
-        return b"".join([piece if isinstance(piece, bytes) else piece(message, key, value) for piece in pieces])
-
-    return formatted

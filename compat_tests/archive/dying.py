@@ -16,13 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from odradek.archive import (
-    archiver,
-    command,
-    iceberg,
-    parquet,
-    spark_tasks,
-)
+from odradek.archive import command, data_files, iceberg, maintenance, parquet, spark_tasks, topic_archive
 from odradek.archive import store as odradek_store
 from odradek.cli.main import main
 from pyiceberg.catalog import sql
@@ -67,20 +61,20 @@ def _put(owner: Any, name: str, dying: Callable[..., Any]) -> None:
 
 #: Places of both kinds of tables: before the commit, and after it.
 BOTH: dict[str, Callable[[], None]] = {
-    "rows read": lambda: _before(archiver.TopicArchive, "_flush"),
-    "commit begins": lambda: _before(archiver.TopicArchive, "_commit"),
-    "commit ends": lambda: _after(archiver.TopicArchive, "_commit"),
+    "rows read": lambda: _before(topic_archive.TopicArchive, "_flush"),
+    "commit begins": lambda: _before(topic_archive.TopicArchive, "_commit"),
+    "commit ends": lambda: _after(topic_archive.TopicArchive, "_commit"),
 }
 ICEBERG: dict[str, Callable[[], None]] = BOTH | {
-    "file of rows written": lambda: _after(iceberg.FileWriter, "_written"),
+    "file of rows written": lambda: _after(data_files.FileWriter, "_written"),
     "dead-letter records committed": lambda: _after(iceberg.IcebergTable, "_append"),
     "metadata written, catalog not": lambda: _after(sql.SqlCatalog, "_write_metadata"),
     "catalog's statement run, not committed": lambda: _before(Session, "commit"),
     "catalog changed": lambda: _after(sql.SqlCatalog, "commit_table"),
-    "merged file written": lambda: _before(iceberg, "replace_files"),
-    "merge committed": lambda: _after(iceberg, "replace_files"),
-    "files of expired snapshots listed": lambda: _after(iceberg, "_unused_files"),
-    "snapshots expired": lambda: _after(iceberg.Maintenance, "expire"),
+    "merged file written": lambda: _before(maintenance, "replace_files"),
+    "merge committed": lambda: _after(maintenance, "replace_files"),
+    "files of expired snapshots listed": lambda: _after(maintenance, "_unused_files"),
+    "snapshots expired": lambda: _after(maintenance.Maintenance, "expire"),
 }
 PARQUET: dict[str, Callable[[], None]] = BOTH | {
     "file of rows written": lambda: _after(parquet.ParquetTable, "write"),
@@ -105,10 +99,8 @@ PLACES = {"iceberg": ICEBERG, "parquet": PARQUET}
 def run(arguments: list[str]) -> int:
     global _left
     place, number, *words = arguments
-    odradek_store.FILES_TO_MERGE = 4
-    options, maintenance = archiver.ArchiveOptions, iceberg.Maintenance
-    command.ArchiveOptions = functools.partial(options, commits_between_maintenance=3)
-    command.Maintenance = functools.partial(maintenance, least_snapshots=2, most_expired_kept=0)
+    odradek_store.FILES_TO_MERGE = maintenance.FILES_TO_MERGE = 4
+    command.Maintenance = functools.partial(maintenance.Maintenance, least_snapshots=2, most_expired_kept=0)
     if place != "none":
         _left = int(number)
         (PARQUET if "--parquet" in words else SPARK if "--spark" in words else ICEBERG)[place]()

@@ -151,6 +151,7 @@ class Round:
     def _command(self, place: str, number: int, *options: str) -> list[str]:
         where = "--parquet" if self._kind == "parquet" else "--warehouse"
         words = [TOPIC, where, str(self._folder / "tables"), "-b", self._broker.bootstrap, "--value-format", "json"]
+        words += ["--value-schema", "infer"]
         more = ["--freshness", "0.3", "--keep-snapshots", "1", *options]
         return [sys.executable, "-m", _MODULE, place, str(number), *words, *more]
 

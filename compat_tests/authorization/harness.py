@@ -8,16 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odradek.metadata.acls import ResourceType
-from odradek.protocol.messages.acls import (
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.transactions import EndTxnRequest
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.schema import Message
 from odradek.protocol.uuids import uuid_to_text
 

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from odradek.metadata.acls import Operation, ResourceType
-from odradek.protocol.messages.acls import AclCreation
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.create_acls import AclCreation
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.authorization import cluster_probes, probes
 from compat_tests.authorization.harness import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.metadata.acls import OPERATIONS_OF, Operation, PatternType, Permission, ResourceType
-from odradek.protocol.messages.acls import AclCreation
+from odradek.protocol.messages.create_acls import AclCreation
 
 NODE, ADMINISTRATOR, CLIENT, ELSEWHERE = "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.9"
 ANONYMOUS, EVERYBODY, OTHER = "User:ANONYMOUS", "User:*", "User:bob"

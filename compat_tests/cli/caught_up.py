@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 
-from odradek.protocol.messages.configs import (
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 

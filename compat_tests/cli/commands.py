@@ -20,6 +20,8 @@ _CHANGES = {"create", "alter", "delete", "set", "trim"}
 PRODUCE_WITHOUT_VERIFICATION = 11
 #: The exit status of a usage error.
 _USAGE = 2
+#: The exit status where no broker responds: there is none to wait for.
+_UNREACHABLE = 4
 _BOOTSTRAP_OPTIONS = ("--bootstrap-server", "-b")
 
 
@@ -53,7 +55,7 @@ def odradek_command(*words: str, stdin: bytes | str = b"", bootstrap: str | None
     named = (words[at + 1] for at, word in enumerate(words[:-1]) if word in _BOOTSTRAP_OPTIONS)
     bootstrap = next(named, bootstrap)
     is_change = len(words) > 1 and (words[0] == "bench" or words[1] in _CHANGES) and "--dry-run" not in words
-    if bootstrap and is_change and done.status != _USAGE:
+    if bootstrap and is_change and done.status not in (_USAGE, _UNREACHABLE):
         await_brokers(bootstrap)
     return done
 

@@ -208,7 +208,7 @@ def test_oldest_backup_is_deleted_to_free_space(three: str, tmp_path: Path) -> N
         return odradek_command("consume", "pruned", "--from-beginning", "--output", "jsonl", "-b", three).out
 
     for option in ((), (), ("--full",)):
-        assert odradek_command("produce", "pruned", "-b", three, stdin="1\n2\n3\n").status == 0
+        assert odradek_command("produce", "pruned", "--create", "-b", three, stdin="1\n2\n3\n").status == 0
         done = odradek_command("backup", str(place), "--topic", "pruned", *option, "-b", three, "--output", "json")
         assert done.status == 0, done.err
     assert done.json[0]["records"] == 9

@@ -86,7 +86,7 @@ def test_certificates_may_stand_in_the_properties(
     pem = encrypted.authority.read_text().replace("\n", "\\n\\\n")
     config = properties_of("PLAIN", **{"ssl.truststore.location": "", "ssl.truststore.certificates": pem})
     assert on(encrypted, "topic", "create", topic, "--command-config", str(config)).status == 0
-    done = on(encrypted, "produce", topic, "--command-config", str(config), stdin="x\n")
+    done = on(encrypted, "produce", topic, "--create", "--command-config", str(config), stdin="x\n")
     assert done.status == 0, done.err
 
 
@@ -98,7 +98,7 @@ def test_context_keeps_the_options_of_a_secured_cluster(
     )
     assert added.status == 0, added.err
     assert odradek_command("topic", "create", topic).status == 0
-    assert odradek_command("produce", topic, stdin="x\n").status == 0
+    assert odradek_command("produce", topic, "--create", stdin="x\n").status == 0
     assert SCRAM_USERS["sam"] not in odradek_command("context", "show", "--output", "json").out
 
 

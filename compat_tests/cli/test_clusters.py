@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from odradek.admin.transactions import describe_transactions
 from odradek.cli.client.connection import Connection
 from odradek.cli.transactions import open_transactions
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -125,7 +126,7 @@ def test_open_transaction_is_described_and_aborted(run: Run, cluster: str, topic
     assert run("txn", "abort", group, "--dry-run").out == f"would be aborted: {group}\n"
     assert run("txn", "describe", group, "--output", "json").json[0]["state"] == "Ongoing"
     assert run("txn", "abort", group).status == 0
-    run("produce", topic, stdin="after\n")
+    run("produce", topic, "--create", stdin="after\n")
     assert run("consume", topic, "--from-beginning").out == "after\n"
     assert run("txn", "abort", group).status == 1
     assert run("txn", "describe", f"{group}-absent").status == 3
@@ -141,7 +142,7 @@ def test_transaction_of_a_coordinator_that_is_not_asked_does_not_hang(three: str
         producer.produce(topic, b"open", partition=partition)
     producer.flush(30)
     with Connection({"bootstrap.servers": three}).admin() as admin:
-        coordinator = admin.describe_transactions([group])[group].coordinator_id
+        coordinator = describe_transactions(admin, [group])[group].coordinator_id
         assert {one["hangs"] for one in open_transactions(admin, [topic])} == {False}
         others = open_transactions(admin, [topic], without={coordinator})
         assert others and {one["hangs"] for one in others} == {None}
@@ -167,7 +168,7 @@ def test_hanging_transaction_is_listed_and_aborted(run: Run, cluster: str, topic
         return bool(response.responses[0].partition_responses[0].error_code == 0)
 
     eventually(written, what="the batch is written")
-    run("produce", topic, stdin="after\n")
+    run("produce", topic, "--create", stdin="after\n")
     listed = ("txn", "list", "--hanging", "--topic", topic, "--output", "json")
     (found,) = run(*listed).json
     assert (found["partition"], found["producer_id"], found["start_offset"]) == (0, producer_id, 0)

@@ -19,8 +19,8 @@ def data_dir(
     """A copy of a node's data directory, with a topic of three records, a group and a transaction in it."""
     factor = str(len(cluster.split(",")))
     run("topic", "create", topic, "-p", "1", "-r", factor)
-    assert run("produce", topic, "-K", ":", "-H", "h=x", stdin="a:1\nb:2\n").status == 0
-    assert run("produce", topic, "--transactional-id", group, stdin="3\n").status == 0
+    assert run("produce", topic, "--create", "-K", ":", "-H", "h=x", stdin="a:1\nb:2\n").status == 0
+    assert run("produce", topic, "--create", "--transactional-id", group, stdin="3\n").status == 0
     assert run("consume", topic, "-g", group, "-o", "beginning", "-c", "2").status == 0
     source = three_directory / "node-1" / "data" if factor == "3" else apache_kafka.data_dir
     copy = tmp_path / "copy"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.storage.files.directory_lock import lock_holder
+from odradek.storage.files.lock_holder import lock_holder
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster

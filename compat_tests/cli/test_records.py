@@ -19,14 +19,14 @@ def orders(run: Run, topic: str) -> str:
     """A topic of one partition with five records: keys a to e, values of JSON, a header."""
     run("topic", "create", topic, "--partitions", "1")
     lines = "".join(f'{key}:{{"total": {number}, "key": "{key}"}}\n' for number, key in enumerate("abcde"))
-    done = run("produce", topic, "-K", ":", "-H", "source=web", stdin=lines)
+    done = run("produce", topic, "--create", "-K", ":", "-H", "source=web", stdin=lines)
     assert (done.status, done.out) == (0, f"produced: 5 records to {topic}\n"), done.err
     return topic
 
 
 def test_lines_are_consumed_as_json_lines(run: Run, topic: str) -> None:
     run("topic", "create", topic, "--partitions", "1")
-    assert run("produce", topic, stdin="one\ntwo\nthree\nfour\n").status == 0
+    assert run("produce", topic, "--create", stdin="one\ntwo\nthree\nfour\n").status == 0
     done = run("consume", topic, "--from-beginning", "--count", "3", "--output", "jsonl")
     assert done.status == 0, done.err
     assert [(one["offset"], one["key"], one["value"]) for one in done.lines] == [
@@ -81,7 +81,7 @@ def test_files_that_consume_wrote_are_produced_again(run: Run, orders: str, tmp_
     assert run("consume", orders, "--from-beginning", "--file", str(file)).status == 0
     copied = f"{orders}-copy-{form}"
     run("topic", "create", copied, "--partitions", "1")
-    assert run("produce", copied, str(file)).status == 0
+    assert run("produce", copied, "--create", str(file)).status == 0
 
     def content(topic: str) -> list[tuple[object, ...]]:
         records = run("consume", topic, "--from-beginning", "--output", "jsonl").lines
@@ -93,7 +93,7 @@ def test_files_that_consume_wrote_are_produced_again(run: Run, orders: str, tmp_
 def test_columns_of_csv_become_json_and_keys(run: Run, topic: str, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("id,name\n7,Zoë\n8,Li\n")
     run("topic", "create", topic, "--partitions", "1")
-    assert run("produce", topic, str(tmp_path / "people.csv"), "--key-column", "id").status == 0
+    assert run("produce", topic, "--create", str(tmp_path / "people.csv"), "--key-column", "id").status == 0
     done = run("consume", topic, "--from-beginning", "--output", "jsonl", "--value-format", "json")
     assert [(one["key"], one["value"]["name"]) for one in done.lines] == [("7", "Zoë"), ("8", "Li")]
 
@@ -136,13 +136,13 @@ def test_group_with_incremental_assignment_begins_where_it_should(
 
 def test_aborted_and_open_transactions_are_read_uncommitted_only(run: Run, topic: str, tmp_path: Path) -> None:
     run("topic", "create", topic, "--partitions", "1")
-    done = run("produce", topic, "--transaction-size", "2", "--output", "jsonl", stdin="1\n2\n3\n")
+    done = run("produce", topic, "--create", "--transaction-size", "2", "--output", "jsonl", stdin="1\n2\n3\n")
     assert done.lines[0]["transactions"] == 2
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"value": "x"}\nnonsense\n')
-    done = run("produce", topic, str(bad), "--transactional")
+    done = run("produce", topic, "--create", str(bad), "--transactional")
     assert done.status == 1 and "line 2 is not JSON" in done.err
-    run("produce", topic, stdin="after\n")
+    run("produce", topic, "--create", stdin="after\n")
     assert run("consume", topic, "--from-beginning").out.split() == ["1", "2", "3", "after"]
     every = run("consume", topic, "--from-beginning", "--isolation-level", "read_uncommitted").out.split()
     assert [one for one in every if one != "x"] == ["1", "2", "3", "after"]
@@ -151,14 +151,27 @@ def test_aborted_and_open_transactions_are_read_uncommitted_only(run: Run, topic
 def test_bytes_tombstones_and_times_survive(run: Run, topic: str) -> None:
     run("topic", "create", topic, "--partitions", "2")
     assert (
-        run("produce", topic, "-p", "1", "-K", "|", "-Z", "", "--timestamp", "1000", stdin=b"k|\n\xff|\xfe\n").status
+        run(
+            "produce",
+            topic,
+            "--create",
+            "-p",
+            "1",
+            "-K",
+            "|",
+            "-Z",
+            "",
+            "--timestamp",
+            "1000",
+            stdin=b"k|\n\xff|\xfe\n",
+        ).status
         == 0
     )
     first, second = run("consume", topic, "--from-beginning", "--output", "jsonl").lines
     assert (first["partition"], first["timestamp"], first["key"], first["value"]) == (1, 1000, "k", None)
     assert (second["key"], second["key_base64"], second["value_base64"]) == (None, "/w==", "/g==")
     copied = "".join(f"{json.dumps(one)}\n" for one in (first, second))
-    assert run("produce", topic, "-i", "jsonl", stdin=copied).status == 0
+    assert run("produce", topic, "--create", "-i", "jsonl", stdin=copied).status == 0
     hexed = run("consume", topic, "-o", "2", "-p", "1", "-f", "%k=%s,", "--key-format", "hex", "--value-format", "hex")
     assert hexed.out == "6b=,ff=fe,"
 
@@ -166,10 +179,10 @@ def test_bytes_tombstones_and_times_survive(run: Run, topic: str) -> None:
 def test_count_rate_and_repeat_limit_what_is_sent(run: Run, topic: str) -> None:
     run("topic", "create", topic, "--partitions", "1")
     began = time.monotonic()
-    assert run("produce", topic, "-c", "5", "--repeat", "--rate", "10", stdin="a\nb\n").status == 0
+    assert run("produce", topic, "--create", "-c", "5", "--repeat", "--rate", "10", stdin="a\nb\n").status == 0
     assert time.monotonic() - began >= 0.4
     assert run("consume", topic, "--from-beginning", "-f", "%s").out == "ababa"
-    assert "would be produced: 2 records" in run("produce", topic, "--dry-run", stdin="a\nb\n").out
+    assert "would be produced: 2 records" in run("produce", topic, "--create", "--dry-run", stdin="a\nb\n").out
     assert run("consume", topic, "--from-beginning", "-f", "%s").out == "ababa"
 
 
@@ -204,7 +217,7 @@ def test_follow_shows_records_as_they_come_and_ends_on_interrupt(cluster: str, r
     try:
         assert process.stdout is not None
         assert [process.stdout.readline().strip() for _ in range(5)] == list("abcde")
-        run("produce", orders, "-k", "new", stdin="x\n")
+        run("produce", orders, "--create", "-k", "new", stdin="x\n")
         assert process.stdout.readline() == "new\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
@@ -224,10 +237,10 @@ def test_avro_and_protobuf_go_in_and_come_out(run: Run, topic: str, tmp_path: Pa
         name = f"{topic}-{form}"
         run("topic", "create", name, "--partitions", "1")
         coding = ("--key-format", "int64", "--value-format", form, "--value-schema", str(schema))
-        done = run("produce", name, "-K", " ", *coding, stdin=lines)
+        done = run("produce", name, "--create", "-K", " ", *coding, stdin=lines)
         assert done.status == 0, done.err
         shown = run("consume", name, "-o", "beginning", "--output", "jsonl", *coding)
         assert [(one["key"], one["value"]) for one in shown.lines] == [(7, one) for one in orders], shown.err
         assert b'"cents"' not in run("consume", name, "-o", "beginning").out.encode()
-        wrong = run("produce", name, "-K", " ", *coding, stdin='7 {"id": 5}\n')
+        wrong = run("produce", name, "--create", "-K", " ", *coding, stdin='7 {"id": 5}\n')
         assert wrong.status == 1 and f"is not {form}" in wrong.err and wrong.err.count("\n") == 1, wrong.err

@@ -127,7 +127,7 @@ def test_settings_and_share_groups_are_backed_up_and_restored(secured: str, tmp_
         "shares": ("group", "lag", "saved-shares"),
     }
     changed("topic", "create", "saved", "--partitions", "2")
-    changed("produce", "saved", "-p", "0", stdin="1\n2\n3\n")
+    changed("produce", "saved", "--create", "-p", "0", stdin="1\n2\n3\n")
     changed("acl", "create", "--allow", "ann", "--operation", "read", "--topic", "sav", "--prefixed")
     changed("acl", "create", "--deny", "bob", "--operation", "alter", "--cluster", "--host", "10.0.0.1")
     changed("quota", "set", "producer_byte_rate=1000", "--user", "ann", "--client-id", "<default>")

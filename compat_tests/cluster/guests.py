@@ -22,23 +22,23 @@ from confluent_kafka import (
     ShareConsumer,
     TopicPartition,
 )
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    ComponentData,
-    DescribeClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.log_dirs import (
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
+from odradek.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
-    DescribeLogDirsRequest,
 )
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.quota_entities import EntityData
 from odradek.server.access.provisioning import NODE_NAME
 
 from compat_tests import access

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 
 from tests.server.harness.cluster_process import Cluster
 
@@ -105,7 +104,7 @@ class Scenario:
         )
 
     def elect_preferred(self, index: int) -> None:
-        partitions = [TopicPartitions(TOPIC, [index])]
+        partitions = [ElectLeadersTopic(TOPIC, [index])]
         request = ElectLeadersRequest(_PREFERRED, topic_partitions=partitions, timeout_ms=30_000)
         partition = self.cluster.partitions(TOPIC)[index]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from crc32c import crc32c
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.metadata_snapshots import list_snapshots
 
 from compat_tests.java.program import java_command
 from compat_tests.java.tool import ToolHost, run_tool

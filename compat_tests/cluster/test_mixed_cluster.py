@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.protocol.messages.partitions import ElectLeadersRequest
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 
 from compat_tests.access import granted
 from compat_tests.cluster.asyncio_clients import AiokafkaSender

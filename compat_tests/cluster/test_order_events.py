@@ -9,8 +9,12 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 from compat_tests.access import granted
 from compat_tests.cluster.asyncio_clients import AiokafkaReader, AiokafkaSender

@@ -6,20 +6,20 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
-from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.nodes import UnregisterBrokerRequest
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
-    RemoveRaftVoterRequest,
 )
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tests.server.harness.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER
 

@@ -13,8 +13,6 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.expected_conditions import alert_is_present
-from selenium.webdriver.support.wait import WebDriverWait
 
 from compat_tests.console.process import DEADLINE_S, POLL_S
 from compat_tests.needed_tools import needed
@@ -113,10 +111,12 @@ class Browser:
             self._since_enter = None
 
     def send(self, title: str, **fields: str) -> None:
-        """Unfolds the form with the title, fills it in and presses its button, by keyboard alone."""
-        (form,) = self.steady(lambda: [one for one in self.all("main details") if title in one.text])
+        """Opens the dialog with the title, fills its form in and presses its button, by keyboard alone."""
+        (form,) = self.steady(
+            lambda: [one for one in self.all("main dialog") if title in str(one.get_attribute("textContent"))]
+        )
         if not form.get_attribute("open"):
-            self.tab_to(form.find_element(By.TAG_NAME, "summary"))
+            self.tab_to(self.find(f"[data-opens='{form.get_attribute('id')}']"))
             self.press(Keys.ENTER)
         for name, value in fields.items():
             field = form.find_element(By.NAME, name)
@@ -128,7 +128,7 @@ class Browser:
                     assert field.get_attribute("value") != before, (name, value)
             else:
                 self.press(Keys.CONTROL + "a", Keys.BACKSPACE, value)
-        self.tab_to(form.find_element(By.CSS_SELECTOR, "form > button"))
+        self.tab_to(form.find_element(By.CSS_SELECTOR, ".answers button"))
         self._enter()
 
     def set_row(self, row: str, value: str) -> None:
@@ -136,8 +136,8 @@ class Browser:
         field = self.row_field(row)
         self.tab_to(field)
         self.press(*([Keys.HOME, value] if field.tag_name == "select" else [Keys.CONTROL + "a", Keys.BACKSPACE, value]))
-        self.press(Keys.TAB)
-        self._enter()
+        self.press(Keys.TAB, Keys.ENTER)
+        self._accept()
 
     def row_field(self, row: str) -> WebElement:
         (found,) = self.driver.execute_script(_FIELDS_OF_ROWS, row)
@@ -173,7 +173,15 @@ class Browser:
     def confirm(self, selector: str) -> None:
         """Presses a button with a confirmation dialog, and accepts it."""
         self.press_button(selector)
-        WebDriverWait(self.driver, DEADLINE_S).until(alert_is_present()).accept()
+        self._accept()
+
+    def _accept(self) -> None:
+        """Presses the button of the dialog that shows the change; the button has the focus."""
+        button = self.await_true(lambda: [one for one in self.all("#confirm button[value=yes]") if one.is_displayed()])[
+            0
+        ]
+        self.tab_to(button)
+        self._enter()
 
     def pause(self) -> None:
         """Stops the live figures by their key: elements of the page stay the same."""

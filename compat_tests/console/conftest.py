@@ -11,6 +11,7 @@ from odradek.testing.registry.server import SchemaRegistry
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.three_node_cluster import three_nodes
 from compat_tests.console.browser import Browser, chromium
+from compat_tests.console.harness.connect_worker import ConnectWorker, connect_worker
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.oracle import ApacheKafka
 
@@ -26,7 +27,7 @@ def console_three(console_directory: Path) -> Iterator[str]:
     with three_nodes(console_directory / "three") as bootstrap:
         odradek_command("topic", "create", "orders", "--partitions", "3", "--replicas", "3", "-b", bootstrap)
         lines = "\n".join(f'k{n}:{{"id": {n}, "total": {n * 3}, "password": "secret{n}"}}' for n in range(60))
-        odradek_command("produce", "orders", "-K", ":", "-b", bootstrap, stdin=lines)
+        odradek_command("produce", "orders", "--create", "-K", ":", "-b", bootstrap, stdin=lines)
         consumed = odradek_command(
             "consume", "orders", "--from-beginning", "--count", "20", "--group", "billing", "-b", bootstrap
         )
@@ -42,8 +43,16 @@ def console_registry() -> Iterator[SchemaRegistry]:
 
 
 @pytest.fixture(scope="session")
-def console(console_three: str, console_directory: Path, console_registry: SchemaRegistry) -> Iterator[ConsoleProcess]:
-    options = ("--mask", "*password*", "--schema-registry", console_registry.url)
+def console_connect() -> Iterator[ConnectWorker]:
+    with connect_worker() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def console(
+    console_three: str, console_directory: Path, console_registry: SchemaRegistry, console_connect: ConnectWorker
+) -> Iterator[ConsoleProcess]:
+    options = ("--mask", "*password*", "--schema-registry", console_registry.url, "--connect", console_connect.url)
     made = ConsoleProcess(console_three, console_directory, *options)
     yield made
     made.stop()

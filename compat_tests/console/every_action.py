@@ -26,12 +26,12 @@ def topic_create(cluster: FilledCluster, browser: Browser) -> None:
     browser.open("/topics")
     browser.send("Create a topic", name="meanwhile", partitions="2", replicas="3", configs="min.insync.replicas=2")
     browser.await_text("Topic meanwhile was created")
-    cluster.run("produce", "meanwhile", stdin="1\n2\n")
+    cluster.run("produce", "meanwhile", "--create", stdin="1\n2\n")
     assert sorted(values(cluster, "meanwhile")) == ["1", "2"]
 
 
 def topic_config(cluster: FilledCluster, browser: Browser) -> None:
-    browser.open("/topics/orders")
+    browser.open("/topics/orders/configuration")
     browser.set_row("retention.ms", "3600000")
     browser.await_text("retention.ms of orders was set")
     words = ("config", "get", "topic", "orders", "retention.ms", "--output", "json")
@@ -39,11 +39,11 @@ def topic_config(cluster: FilledCluster, browser: Browser) -> None:
 
 
 def topic_alter(cluster: FilledCluster, browser: Browser) -> None:
-    browser.open("/topics/orders")
+    browser.open("/topics/orders/partitions")
     browser.send("Add partitions", partitions="4")
     browser.await_text("orders: 4 partitions")
     eventually(lambda: len(cluster.partitions("orders")) == 4, what="orders has four partitions")
-    browser.open("/topics/doomed")
+    browser.open("/topics/doomed/partitions")
     browser.send("Add partitions, or change", replicas="2")
     browser.await_text("doomed-0: replicas")
     alive = {1, 2, 3} - {cluster.victim}
@@ -65,17 +65,17 @@ def record_produce(cluster: FilledCluster, browser: Browser) -> None:
 
 
 def topic_trim(cluster: FilledCluster, browser: Browser) -> None:
-    browser.open("/topics/orders")
+    browser.open("/topics/orders/partitions")
     browser.send("Delete old records", partition=str(cluster.orders_partition), before="2")
     browser.await_text(f"Deleted records of orders-{cluster.orders_partition}: before offset 2")
     assert watermarks(cluster.bootstrap, "orders", cluster.orders_partition)[0] == 2
-    browser.open("/topics/alone")
+    browser.open("/topics/alone/partitions")
     browser.send("Delete old records", before="end")
     browser.await_text(f"alone-{cluster.alone_partition}: no leader now, and nothing was deleted")
 
 
 def topic_delete(cluster: FilledCluster, browser: Browser) -> None:
-    browser.open("/topics/doomed")
+    browser.open("/topics/doomed/partitions")
     browser.send("Delete the topic", confirm="doomed")
     browser.await_text("Topic doomed was deleted")
     eventually(lambda: "doomed" not in cluster.client().list_topics(timeout=DEADLINE_S).topics, what="doomed is gone")
@@ -87,13 +87,13 @@ def group_reset(cluster: FilledCluster, browser: Browser) -> None:
     browser.send("Reset offsets", to="5", topic="orders:0,1,2")
     browser.await_text("Nothing has changed yet")
     browser.press_button("main form[method=post] button")
-    browser.await_text(f"3 offsets of group {cluster.group} were set")
+    browser.await_text(f"Set 3 offsets of group {cluster.group}")
     lags = cluster.run("group", "lag", cluster.group, "--output", "jsonl").lines
     assert [one["committed"] for one in lags] == [5, 5, 5]
     browser.open("/groups/sharers/reset?to=beginning")
     browser.await_text("Nothing has changed yet")
     browser.press_button("main form[method=post] button")
-    browser.await_text("1 offsets of group sharers were set")
+    browser.await_text("Set 1 offset of group sharers")
 
 
 def group_delete(cluster: FilledCluster, browser: Browser) -> None:
@@ -119,14 +119,14 @@ def transaction_abort_hanging(cluster: FilledCluster, browser: Browser) -> None:
     browser.await_text(f"The hanging transaction in {TOPIC}-0 was aborted.")
     browser.open(f"/transactions/hanging?topic={TOPIC}")
     browser.await_true(lambda: "No open transaction" in reloaded(browser))
-    cluster.run("produce", TOPIC, stdin="found\n")
+    cluster.run("produce", TOPIC, "--create", stdin="found\n")
     assert values(cluster, TOPIC) == ["found"]
 
 
 def dead_letters_redrive(cluster: FilledCluster, browser: Browser) -> None:
     browser.open("/share/dlq.work")
     browser.send("Redrive", first="0")
-    browser.await_text("1 records of dlq.work were written")
+    browser.await_text("Wrote 1 record of dlq.work")
     assert values(cluster, "work") == ['{"job": "broken"}'] * 2
 
 

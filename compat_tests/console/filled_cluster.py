@@ -20,11 +20,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from odradek.cli.client.admin import coordinator_of
+from odradek.admin.features import Change, update_features
+from odradek.admin.metadata_quorum import describe_quorum
+from odradek.admin.session import Admin
 from odradek.cli.client.connection import Connection
-from odradek.cli.cluster_plan import read_plan
-from odradek.cli.cluster_processes import node_pids
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
+from odradek.cli.local_cluster.node_processes import node_pids
+from odradek.cli.local_cluster.plan import read_plan
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.cli.commands import odradek_command
@@ -137,7 +139,7 @@ class FilledCluster:
     def coordinator(self) -> int:
         """The broker that coordinates the group."""
         with Connection({"bootstrap.servers": self.bootstrap}).admin() as admin:
-            return coordinator_of(admin, self.group)
+            return admin.coordinator(self.group)
 
     def restart(self) -> None:
         properties = self.directory / f"node-{self.victim}" / "server.properties"
@@ -175,17 +177,17 @@ def _close_connections(port: socket.socket) -> None:
 def _fill(made: FilledCluster) -> None:
     made.run("topic", "create", "work", "dlq.work", STREAMS_TOPIC, "--partitions", "1", *REPLICAS)
     with Connection({"bootstrap.servers": made.bootstrap}).admin() as admin, _dead_letter(made, admin):
-        made.victim = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]["leader_id"]
+        made.victim = describe_quorum(admin).leader_id
         made.survivor = made.victim % 3 + 1
         made.run("topic", "create", "orders", "doomed", "ledger", "--partitions", "3", *REPLICAS)
         made.run("topic", "create", "alone", "--partitions", "3", "--replicas", "1")
         made.orders_partition = _led_by(made, "orders")
         made.alone_partition = _led_by(made, "alone")
         values = "".join(f'k{number}:{{"id": {number}}}\n' for number in range(RECORDS))
-        made.run("produce", "orders", "-K", ":", stdin=values)
-        made.group, made.doomed_group = _coordinated(made.victim, lambda name: coordinator_of(admin, name))
+        made.run("produce", "orders", "--create", "-K", ":", stdin=values)
+        made.group, made.doomed_group = _coordinated(made.victim, admin.coordinator)
         for group in (made.group, made.doomed_group):
-            made.run("group", "reset", group, "--to", "end", "--topic", "orders")
+            made.run("group", "reset", group, "--create", "--to", "end", "--topic", "orders")
         assert answered(made.bootstrap, join(), 1).error_code == 0
         write_hanging(made.bootstrap, *REPLICAS)
         _open_transaction(made)
@@ -203,13 +205,13 @@ def _coordinated(node: int, coordinator: Callable[[str], int]) -> tuple[str, str
 
 
 @contextlib.contextmanager
-def _dead_letter(made: FilledCluster, admin: Any) -> Iterator[None]:
+def _dead_letter(made: FilledCluster, admin: Admin) -> Iterator[None]:
     """A share group rejects a record while the block runs. Then it has no members, and its dead-letter queue the record."""
-    assert admin.update_features({"share.version": 2}) == {"share.version": "OK"}
+    update_features(admin, {"share.version": (2, Change.UPGRADE)})
     queue = ("errors.deadletterqueue.topic.name=dlq.work", "errors.deadletterqueue.copy.record.enable=true")
     made.run("config", "set", "topic", "dlq.work", "errors.deadletterqueue.group.enable=true")
     made.run("config", "set", "group", "sharers", "share.auto.offset.reset=earliest", *queue)
-    made.run("produce", "work", stdin='{"job": "broken"}\n')
+    made.run("produce", "work", "--create", stdin='{"job": "broken"}\n')
     with ThreadPoolExecutor(1) as beside:
         rejecting = beside.submit(lambda: rejected(made.bootstrap).close())
         yield

@@ -23,11 +23,13 @@ class ConsoleProcess:
     """`odradek console` on a free port. `address` is its URL without the last slash."""
 
     def __init__(self, bootstrap: str, directory: Path, *options: str) -> None:
+        self.bootstrap = bootstrap
         self.audit_file = directory / "audit.jsonl"
         self._errors = (directory / "console.err").open("w")
         command = [sys.executable, "-m", "odradek", "console", "-b", bootstrap, "--port", "0"]
+        history = () if "--history" in options else ("--history", str(directory / "history"))
         self.process = subprocess.Popen(
-            [*command, "--audit-log", str(self.audit_file), *options],
+            [*command, "--audit-log", str(self.audit_file), *history, *options],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -86,7 +88,12 @@ class Visitor:
         try:
             with self._opener.open(request, timeout=DEADLINE_S) as response:
                 self.status, self.headers = response.status, response.headers
-                return html.unescape(response.read().decode())
+                return shown(response.read())
         except urllib.error.HTTPError as error:
             self.status, self.headers = error.code, error.headers
-            return html.unescape(error.read().decode())
+            return shown(error.read())
+
+
+def shown(page: bytes) -> str:
+    """The page without its escapes, and without the places where long names may break."""
+    return html.unescape(page.decode()).replace("<wbr>", "")

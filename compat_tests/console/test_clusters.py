@@ -53,7 +53,7 @@ def test_first_page_shows_each_cluster_and_leads_to_it(two: Browser) -> None:
     two.tab_to(two.find("main a[href='/clusters/west/']"))
     two.press(Keys.ENTER)
     two.await_text("Active controller")
-    two.find("header nav a[data-key=t]").click()
+    two.find("#menu a[data-key=t]").click()
     two.await_true(lambda: two.path == "/clusters/west/topics")
     two.await_text("western")
     assert "eastern" not in two.text and "west" in two.find("header .cluster").text
@@ -63,7 +63,10 @@ def test_first_page_shows_each_cluster_and_leads_to_it(two: Browser) -> None:
     two.press(Keys.ENTER)
     two.await_true(lambda: two.all("tr.detail"))
     assert two.errors() == []
-    two.find("header .cluster").click()
+    two.tab_to(two.find(".switcher summary"))
+    two.press(Keys.ENTER)
+    assert [one.text for one in two.all(".switcher li")] == ["east", "All clusters"]
+    two.find(".switcher li:last-child a").click()
     two.await_true(lambda: two.path == "/")
 
 
@@ -72,10 +75,11 @@ def test_changes_reach_the_cluster_of_the_page_alone(two: Browser, brokers: dict
     two.send("Create a topic", name="only here", partitions="1")
     two.await_true(lambda: two.all(".words.bad[role=status]:not([hidden])"))
     assert two.path == "/clusters/east/topics"
-    assert two.find("main details [name=name]").get_attribute("value") == "only here"
+    assert two.find("main dialog [name=name]").get_attribute("value") == "only here"
     two.send("Create a topic", name="only-east", partitions="1")
     two.await_text("Topic only-east was created")
-    assert two.path == "/clusters/east/topics/only-east"
+    assert two.path == "/clusters/east/topics/only-east/messages"
+    two.open("/clusters/east/topics/only-east/configuration")
     two.set_row("retention.ms", "86400000")
     two.await_text("retention.ms of only-east was set")
     names = {name: {one["name"] for one in _topics(broker.bootstrap_servers)} for name, broker in brokers.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.admin.features import Change, update_features
 from odradek.cli.client.connection import Connection
 
 from compat_tests.cli.commands import odradek_command
@@ -12,7 +13,7 @@ from compat_tests.console.harness.dead_letters import rejected, reloaded
 def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_three: str) -> None:
     queue = ("errors.deadletterqueue.topic.name=dlq.work", "errors.deadletterqueue.copy.record.enable=true")
     with Connection({"bootstrap.servers": console_three}).admin() as admin:
-        assert admin.update_features({"share.version": 2}) == {"share.version": "OK"}
+        update_features(admin, {"share.version": (2, Change.UPGRADE)})
     for words in (
         ("topic", "create", "work", "dlq.work", "--partitions", "1"),
         ("config", "set", "topic", "dlq.work", "errors.deadletterqueue.group.enable=true"),
@@ -20,7 +21,7 @@ def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_thre
     ):
         done = odradek_command(*words, "-b", console_three)
         assert done.status == 0, done
-    odradek_command("produce", "work", "-b", console_three, stdin='{"job": "broken"}\n')
+    odradek_command("produce", "work", "--create", "-b", console_three, stdin='{"job": "broken"}\n')
     consumer = rejected(console_three)
     try:
         browser.open("/groups?kind=share")
@@ -33,7 +34,7 @@ def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_thre
         browser.await_true(lambda: "work-0 at 0" in reloaded(browser))
         assert '"job": "broken"' in browser.text
         browser.send("Redrive", first="0")
-        browser.await_text("1 records of dlq.work were written")
+        browser.await_text("Wrote 1 record of dlq.work")
         found = odradek_command("consume", "work", "--from-beginning", "--output", "jsonl", "-b", console_three).lines
         assert [(one["value"], one["headers"]) for one in found] == [('{"job": "broken"}', [])] * 2
         browser.open("/groups/sharers")
@@ -44,7 +45,7 @@ def test_rejected_record_is_shown_and_driven_back(browser: Browser, console_thre
     browser.open("/groups/sharers/reset?to=beginning")
     browser.await_text("Nothing has changed yet")
     browser.find("main form[method=post] button").click()
-    browser.await_text("1 offsets of group sharers were set")
+    browser.await_text("Set 1 offset of group sharers")
 
 
 def drawn_lag(browser: Browser) -> str:

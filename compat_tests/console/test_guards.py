@@ -40,6 +40,7 @@ def logged_in(console: ConsoleProcess, name: str, password: str) -> Visitor:
 
 def test_login_is_required_and_ends_with_logout(guarded: ConsoleProcess, driver: object) -> None:
     browser = Browser(driver, guarded.address)  # type: ignore[arg-type]
+    browser.size(1100, 760)  # a phone shows no name
     browser.open("/topics")
     browser.await_true(lambda: browser.path == "/login")
     assert browser.violations() == []
@@ -60,6 +61,30 @@ def test_viewer_sees_no_forms_and_changes_nothing(guarded: ConsoleProcess) -> No
     assert visitor.status == 403
     assert audited(guarded)[-1]["outcome"].startswith("refused: User bob has read-only access")
     assert "Create a topic" in logged_in(guarded, "alice", "correct horse").get("/topics")
+
+
+def test_editor_changes_the_topics_of_a_pattern_alone(guarded: ConsoleProcess, tmp_path: Path) -> None:
+    users = next(guarded.audit_file.parent.glob("users"))
+    words = ("console", "--users", str(users), "--add-user", "carol", "--role", "editor=shop.*,billing")
+    assert odradek_command(*words, stdin="correct horse\n").status == 0
+    visitor = logged_in(guarded, "carol", "correct horse")
+    assert "Topic shop.cart was created" in visitor.post("/topics", "/topics", name="shop.cart")
+    assert "Written to shop.cart-0" in visitor.post("/topics/shop.cart/messages", "/topics", value="1")
+    assert "Write a record" in visitor.get("/topics/shop.cart/messages")
+    assert "Write a record" not in visitor.get("/topics/orders/messages")
+    assert "Create an ACL" not in visitor.get("/access")
+    for path, fields in (
+        ("/topics", {"name": "other"}),
+        ("/topics", {"name": "shop"}),
+        ("/topics/orders/messages", {"value": "1", "topic": "shop.cart"}),
+        ("/topics/orders/delete", {"confirm": "orders", "topic": "billing"}),
+        ("/groups/billing/delete", {"confirm": "billing"}),
+        ("/access/users", {"user": "mallory", "password": "correct horse", "mechanism": "SCRAM-SHA-256"}),
+    ):
+        visitor.post(path, "/topics", **fields)
+        assert visitor.status == 403, path
+    refused = odradek_command(*words[:-1], "editor=a:b", stdin="correct horse\n")
+    assert refused.status == 2 and "--role must be" in refused.err
 
 
 def test_wrong_passwords_are_limited_and_noted(console_three: str, tmp_path: Path) -> None:

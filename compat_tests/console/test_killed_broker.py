@@ -39,14 +39,18 @@ Case = tuple[str, tuple[str, ...]]
 PAGES: dict[str, Case] = {
     "/": ("/", ("2 running, 1 fenced", "Active controller", "Without leader\n1")),
     "/topics": ("/topics?short=yes", ("orders", "ledger", "1 without leader")),
-    "/topics/{topic}": ("/topics/orders", ("retention.ms", f"Records in these partitions\n{RECORDS}")),
+    "/topics/{topic}": ("/topics/orders", ("Write a record",)),
+    "/topics/{topic}/partitions": ("/topics/orders/partitions", (f"Offsets in these partitions\n{RECORDS}",)),
+    "/topics/{topic}/groups": ("/topics/orders/groups", ("Groups that read it",)),
+    "/topics/{topic}/configuration": ("/topics/orders/configuration", ("retention.ms",)),
+    "/topics/{topic}/access": ("/topics/orders/access", ("No rule names this topic",)),
     "/topics/{topic}/messages": (
         "/topics/orders/messages?from=beginning&limit=500",
         (f"{RECORDS} shown of {RECORDS} read", "the end of the log"),
     ),
     "/topics/{topic}/messages/{partition:int}/{offset:int}": (
         "/topics/orders/messages/{orders_partition}/5",
-        ("On the command line", '"offset": 5'),
+        ("Copy command", "Neighbours"),
     ),
     "/groups": ("/groups", ("{group}", STREAMS_GROUP, "sharers")),
     "/groups/{group}": ("/groups/{group}", ("Committed", "Coordinator")),
@@ -54,17 +58,19 @@ PAGES: dict[str, Case] = {
     "/transactions": ("/transactions", ("Ongoing", "{transaction}", "ledger-0 ledger-1 ledger-2")),
     "/transactions/hanging": (f"/transactions/hanging?topic={TOPIC}", (str(PRODUCER), "hangs")),
     "/brokers": ("/brokers", ("fenced", "running")),
+    "/brokers/balance": ("/brokers/balance", ("3 replicas, and only 2 brokers",)),
     "/brokers/{broker:int}": ("/brokers/{victim}", ("fenced", "Broker {victim} does not respond")),
     "/quorum": ("/quorum", ("leader", "Replicas", "metadata.version")),
     "/share": ("/share", ("sharers", "dlq.work")),
     "/share/{topic}": ("/share/dlq.work", ("work-0 at 0", '"job": "broken"')),
     "/access": ("/access", ("No ACLs.", "No users with SCRAM credentials.", "No quotas.")),
     "/clients": ("/clients", ("Members of groups", STREAMS_GROUP)),
+    "/pipelines": ("/pipelines", ("Mirrors", "Tiered topics", "Archives")),
 }
 #: Further addresses of these routes.
 MORE_PAGES: dict[str, Case] = {
     "all topics": ("/topics", ("doomed", "work")),
-    "a topic without a leader": ("/topics/alone", ("none", "Partitions")),
+    "a topic without a leader": ("/topics/alone/partitions", ("none", "Partitions")),
     "records without a leader": ("/topics/alone/messages", ("alone-{alone_partition} has no leader",)),
     "a tail": ("/topics/orders/messages?tail=new", ("New records appear",)),
     "a streams group": (f"/groups/{STREAMS_GROUP}", ("subtopology 0",)),
@@ -74,7 +80,29 @@ MORE_PAGES: dict[str, Case] = {
 }
 CASES = PAGES | MORE_PAGES
 #: Routes that ask the cluster nothing.
-OF_THE_CONSOLE = {("GET", "/login"), ("POST", "/login"), ("POST", "/logout"), ("GET", "/health"), ("GET", "/static")}
+OF_THE_CONSOLE = {
+    ("GET", "/login"),
+    ("POST", "/login"),
+    ("POST", "/logout"),
+    ("GET", "/health"),
+    ("GET", "/history"),
+    ("GET", "/static"),
+}
+#: Routes of a schema registry and of Kafka Connect, which no broker serves, of moves between brokers: with two of three
+#: brokers there is no plan for three replicas; and of a pipeline, of which this cluster has none
+#: (tests/console/test_pipelines.py).
+BESIDE = {
+    ("GET", "/pipelines/{kind}/{name}"),
+    ("GET", "/schemas"),
+    ("GET", "/schemas/{subject}"),
+    ("POST", "/schemas"),
+    ("POST", "/schemas/{subject}/compatibility"),
+    ("GET", "/connect"),
+    ("GET", "/connect/{connector}"),
+    ("POST", "/connect/{connector}/{word}"),
+    ("POST", "/brokers/balance"),
+    ("POST", "/brokers/balance/cancel"),
+}
 _ERRORS = ("That did not work", "There is no such page", "The cluster could not be read", "Internal Server Error")
 
 
@@ -185,7 +213,7 @@ def always(cluster: FilledCluster, browser: Browser) -> bool:
 
 TRUTHS: dict[str, Callable[[FilledCluster, Browser], bool]] = {
     "/": counts_what_is_under_replicated,
-    "/topics/{topic}": shows_moved_leaders,
+    "/topics/{topic}/partitions": shows_moved_leaders,
     "/groups/{group}": shows_a_running_coordinator,
     "/transactions": shows_transaction_at_a_running_coordinator,
     "/brokers": marks_the_broker,
@@ -201,7 +229,7 @@ def test_every_page_and_action_of_the_application_has_a_case(users: Path) -> Non
     for route in application(Backend(Connection({}), Settings(users=users))).routes:
         methods = {"GET"} if isinstance(route, Mount) else set(route.methods or ()) - {"HEAD"}  # type: ignore[attr-defined]
         found |= {(method, route.path) for method in methods}  # type: ignore[attr-defined]
-    assert found == {("GET", path) for path in PAGES} | {("POST", path) for path in ACTIONS} | OF_THE_CONSOLE
+    assert found == {("GET", path) for path in PAGES} | {("POST", path) for path in ACTIONS} | OF_THE_CONSOLE | BESIDE
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -244,7 +272,7 @@ def test_pages_show_the_return_of_the_broker(cluster: FilledCluster, killed: Bro
     killed.await_true(lambda: {row[3] for row in rows(killed)} == {"running"})
     opened(killed, f"/brokers/{cluster.victim}")
     killed.await_text("Log directories")
-    opened(killed, "/topics/orders")
+    opened(killed, "/topics/orders/partitions")
     killed.await_true(lambda: [len(row[4].split(", ")) for row in rows(killed, "#partitions")] == [3] * 4)
     opened(killed, "/topics/alone/messages")
     killed.await_text("the first record of the range")

@@ -15,6 +15,19 @@ from compat_tests.console.harness.screenshots import take_screenshot
 #: Screenshots of the guide and the tour: file, page, scheme, a script that shows more, and words of the result.
 SCREENSHOTS = (
     ("console-overview.png", "/", "light", "", "Busiest topics"),
+    ("console-topics.png", "/topics", "light", "", "Newest record"),
+    ("console-group.png", "/groups/billing", "light", "", "Committed"),
+    ("console-balance.png", "/brokers/balance", "dark", "", "Brokers before and after"),
+    ("console-connect.png", "/connect", "light", "", "orders-to-s3"),
+    ("console-access.png", "/access", "light", "", "ACLs"),
+    (
+        "console-change.png",
+        "/topics/orders/configuration",
+        "light",
+        "document.querySelector('.row-form select').value = 'compact';"
+        "document.querySelector('.row-form button').click()",
+        "What changes",
+    ),
     (
         "console-messages.png",
         "/topics/orders/messages?from=beginning&limit=12&column=id&column=total",
@@ -29,14 +42,23 @@ SCREENSHOTS = (
         "document.querySelectorAll('.toggle')[1].click()",
         "Value is",
     ),
-    ("console-topic.png", "/topics/orders", "light", "", "Groups that read it"),
+    ("console-topic.png", "/topics/orders/partitions", "light", "", "Bytes of all their replicas"),
     (
         "console-configs.png",
-        "/topics/orders",
+        "/topics/orders/configuration",
         "light",
-        "document.querySelector('#configs').scrollIntoView()",
+        "",
         "Reads as",
     ),
+)
+
+
+SHORT = (
+    "console-overview.png",
+    "console-messages.png",
+    "console-connect.png",
+    "console-access.png",
+    "console-topics.png",
 )
 
 
@@ -56,7 +78,7 @@ def test_page_meets_wcag_aa_in_the_dark(browser: Browser, path: str) -> None:
     assert browser.violations() == []
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/messages?limit=5"])
+@pytest.mark.parametrize("path", ["/", "/topics/orders/configuration", "/topics/orders/messages?limit=5"])
 def test_page_fits_a_phone(browser: Browser, path: str) -> None:
     browser.size(390, 800)
     browser.open(path)
@@ -96,7 +118,7 @@ def test_overview_is_live(browser: Browser, console_three: str) -> None:
     browser.await_text("Busiest topics")
 
     def has_grown() -> bool:
-        assert odradek_command("produce", "orders", "-b", console_three, stdin="live\n" * 500).status == 0
+        assert odradek_command("produce", "orders", "--create", "-b", console_three, stdin="live\n" * 500).status == 0
         return any("orders" in one.text for one in browser.all("#live table"))
 
     browser.await_true(has_grown)
@@ -133,9 +155,9 @@ def test_tail_shows_new_records(browser: Browser, console_three: str) -> None:
     browser.open("/topics/orders/messages")
     browser.find("a[href*='tail=new']").click()
     browser.await_text("New records appear")
-    odradek_command("produce", "orders", "-b", console_three, stdin='{"tail": "first"}\n')
+    odradek_command("produce", "orders", "--create", "-b", console_three, stdin='{"tail": "first"}\n')
     browser.await_true(lambda: any("first" in row.text for row in browser.all("#tail tr")))
-    odradek_command("produce", "orders", "-b", console_three, stdin='{"tail": "second"}\n')
+    odradek_command("produce", "orders", "--create", "-b", console_three, stdin='{"tail": "second"}\n')
     browser.await_true(lambda: "second" in browser.find("#tail tr").text)
 
 
@@ -143,10 +165,10 @@ def test_tail_shows_new_records(browser: Browser, console_three: str) -> None:
 def test_screenshots_of_the_guide_are_made(
     browser: Browser, tmp_path: Path, name: str, path: str, scheme: str, script: str, words: str
 ) -> None:
-    browser.size(1100, 620 if name in ("console-overview.png", "console-messages.png") else 760)
+    browser.size(1100, 620 if name in SHORT else 760)
     browser.scheme(scheme)
     browser.open(path)
-    if path in ("/", "/topics/orders"):  # the chart has a line
+    if path in ("/", "/topics/orders/partitions"):  # the chart has a line
         browser.await_true(lambda: browser.chart_points() > 3)
     browser.driver.execute_script(script)
     browser.await_text(words)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from odradek.cli.client.admin import alter_configs
+from odradek.admin.config_changes import alter_configs
 from odradek.cli.client.connection import Connection
 from odradek.cli.client.properties import read_client_properties
 

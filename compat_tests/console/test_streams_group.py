@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.protocol.messages.streams_groups import (
+from odradek.protocol.messages.streams_group_topology_description_update import (
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionNode,
     UpdatedTopologyDescriptionSubtopology,

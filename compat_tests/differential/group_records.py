@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from odradek.coordinator.groups.shard import decode_record
 from odradek.coordinator.groups.silence import SilentMembersKey
 from odradek.protocol.internal.consumer_offsets import GroupMetadataKey, OffsetCommitKey
 from odradek.protocol.schema import Message
+
+from tests.coordinator.harness.kinds import decode_record
 
 from .internal_records import History
 from .setup_steps import PROBE

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from odradek.coordinator import transaction as of_transactions
-from odradek.coordinator.groups.shard import decode_record
+from odradek.coordinator import transaction_records as of_transactions
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import decode_control
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
+
+from tests.coordinator.harness.kinds import decode_record
 
 from ..batches import partition_count, read_batches, topic_names
 from .topic_names import TopicNames

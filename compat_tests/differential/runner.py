@@ -9,8 +9,8 @@ from typing import Any
 
 from odradek.protocol.apis import APIS, Api
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.schema import ArrayOf, Message
 
 from ..wire import ConnectionClosed, WireClient

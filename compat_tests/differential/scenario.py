@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.consumer_offsets import (
+from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

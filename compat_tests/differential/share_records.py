@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from odradek.coordinator.share_state import decode_record
+from odradek.coordinator.share_state_records import decode_record
 from odradek.protocol.schema import Message
 
 from .internal_records import History

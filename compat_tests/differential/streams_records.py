@@ -6,9 +6,10 @@ from collections import defaultdict
 from itertools import groupby
 from typing import Any
 
-from odradek.coordinator.groups.shard import decode_record
-from odradek.coordinator.groups.streams.group import RECORD_TYPES
+from odradek.coordinator.groups.streams.record_types import RECORD_TYPES
 from odradek.protocol.schema import Message
+
+from tests.coordinator.harness.kinds import decode_record
 
 from .internal_records import History
 from .setup_steps import PROBE

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
-from odradek.coordinator.share_state import decode_record
-from odradek.protocol.internal.share_group_records import ShareUpdateValue
+from odradek.coordinator.share_state_records import decode_record
+from odradek.protocol.internal.share_group_state import ShareUpdateValue
 
 from compat_tests.batches import partition_count, read_batches
 from compat_tests.broker_process import BrokerProcess

@@ -11,7 +11,7 @@ from itertools import combinations, product
 from typing import Any
 
 from immutables import Map
-from odradek.coordinator.groups.consumer.group import metadata_hash
+from odradek.coordinator.groups.consumer.topics import metadata_hash
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.messages.metadata import MetadataRequest
 

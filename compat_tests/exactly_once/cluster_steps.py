@@ -21,14 +21,14 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.partitions import ElectLeadersRequest
-from odradek.protocol.messages.topics import (
+from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from odradek.protocol.messages.transactions import DescribeTransactionsRequest, TransactionState
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE

@@ -23,12 +23,16 @@ from typing import NamedTuple
 
 import odradek
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.groups import DeleteGroupsRequest
-from odradek.protocol.messages.topics import DeleteTopicsRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.records.record import Record
 from odradek.testing.faults import Fault
-from odradek.testing.inspection import send
+from odradek.testing.sending import send
 
 from compat_tests.asking import coordinator_of
 from compat_tests.batches import read_batches, topic_names

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
+from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.headers import RequestHeader, ResponseHeader
 
 _KEYS = {api.name: key for key, api in APIS.items()}
 #: The position of the checksum in a record batch.

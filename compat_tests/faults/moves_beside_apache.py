@@ -22,25 +22,24 @@ from typing import Any
 
 import odradek
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import DeleteGroupsRequest
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
-from odradek.protocol.messages.topics import (
+from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
 )
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
-from odradek.testing.inspection import send
+from odradek.testing.sending import send
 
 from compat_tests.batches import leader_of, read_batches
 from compat_tests.cluster.mixed import MixedCluster
@@ -261,7 +260,7 @@ class ApacheCluster(ClusterSide):
         parts = [ReassignablePartition(partition_index=0, replicas=replicas)]
         topics = [ReassignableTopic(name=topic, partitions=parts)]
         self._ask(AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0)
-        election = [TopicPartitions(topic=topic, partitions=[0])]
+        election = [ElectLeadersTopic(topic=topic, partitions=[0])]
         self._ask(ElectLeadersRequest(_PREFERRED, election, _TIMEOUT_MS), 2)
         self._await_leader(topic, to)
 

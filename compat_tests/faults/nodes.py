@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -53,8 +54,9 @@ class ClusterNode(BrokerProcess):
         disk: str = "256m",
         secured: SecuredNodes | None = None,
         seed: int = 0,
+        properties: dict[str, str] | None = None,
     ) -> None:
-        super().__init__(directory, start_deadline_s=_START_S)
+        super().__init__(directory, properties, start_deadline_s=_START_S)
         self.name = f"{kind} {node}"
         self.kind = kind
         self.node = node
@@ -63,6 +65,8 @@ class ClusterNode(BrokerProcess):
         self.is_paused = False
         self._secured = secured
         self._rng = Random(f"{seed} {node}")
+        #: Variables for the process, added to this process's own.
+        self.variables: dict[str, str] = {}
         #: The program of each start of a mixed cluster's node.
         self.programs: list[str] = []
         self.data_dir.mkdir(exist_ok=True)
@@ -85,6 +89,9 @@ class ClusterNode(BrokerProcess):
         # With exec the broker has the shell's pid.
         return [*within, "sh", "-c", f"{formats} && exec {starts}"]
 
+    def environment(self) -> dict[str, str] | None:
+        return {**os.environ, **self.variables} if self.variables else None
+
     def _all_properties(self) -> dict[str, str]:
         voters = ",".join(f"{n}@{self.network.address(n)}:{_CONTROLLER_PORT}" for n in self.network.nodes)
         made = {
@@ -96,6 +103,7 @@ class ClusterNode(BrokerProcess):
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
             "log.dirs": str(self.log_dir),
+            **self.properties,
         }
         return made if self._secured is None else self._secured.secured(made, self.host, _INTERNAL_PORT)
 
@@ -136,9 +144,17 @@ class FaultyCluster:
     """The nodes and their network, started together and removed at the end."""
 
     def __init__(
-        self, kind: str, count: int, directory: Path, secured: SecuredNodes | None = None, seed: int = 0
+        self,
+        kind: str,
+        count: int,
+        directory: Path,
+        secured: SecuredNodes | None = None,
+        seed: int = 0,
+        properties: dict[str, str] | None = None,
     ) -> None:
-        self._secured, self._seed = secured, seed
+        self._secured, self._seed, self._properties = secured, seed, properties
+        #: Variables for the processes of the nodes, added to this process's own.
+        self.environment: Mapping[str, str] | None = None
         self.network = Network(count)
         self.nodes: dict[int, ClusterNode] = {}
         self._kind, self._directory = kind, directory
@@ -153,8 +169,15 @@ class FaultyCluster:
             for number in self.network.nodes:
                 place = self._directory / f"node-{number}"
                 self.nodes[number] = ClusterNode(
-                    self._kind, self.network, number, place, secured=self._secured, seed=self._seed
+                    self._kind,
+                    self.network,
+                    number,
+                    place,
+                    secured=self._secured,
+                    seed=self._seed,
+                    properties=self._properties,
                 )
+                self.nodes[number].variables = dict(self.environment or {})
             self.start_all()
         except BaseException:
             self.__exit__(None, None, None)

@@ -1,7 +1,7 @@
 """Downloads Apache Kafka's jars from Maven Central into .tools/: `python -m compat_tests.java.fetch`.
 
 4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/). Kafka Streams is separate, because RocksDB
-is large, and so are the test classes of tiered storage. Does nothing when all are there.
+is large, and so are the test classes of tiered storage and of transactions. Does nothing when all are there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ SPECIFICATION = "4.4.0"
 STREAMS = f"streams-{ORACLE}"
 #: LocalTieredStorage, used together with the oracle's jars.
 TIERS = f"tiers-{ORACLE}"
-VERSIONS = (ORACLE, SPECIFICATION, STREAMS, TIERS)
+#: Apache's own tests of transactions and JUnit, used together with the oracle's jars and TIERS.
+TESTS = f"tests-{ORACLE}"
+#: Apache's test kit, used together with TESTS.
+TEST_KIT = f"testkit-{ORACLE}"
+#: Older brokers, which are sources of mirrors: the last ones of 3.x, and of those that need ZooKeeper and have no ids of
+#: topics with an older `inter.broker.protocol.version`.
+LAST_OF_3, WITH_ZOOKEEPER = "3.9.1", "2.8.2"
+OLDER = (LAST_OF_3, WITH_ZOOKEEPER)
+VERSIONS = (ORACLE, SPECIFICATION, STREAMS, TIERS, TESTS, TEST_KIT)
 
 _HERE = Path(__file__).resolve().parent
 _TOOLS = _HERE.parents[1] / ".tools"
@@ -142,7 +150,7 @@ def main() -> int:
         fetch(first)
         # With Maven's plugins and most of the jars there, runs of Maven share nothing that one of them still downloads.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(fetch, others))
+            list(pool.map(fetch, (*others, *OLDER)))
     except ToolsMissing as missing:
         print(missing, file=sys.stderr)
         return 1

@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Producer
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
+from odradek.protocol.messages.quota_entities import EntityData
 
 from ..java.program import java_command
 from ..recipes import eventually, make_topic

@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.server.access.policies import ConfigAlteration, PolicyViolation, TopicCreation
 from odradek.server.access.principals import AuthenticationContext
-from odradek.server.access.quotas.client_quotas import QuotaKind
+from odradek.server.access.quotas.quota_callback import QuotaKind
 
 
 def note(line: str) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from odradek.metadata.credentials import BY_CODE, salted_password
-from odradek.protocol.messages.credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from odradek.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 
 from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.odradek_process import OdradekProcess

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.credentials import (
-    CreateDelegationTokenRequest,
-    DescribeDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    TokenPrincipal,
-)
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.protocol.messages.token_principals import TokenPrincipal
 from odradek.protocol.schema import Message
 
 from compat_tests.java.tool import ToolHost

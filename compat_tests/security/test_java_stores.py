@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import BrokerValues, InvalidConfig
+from odradek.server.access.java_stores import InvalidStore, read_java_store
 from odradek.server.access.tls_contexts import (
     check_handshake,
     client_context,
-    read_settings,
     read_stores,
     server_context,
 )
-from odradek.server.access.tls_stores import InvalidStore, read_java_store
+from odradek.server.access.tls_settings import read_settings
 
 from compat_tests.security.keytool import keytool
 from tests.server.harness.certificates import PASSWORD

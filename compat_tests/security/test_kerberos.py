@@ -12,7 +12,8 @@ from pathlib import Path
 import gssapi
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.server.config.properties import parse_properties
 
 from compat_tests.broker_process import free_port

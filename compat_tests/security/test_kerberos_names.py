@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.principal_names import NoMatchingRule, ShortNames
+from odradek.server.access.kerberos_names import ShortNames
+from odradek.server.access.principal_mapping import NoMatchingRule
 
 from compat_tests.java.program import java_command
 

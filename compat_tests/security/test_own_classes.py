@@ -10,24 +10,25 @@ from typing import Any
 
 import pytest
 from odradek.client.sasl import PasswordLogin
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.configs import (
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from odradek.protocol.messages.configs import LegacyAlterableConfig as LegacyConfig
-from odradek.protocol.messages.configs import LegacyAlterConfigsResource as LegacyResource
-from odradek.protocol.messages.groups import ListGroupsRequest
-from odradek.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import (
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest
+from odradek.protocol.messages.alter_configs import LegacyAlterableConfig as LegacyConfig
+from odradek.protocol.messages.alter_configs import LegacyAlterConfigsResource as LegacyResource
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.groups import HeartbeatRequest, ListGroupsRequest
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from odradek.protocol.messages.topics import CreateTopicsRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.schema import Message
 
 from compat_tests.security.secured import DELAY_MS, MAX_RECEIVE_BYTES, PLAIN_USERS, SCRAM_USERS, Secured

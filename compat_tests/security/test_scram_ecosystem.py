@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.scram_option import scram_user
-from odradek.server.access.provisioning import NODE_NAME, Authority, ClientFiles, Security
+from odradek.server.access.authority import Authority
+from odradek.server.access.client_files import ClientFiles
+from odradek.server.access.provisioning import NODE_NAME, Security
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 
@@ -132,7 +131,7 @@ class GatedCluster(MixedCluster):
         self.until(are_so, f"{topic} prefers {replicas[0]}")
 
     def elect_preferred(self, topic: str) -> None:
-        request = ElectLeadersRequest(_PREFERRED, [TopicPartitions(topic, [0])], _TIMEOUT_MS)
+        request = ElectLeadersRequest(_PREFERRED, [ElectLeadersTopic(topic, [0])], _TIMEOUT_MS)
         response = self.node(self.calm).ask(request, 2)
         (elected,) = response.replica_election_results[0].partition_result
         assert response.error_code == elected.error_code == 0, response

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
+from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode
+from odradek.protocol.headers import RequestHeader, ResponseHeader
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import decode_batch
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_groups import (
+from odradek.protocol.messages.streams_group_heartbeat import (
+    HeartbeatSubtopology,
+    HeartbeatTopology,
     StreamsGroupHeartbeatRequest,
+)
+from odradek.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
-    Subtopology,
-    Topology,
     UpdatedTopologyDescription,
 )
 
@@ -26,7 +28,9 @@ def join() -> StreamsGroupHeartbeatRequest:
         member_id=MEMBER,
         member_epoch=0,
         rebalance_timeout_ms=30_000,
-        topology=Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[TOPIC])]),
+        topology=HeartbeatTopology(
+            epoch=0, subtopologies=[HeartbeatSubtopology(subtopology_id="0", source_topics=[TOPIC])]
+        ),
         process_id="process",
         active_tasks=[],
         standby_tasks=[],

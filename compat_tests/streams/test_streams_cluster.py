@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.protocol.messages.streams_groups import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 from compat_tests.asking import ask, coordinator_of
 from compat_tests.exactly_once.cluster import ThreeBrokers

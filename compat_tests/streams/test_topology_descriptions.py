@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.streams_groups import (
-    StreamsGroupHeartbeatRequest,
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from odradek.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionGlobalStore,

@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import TracebackType
 
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
+from compat_tests.broker_process import BrokerProcess
 from compat_tests.cluster.mixed import EitherNode, MixedCluster
 from compat_tests.java.fetch import TIERS, home
 from compat_tests.recipes import eventually
 from tests.server.harness.cluster_process import COMBINED
 
 from . import tiered
+
+#: Python writes these for an exception that was not expected.
+_BUG = ("Traceback (most recent call last)", "was never retrieved", "was never awaited")
+#: Lines of a log that are shown.
+_SHOWN = 30
 
 
 class TieredNode(EitherNode):
@@ -33,7 +40,25 @@ class TieredNode(EitherNode):
 
 
 class TieredCluster(MixedCluster):
+    """At its end no log of a node has a traceback: those are bugs, whatever a store or another node does."""
+
     node_class = TieredNode
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if kind is None:
+            for node in self.nodes.values():
+                check_log(node)
+
+
+def check_log(broker: BrokerProcess) -> None:
+    """Raises AssertionError if a broker has logged a bug of its own."""
+    lines = broker.log_file.read_text(errors="replace").splitlines() if broker.log_file.exists() else []
+    at = next((number for number, line in enumerate(lines) if any(words in line for words in _BUG)), None)
+    if at is not None:
+        raise AssertionError(f"{broker.name} has logged a bug:\n" + "\n".join(lines[max(at - 2, 0) : at + _SHOWN]))
 
 
 def tiered_cluster(

@@ -10,6 +10,7 @@ import pytest
 from compat_tests.odradek_process import OdradekProcess
 
 from . import tiered
+from .cluster import check_log
 
 
 @pytest.fixture
@@ -27,3 +28,4 @@ def properties(folder: Path) -> dict[str, str]:
 def broker(tmp_path: Path, properties: dict[str, str]) -> Iterator[OdradekProcess]:
     with OdradekProcess(tmp_path / "node", properties) as started:
         yield started
+    check_log(started)

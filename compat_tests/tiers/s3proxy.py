@@ -18,8 +18,9 @@ from pathlib import Path
 import boto3
 from botocore.client import BaseClient
 from botocore.exceptions import BotoCoreError
+from odradek.tiers.named_store import make_store
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
-from odradek.tiers.store import RemoteStorageError, make_store
+from odradek.tiers.store import RemoteStorageError
 
 from compat_tests.broker_process import free_port
 from compat_tests.cli.commands import odradek_command

@@ -4,6 +4,7 @@ deletions.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,7 +26,7 @@ _POLL_S = 0.05
 class ControlledStore(FolderStore):
     """With a file `hold`, reads wait; with a file `fail`, they fail.
 
-    `hold-deletions` has deletions but the first wait until the file is gone, or the broker stops.
+    `hold-deletions` has deletions but the first wait until the file is gone; they fail when the broker stops.
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
@@ -44,6 +45,8 @@ class ControlledStore(FolderStore):
     def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
         while self._deletions and (self._folder / HOLD_DELETIONS).exists() and not self._is_closed:
             time.sleep(_POLL_S)
+        if self._is_closed:
+            raise RemoteStorageError("the broker stops")
         self._deletions += 1
         super().delete_log_segment_data(segment)
 
@@ -114,6 +117,44 @@ class SweepingStore(ControlledStore):
         deletion.ABANDONED_S, deletion.SWEEP_S = 2.0, 0.5
 
 
+class RaisingStore(FolderStore):
+    """With a file `fail`, each call raises what classes of users raise, one after the other."""
+
+    _EXCEPTIONS = (
+        OSError(5, "Input/output error"),
+        TimeoutError(),
+        ValueError("no"),
+        KeyError("k"),
+        FileNotFoundError(2, "gone"),
+    )
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        super().__init__(config)
+        self._file = Path(config["dir"]) / FAIL
+        self._turns = itertools.cycle(self._EXCEPTIONS)
+
+    def _call(self) -> None:
+        if self._file.exists():
+            raise next(self._turns)
+
+    def copy_log_segment_data(self, segment: RemoteLogSegmentMetadata, parts: SegmentParts) -> bytes | None:
+        self._call()
+        return super().copy_log_segment_data(segment, parts)
+
+    def fetch_log_segment(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        self._call()
+        return super().fetch_log_segment(segment, position, size)
+
+    def fetch_index(self, segment: RemoteLogSegmentMetadata, part: PartType, most_bytes: int) -> bytes:
+        self._call()
+        return super().fetch_index(segment, part, most_bytes)
+
+    def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._call()
+        super().delete_log_segment_data(segment)
+
+
+RAISING = {"remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:RaisingStore"}
 HELD_UPLOAD = {"remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:HeldUploadStore"}
 IMPATIENT = {"remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:ImpatientStore"}
 SWEEPING = {"remote.log.storage.manager.class.name": "python:compat_tests.tiers.stores:SweepingStore"}

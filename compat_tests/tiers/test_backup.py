@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -59,3 +60,76 @@ def test_restore_to_a_cluster_without_tiered_storage_writes_nothing(
         done = odradek_command("restore", place, "-b", plain.bootstrap)
         assert done.status != 0 and "Tiered Storage functionality is disabled" in done.err
         assert tiered.TOPIC not in AdminClient({"bootstrap.servers": plain.bootstrap}).list_topics(timeout=30).topics
+
+
+def copied_node(broker: OdradekProcess, place: Path, store: Path) -> OdradekProcess:
+    """Returns a broker, which is not started, on a copy of the directory of a stopped one."""
+    shutil.copytree(broker.data_dir, place / "data")
+    return OdradekProcess(place, tiered.properties(store))
+
+
+def filled(broker: OdradekProcess) -> list[bytes]:
+    tiered.make_topic(broker.bootstrap)
+    values = tiered.values_of(COUNT)
+    tiered.produce(broker.bootstrap, values)
+    tiered.await_local_start(broker.data_dir, COUNT // 2)
+    return values
+
+
+def checked(broker: OdradekProcess, store: Path) -> list[dict[str, object]]:
+    """Returns what `odradek tier check` finds."""
+    config = broker.directory / "tier.properties"
+    config.write_text(f"remote.log.storage.manager.class.name={tiered.STORE_CLASS}\nrsm.config.dir={store}\n")
+    found: list[dict[str, object]] = odradek_command(
+        "tier", "check", "--config", str(config), "-b", broker.bootstrap, "--output", "json"
+    ).json
+    return found
+
+
+def test_copy_of_a_stopped_nodes_directory_and_of_its_store_is_whole(
+    broker: OdradekProcess, folder: Path, tmp_path: Path
+) -> None:
+    values = filled(broker)
+    broker.stop()
+    store = tmp_path / "copy of the store"
+    shutil.copytree(folder, store)
+    copy = copied_node(broker, tmp_path / "copy", store)
+    shutil.rmtree(folder)
+    with copy:
+        assert tiered.consume(copy.bootstrap, COUNT) == tiered.numbered(values)
+        assert checked(copy, store) == []
+        tiered.produce(copy.bootstrap, tiered.values_of(COUNT, COUNT))
+        tiered.await_local_start(copy.data_dir, COUNT + COUNT // 2)
+        assert tiered.consume(copy.bootstrap, 2 * COUNT) == tiered.numbered(tiered.values_of(2 * COUNT))
+
+
+def test_old_copy_of_a_directory_misses_what_was_deleted_from_the_store_since(
+    broker: OdradekProcess, folder: Path, tmp_path: Path
+) -> None:
+    values = filled(broker)
+    broker.stop()
+    copy = copied_node(broker, tmp_path / "copy", folder)
+    broker.start()
+    tiered.produce(broker.bootstrap, tiered.values_of(COUNT, COUNT))
+    tiered.await_local_start(broker.data_dir, COUNT + COUNT // 2)
+    before = len(tiered.remote_segments(folder))
+    delete_records(broker, COUNT // 2)
+    eventually(lambda: len(tiered.remote_segments(folder)) < before, what="a segment is deleted", deadline_s=180)
+    broker.stop()
+    first = int(tiered.remote_segments(folder)[0].name[:20])
+    assert 0 < first <= COUNT // 2
+    with copy:
+        assert any(one["kind"] == "missing" for one in checked(copy, folder))
+        delete_records(copy, first)
+        found = tiered.consume(copy.bootstrap, COUNT - first, offset=first, deadline_s=180)
+        assert found == tiered.numbered(values)[first:]
+        tiered.produce(copy.bootstrap, tiered.values_of(COUNT, COUNT))
+        tiered.await_local_start(copy.data_dir, COUNT + COUNT // 2)
+        later = tiered.numbered(tiered.values_of(2 * COUNT))[first:]
+        assert tiered.consume(copy.bootstrap, 2 * COUNT - first, offset=first) == later
+
+
+def delete_records(broker: OdradekProcess, offset: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_records({TopicPartition(tiered.TOPIC, 0): offset})
+    admin.close()

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.client.connection import Connection
-from odradek.cli.tier import RemoteMetadata
-from odradek.protocol.messages.partitions import (
+from odradek.cli.tier_metadata import RemoteMetadata
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from odradek.tiers.segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 from odradek.tiers.store import PartType
 
@@ -57,7 +56,7 @@ def elect_another(cluster: MixedCluster, leader: int) -> None:
     named = ReassignableTopic(tiered.TOPIC, [ReassignablePartition(0, order)])
     done = cluster.ask_any(AlterPartitionReassignmentsRequest(topics=[named]), 0)
     assert not done.error_code and not done.responses[0].partitions[0].error_code, done
-    request = ElectLeadersRequest(_PREFERRED, topic_partitions=[TopicPartitions(tiered.TOPIC, [0])])
+    request = ElectLeadersRequest(_PREFERRED, topic_partitions=[ElectLeadersTopic(tiered.TOPIC, [0])])
 
     def is_elected() -> bool:
         cluster.ask_any(request, 2)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.protocol.messages.log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 
 from compat_tests.access import connect
 from compat_tests.odradek_process import OdradekProcess

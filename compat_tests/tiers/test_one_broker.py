@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     AdminClient,
     OffsetSpec,
 )
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from compat_tests.access import connect
 from compat_tests.odradek_process import OdradekProcess

@@ -1,4 +1,4 @@
-"""The blocks of docs/tiered-storage.md, pasted in order, with an S3 server in the place of a bucket."""
+"""The blocks of docs/tiered-storage.md, pasted in order: with a folder, then with a bucket of an S3 server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ PAGE = DOCS / "tiered-storage.md"
 _ACCESS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "eu-central-1"}
 
 #: The server has no TLS.
-_URL, _WITHOUT_TLS = "rsm.config.url=", "rsm.config.client.allow_http=true"
+_WITHOUT_TLS = "rsm.config.client.allow_http=true"
+#: The lines of the page for a folder.
+_FOLDER = "remote.log.storage.manager.class.name=folder\nrsm.config.dir=store\n"
+#: Suffixes of the objects of a segment.
+PARTS = {"log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot"}
 
 
 @pytest.fixture
@@ -50,28 +54,45 @@ def bucket(tmp_path: Path) -> Iterator[tuple[str, object]]:
         process.wait(60)
 
 
-def test_blocks_of_the_page_store_segments_in_a_bucket(bucket: tuple[str, object], tmp_path: Path) -> None:
-    address, client = bucket
+def paste(shells: Shells, bucket: str = "") -> None:
+    """Pastes the blocks in order; `bucket` has the lines of one, in place of those of the folder."""
+    printed = ""
+    for block in blocks(PAGE):
+        if block.language == "sh" and block.title != TITLE:
+            printed += shells.run(block._replace(text=block.text.replace(_FOLDER, bucket or _FOLDER)))
+    assert "orders" in printed and printed.splitlines()[-3:] == ["1", "2", "3"]
+
+
+@pytest.fixture
+def shells(tmp_path: Path) -> Iterator[Shells]:
     install = install_block(PAGE)
     assert install is not None
-    shells = Shells(tmp_path, environment(*requirements(install)))
+    made = Shells(tmp_path, environment(*requirements(install)))
+    yield made
+    made.stop()
+
+
+def test_blocks_of_the_page_store_segments_in_a_folder(shells: Shells) -> None:
+    paste(shells)
+
+    def names() -> set[str]:
+        return {path.suffix.removeprefix(".") for path in (shells.folder / "store").rglob("*") if path.is_file()}
+
+    eventually(lambda: names() >= PARTS, what="segments are in the folder", deadline_s=60)
+
+
+def test_lines_of_the_page_store_segments_in_a_bucket(bucket: tuple[str, object], shells: Shells) -> None:
+    address, client = bucket
     shells.environment |= {
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
         "AWS_ENDPOINT_URL": address,
     }
-    printed = ""
-    try:
-        for block in blocks(PAGE):
-            if block.language == "sh" and block.title != TITLE:
-                printed += shells.run(block._replace(text=block.text.replace(_URL, f"{_WITHOUT_TLS}\n{_URL}")))
-        assert "orders" in printed and printed.splitlines()[-3:] == ["1", "2", "3"]
+    (lines,) = [block.text for block in blocks(PAGE) if block.language == "properties"]
+    paste(shells, f"{lines.rstrip()}\n{_WITHOUT_TLS}\n")
 
-        def names() -> set[str]:
-            found = client.list_objects_v2(Bucket="my-bucket")  # type: ignore[attr-defined]
-            return {one["Key"].rpartition(".")[2] for one in found.get("Contents", ())}
+    def names() -> set[str]:
+        found = client.list_objects_v2(Bucket="my-bucket")  # type: ignore[attr-defined]
+        return {one["Key"].rpartition(".")[2] for one in found.get("Contents", ())}
 
-        parts = {"log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot"}
-        eventually(lambda: parts <= names(), what="segments are in the bucket", deadline_s=60)
-    finally:
-        shells.stop()
+    eventually(lambda: names() >= PARTS, what="segments are in the bucket", deadline_s=60)

@@ -106,4 +106,4 @@ def test_reassigned_partition_is_read_from_the_store_by_its_new_leader(cluster: 
     other = next(node_id for node_id in cluster.nodes if node_id != leader)
     reassign(cluster, [other])
     assert tiered.consume(bootstrap(cluster), COUNT) == tiered.numbered(values)
-    assert len(tiered.remote_segments(folder)) > 3
+    eventually(lambda: len(tiered.remote_segments(folder)) > 3, what="the new leader has stored a segment")

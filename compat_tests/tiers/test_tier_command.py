@@ -123,7 +123,7 @@ def test_deleted_topic_leaves_nothing_in_the_store(broker: OdradekProcess, store
 def test_console_shows_what_disk_and_store_have(broker: OdradekProcess, tmp_path: Path) -> None:
     console = ConsoleProcess(broker.bootstrap, tmp_path)
     try:
-        page = Visitor(console.address).get(f"/topics/{TOPIC}")
+        page = Visitor(console.address).get(f"/topics/{TOPIC}/partitions")
     finally:
         console.stop()
     _, (row,) = tier(broker, "list")

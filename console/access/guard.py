@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
+#: Paths that are reached without a login: of the health, of logins with a password, and of logins by an issuer.
+HEALTH, LOGIN = "/health", "/login"
+START, CALLBACK, END = "/login/oidc", "/login/oidc/callback", "/login/oidc/end"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -37,8 +39,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-#: Reached without a login.
-_OPEN = ("/login", "/login/", "/static/", "/health")
+_OPEN = frozenset((HEALTH, LOGIN, START, CALLBACK, END))
+_STATIC = "/static/"
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]{1,5})?")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -71,7 +73,7 @@ class Guard:
         request = Request(scope)
         denial = self._denial(request)
         response: ASGIApp = denial if denial is not None else self._app
-        await response(scope, receive, _with_headers(send, request.url.path))
+        await response(scope, receive, _with_headers(send, scope["path"]))
 
     def _denial(self, request: Request) -> Response | None:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
@@ -79,7 +81,7 @@ class Guard:
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
         user = self._user(session)
         request.state.session, request.state.user = session, user
-        if user is None and not _begins(request.url.path, _OPEN):
+        if user is None and not _is_open(request.scope["path"]):
             if request.method == "GET" and "hx-request" not in request.headers:
                 return RedirectResponse("/login", 303)
             return PlainTextResponse("Log in first.\n", 401, {"HX-Redirect": "/login"})
@@ -102,12 +104,13 @@ def _host_of(headers: Headers) -> str:
     return (found["ipv6"] or found["name"]) if found is not None else ""
 
 
-def _begins(path: str, prefixes: Iterable[str]) -> bool:
-    return any(path == prefix or (path.startswith(prefix) and prefix.endswith("/")) for prefix in prefixes)
+def _is_open(path: str) -> bool:
+    """Takes the path of the scope, by which requests are routed: the request's address also has the client's Host header."""
+    return path in _OPEN or path.startswith(_STATIC)
 
 
 def _with_headers(send: Send, path: str) -> Send:
-    is_static = path.startswith("/static/")
+    is_static = path.startswith(_STATIC)
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":

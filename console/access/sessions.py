@@ -8,14 +8,9 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
-
-from ...cli.client.properties import is_secret
-
-# ---- sessions
 
 SESSION_COOKIE, FLASH_COOKIE = "odradek_console", "odradek_console_flash"
 SESSION_MAX_AGE_S = 12 * 3600
@@ -128,42 +123,3 @@ class LoginLimit:
             began, count = self._failures.get(address, (0.0, 0))
             if count:
                 self._failures[address] = (began, count - 1)
-
-
-# ---- drafts: fields of refused forms, of which the reader corrects one, and types none twice
-
-#: Forms that are kept, the oldest goes first; and the characters of one: a longer one has to be typed again.
-_MOST_DRAFTS, _MOST_CHARACTERS = 100, 256 << 10
-_LEFT_OUT = ("csrf",)
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """`action`: the path that the form was sent to."""
-
-    action: str
-    fields: dict[str, str]
-
-
-class Drafts:
-    """A draft is read once, by the session that sent it. Passwords are not kept."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Draft] = {}
-        self._lock = threading.Lock()
-
-    def keep(self, session: str, action: str, form: Mapping[str, str]) -> str:
-        """Returns the draft's name; "" for a form that is too long."""
-        fields = {name: value for name, value in form.items() if name not in _LEFT_OUT and not is_secret(name)}
-        if sum(map(len, fields.values())) > _MOST_CHARACTERS:
-            return ""
-        name = secrets.token_urlsafe(12)
-        with self._lock:
-            self._known[session, name] = Draft(action, fields)
-            while len(self._known) > _MOST_DRAFTS:
-                self._known.pop(next(iter(self._known)))
-        return name
-
-    def take(self, session: str, name: str) -> Draft | None:
-        with self._lock:
-            return self._known.pop((session, name), None)

@@ -17,7 +17,8 @@ from starlette.responses import Response
 
 from ...cli.client.errors import CommandError, Misused
 from ...cli.client.properties import read_client_properties
-from .guard import is_loopback
+from ...client.reasons import reason_of
+from .guard import CALLBACK, is_loopback
 from .users import ADMIN, VIEWER, User
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject, JsonValue
 
 
-START, CALLBACK, END = "/login/oidc", "/login/oidc/callback", "/login/oidc/end"
 COOKIE, COOKIE_MAX_AGE_S = "odradek_console_oidc", 600
 #: Any value of the role claim, and none.
 _ANY = "*"
@@ -205,7 +205,7 @@ def _tls(ca_file: str) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise CommandError(f"ca.file {ca_file}: {error}") from None
+        raise CommandError(f"ca.file {ca_file}: {reason_of(error)}") from None
 
 
 def _failures() -> tuple[type[Exception], ...]:

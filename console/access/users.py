@@ -1,5 +1,7 @@
 """Users of the console: a file with one line each, `name:role:pbkdf2$ITERATIONS$SALT$HASH`, mode 0600.
 
+An editor changes the topics of some patterns alone: the role is `editor=PATTERN,PATTERN` then, with `*` for any characters.
+
 Passwords are hashed with PBKDF2-HMAC-SHA256. A scrypt of the same strength takes more memory than the console may.
 """
 
@@ -12,28 +14,46 @@ import re
 import secrets
 import threading
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ...cli.client.errors import Misused
+from ...client.reasons import reason_of
 
 ITERATIONS = 600_000
 _MOST_FILE_BYTES = 1 << 20
 _MOST_PASSWORD_BYTES = 1024
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,100}")
-ADMIN, VIEWER = "admin", "viewer"
-ROLES = (ADMIN, VIEWER)
+ADMIN, VIEWER, EDITOR = "admin", "viewer", "editor"
+_ROLE = re.compile(rf"{ADMIN}|{VIEWER}|{EDITOR}=[A-Za-z0-9._*-]{{1,249}}(,[A-Za-z0-9._*-]{{1,249}}){{0,99}}")
 #: One hash at a time: guesses wait for each other, and take no processor from other requests.
 _hashing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """`role`: as the file has it."""
+
     name: str
     role: str
 
     @property
     def may_change(self) -> bool:
         return self.role == ADMIN
+
+    @property
+    def may_change_some(self) -> bool:
+        return self.may_change or self.role.startswith(EDITOR)
+
+    def may_change_topic(self, name: str) -> bool:
+        if self.may_change:
+            return True
+        role, _, patterns = self.role.partition("=")
+        return role == EDITOR and any(fnmatchcase(name, one) for one in patterns.split(","))
+
+
+def is_role(text: str) -> bool:
+    return _ROLE.fullmatch(text) is not None
 
 
 def _hash(password: str, salt: bytes, iterations: int) -> bytes:
@@ -69,7 +89,7 @@ class Users:
                 return
             text = self._path.read_bytes()[:_MOST_FILE_BYTES].decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise Misused(f"cannot read the users file {self._path}: {error}") from None
+            raise Misused(f"cannot read the users file {self._path}: {reason_of(error)}") from None
         self._known = _parsed(self._path, text)
         self._stamp = stamp
 
@@ -93,7 +113,7 @@ def _parsed(path: Path, text: str) -> dict[str, tuple[User, str]]:
             continue
         name, _, rest = line.strip().partition(":")
         role, _, kept = rest.partition(":")
-        if role not in ROLES or not re.fullmatch(r"pbkdf2\$\d{1,8}\$[0-9a-f]+\$[0-9a-f]+", kept):
+        if not is_role(role) or not re.fullmatch(r"pbkdf2\$\d{1,8}\$[0-9a-f]+\$[0-9a-f]+", kept):
             raise Misused(f"{path}, line {number}: not NAME:ROLE:HASH as `odradek console --add-user` writes it")
         found[name] = (User(name, role), kept)
     return found

@@ -1,33 +1,29 @@
-"""Members, assignments and lag of groups of every kind, in one form, and changes of share groups.
-
-The changes are start offsets (KIP-932) and dead-letter queues (KIP-1191).
-"""
+"""Members, assignments and lag of groups of every kind, in one form."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...cli.client.admin import EARLIEST, LATEST, ask, check, config_values, coordinator_now, partition_offsets
-from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
-from ...cli.groups.offsets import topics_of
-from ...cli.records.selection import BEGINNING, END, Position
+from ...admin.errors import check
+from ...admin.groups import describe_classic_group, list_groups
+from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from ...cli.client.admin import AdminClient, DecodedAssignment
-    from ...protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
-    from ...protocol.messages.consumer_groups import DescribedGroup as ConsumerGroup
-    from ...protocol.messages.share_groups import AlterShareGroupOffsetsResponse, ShareGroupDescribeResponse
-    from ...protocol.messages.share_groups import DescribedGroup as ShareGroup
-    from ...protocol.messages.streams_groups import (
+    from ...admin.session import Admin
+    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from ...protocol.messages.consumer_group_describe import DescribedConsumerGroup as ConsumerGroup
+    from ...protocol.messages.share_group_describe import DescribedShareGroup as ShareGroup
+    from ...protocol.messages.share_group_describe import ShareGroupDescribeResponse
+    from ...protocol.messages.streams_group_describe import (
         DescribedSubtopology,
         StreamsGroupDescribeResponse,
         TopologyDescription,
     )
+    from ...protocol.schema import Request
 
 
 @dataclass(slots=True)
@@ -67,43 +63,32 @@ class CoordinatorAway(CommandError):
     """The coordinator of a group does not respond."""
 
 
-def described(admin: AdminClient, name: str, away: frozenset[int] = frozenset()) -> Group:
+def described(admin: Admin, name: str, away: frozenset[int] = frozenset()) -> Group:
     """Raises CommandError for a group that does not exist, and CoordinatorAway where a broker of `away` coordinates it."""
-    coordinator = admin.repeated(lambda: coordinator_now(admin, name))
+    coordinator = admin.repeated(lambda: admin.coordinator_now(name))
     if coordinator in away:
         raise CoordinatorAway(
             f"broker {coordinator}, which coordinates group {name}, does not respond: when the controller has fenced it,"
             " another broker coordinates the group",
             UNREACHABLE,
         )
-    listed = admin.list_groups(broker_ids=[coordinator])
-    kinds = {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
+    listed = list_groups(admin, [coordinator])
+    kinds = {one.group_id: one.kind for one in listed}
     if name not in kinds:
         raise CommandError(f"group {name} does not exist", NOT_FOUND)
     return _BY_KIND.get(kinds[name], _classic)(admin, name, coordinator)
 
 
-def _classic(admin: AdminClient, name: str, coordinator: int) -> Group:
-    found = admin.describe_groups([name], group_coordinator_id=coordinator)[name]
-    if found["error"]:
-        raise CommandError(f"group {name}: {found['error']}")
-    group = Group(name, "classic", found["group_state"], coordinator, found.get("protocol_data") or "")
-    for one in found["members"]:
-        group.members.append(
-            Member(one["member_id"], one["client_id"], one["client_host"], None, _assigned(one["member_assignment"]))
-        )
-    return group
+def _classic(admin: Admin, name: str, coordinator: int) -> Group:
+    found = describe_classic_group(admin, name, coordinator)
+    members = [
+        Member(one.member_id, one.client_id, one.client_host, None, _places(one.assigned)) for one in found.members
+    ]
+    return Group(name, "classic", found.group_state, coordinator, found.assignor, None, members)
 
 
-def _assigned(assignment: DecodedAssignment | bytes) -> list[str]:
-    if not isinstance(assignment, dict):
-        return []
-    held = assignment.get("assigned_partitions") or ()
-    return _places((one["topic"], one["partitions"]) for one in held)
-
-
-def _places(found: Iterable[tuple[str, Sequence[int]]]) -> list[str]:
-    return [f"{topic}-{partition}" for topic, partitions in found for partition in sorted(partitions)]
+def _places(topics: Iterable[tuple[str, Sequence[int]]]) -> list[str]:
+    return [f"{topic}-{partition}" for topic, partitions in topics for partition in sorted(partitions)]
 
 
 class _Described(Protocol):
@@ -120,7 +105,7 @@ def _only(groups: Sequence[G], name: str) -> G:
     return found
 
 
-def _with_topics(kind: str, found: ConsumerGroup | ShareGroup, name: str, coordinator: int) -> Group:
+def _with_topics(kind: str, group: ConsumerGroup | ShareGroup, name: str, coordinator: int) -> Group:
     """A group whose members are assigned partitions of topics."""
     members = [
         Member(
@@ -130,30 +115,30 @@ def _with_topics(kind: str, found: ConsumerGroup | ShareGroup, name: str, coordi
             one.member_epoch,
             _places((held.topic_name, held.partitions) for held in one.assignment.topic_partitions),
         )
-        for one in found.members
+        for one in group.members
     ]
-    return Group(name, kind, found.group_state, coordinator, found.assignor_name, found.group_epoch, members)
+    return Group(name, kind, group.group_state, coordinator, group.assignor_name, group.group_epoch, members)
 
 
-def _consumer(admin: AdminClient, name: str, coordinator: int) -> Group:
-    from ...protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+def _consumer(admin: Admin, name: str, coordinator: int) -> Group:
+    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
-    response: ConsumerGroupDescribeResponse = ask(admin, ConsumerGroupDescribeRequest(group_ids=[name]), coordinator)
+    response: ConsumerGroupDescribeResponse = admin.ask(ConsumerGroupDescribeRequest(group_ids=[name]), coordinator)
     return _with_topics("consumer", _only(response.groups, name), name, coordinator)
 
 
-def _share(admin: AdminClient, name: str, coordinator: int) -> Group:
-    from ...protocol.messages.share_groups import ShareGroupDescribeRequest
+def _share(admin: Admin, name: str, coordinator: int) -> Group:
+    from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
-    response: ShareGroupDescribeResponse = ask(admin, ShareGroupDescribeRequest(group_ids=[name]), coordinator)
+    response: ShareGroupDescribeResponse = admin.ask(ShareGroupDescribeRequest(group_ids=[name]), coordinator)
     return _with_topics("share", _only(response.groups, name), name, coordinator)
 
 
-def _streams(admin: AdminClient, name: str, coordinator: int) -> Group:
-    from ...protocol.messages.streams_groups import StreamsGroupDescribeRequest
+def _streams(admin: Admin, name: str, coordinator: int) -> Group:
+    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=True)
-    response: StreamsGroupDescribeResponse = ask(admin, request, coordinator)
+    response: StreamsGroupDescribeResponse = admin.ask(request, coordinator)
     found = _only(response.groups, name)
     group = Group(
         name,
@@ -217,9 +202,27 @@ def _nodes(description: TopologyDescription) -> tuple[dict[str, list[str]], dict
 _BY_KIND = {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}
 
 
-def share_offsets(admin: AdminClient, name: str) -> list[ShareOffset]:
+def members_of(admin: Admin, kind: str, names: Sequence[str], coordinator: int) -> dict[str, int]:
+    """The number of members of groups of one kind and coordinator, without those that have ended."""
+    from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from ...protocol.messages.describe_groups import DescribeGroupsRequest
+    from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
+    from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+    requests: dict[str, Callable[..., Request]] = {
+        "consumer": ConsumerGroupDescribeRequest,
+        "share": ShareGroupDescribeRequest,
+        "streams": StreamsGroupDescribeRequest,
+    }
+    known = requests.get(kind)
+    request: Request = DescribeGroupsRequest(groups=list(names)) if known is None else known(group_ids=list(names))
+    response = admin.ask(request, coordinator)
+    return {one.group_id: len(one.members) for one in response.groups if not one.error_code}
+
+
+def share_offsets(admin: Admin, name: str) -> list[ShareOffset]:
     """Start offsets and lag of a share group (KIP-1226)."""
-    from ...protocol.messages.share_groups import (
+    from ...protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
         DescribeShareGroupOffsetsResponse,
@@ -228,7 +231,7 @@ def share_offsets(admin: AdminClient, name: str) -> list[ShareOffset]:
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
     )
-    response: DescribeShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, name))
+    response: DescribeShareGroupOffsetsResponse = admin.ask(request, admin.coordinator_now(name))
     found = _only(response.groups, name)
     return sorted(
         (
@@ -239,58 +242,3 @@ def share_offsets(admin: AdminClient, name: str) -> list[ShareOffset]:
         ),
         key=lambda one: (one.topic, one.partition),
     )
-
-
-# ---- changes of share groups
-
-_QUEUE = "errors.deadletterqueue.topic.name"
-Place = tuple[str, int]
-
-
-def share_targets(admin: AdminClient, before: Mapping[Place, int], topic: str, to: Position) -> dict[Place, int]:
-    """Offsets that a reset gives, within what the logs have."""
-    name = topic.partition(":")[0]
-    topics = topics_of(admin, [name] if name else sorted({one for one, _ in before}))
-    if not topics:
-        raise CommandError("the group has no offsets for that topic", NOT_FOUND)
-    first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
-    if to.timestamp_ms is not None:
-        found = partition_offsets(admin, topics, to.timestamp_ms)
-        return {place: offset if offset >= 0 else last[place] for place, offset in found.items()}
-    if to.offset == BEGINNING:
-        return first
-    if to.offset == END:
-        return last
-    if to.offset is None or to.offset < -1_000_000_000 or to.offset == -1000:
-        raise Misused("give beginning, end, an offset, -N or a time")
-    wanted = {place: to.offset if to.offset >= 0 else end + to.offset + 2000 for place, end in last.items()}
-    return {place: min(max(offset, first[place]), last[place]) for place, offset in wanted.items()}
-
-
-def alter_share_offsets(admin: AdminClient, group: str, offsets: Mapping[Place, int]) -> None:
-    """Raises CommandError for a group with members."""
-    from ...protocol.messages.share_groups import (
-        AlterShareGroupOffsetsRequest,
-        AlterShareGroupOffsetsRequestPartition,
-        AlterShareGroupOffsetsRequestTopic,
-    )
-
-    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = defaultdict(list)
-    for (topic, partition), offset in offsets.items():
-        by_topic[topic].append(AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset))
-    topics = [
-        AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)
-        for topic, partitions in by_topic.items()
-    ]
-    request = AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
-    response: AlterShareGroupOffsetsResponse = ask(admin, request, coordinator_now(admin, group))
-    check(f"group {group}", response.error_code, response.error_message)
-    for result in response.responses:
-        for one in result.partitions:
-            check(f"group {group}, {result.topic_name}-{one.partition_index}", one.error_code, one.error_message)
-
-
-def queue_of(admin: AdminClient, group: str) -> str:
-    """The topic of a share group's dead-letter queue; "" without one, and from brokers that have none."""
-    found = config_values(admin, "group", group)
-    return found[_QUEUE]["value"] or "" if _QUEUE in found else ""

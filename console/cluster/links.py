@@ -5,23 +5,21 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...admin.errors import ResponseError
 from ...cli.client.connection import Connection
 from ...cli.client.errors import UNREACHABLE, CommandError
 
 if TYPE_CHECKING:
-    from ...cli.client.admin import AdminClient
+    from ...admin.session import Admin
 
 
 #: Admin clients for pages, which wait for each other; the poller has its own. Each holds a connection to each broker that
 #: it asks.
 _MOST_CLIENTS = 3
 _WAIT_S = 20.0
-#: After this time a client asks anew where coordinators and the controller are, see `Admin.forget_places`.
-_FRESH_S = 30.0
 
 
 class AdminLink:
@@ -30,17 +28,13 @@ class AdminLink:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stack: contextlib.ExitStack | None = None
-        self._admin: AdminClient | None = None
-        self._since = 0.0
+        self._admin: Admin | None = None
 
-    def open(self) -> AdminClient:
+    def open(self) -> Admin:
         if self._admin is None:
             with contextlib.ExitStack() as stack:
                 self._admin = stack.enter_context(self._connection.admin())
-                self._stack, self._since = stack.pop_all(), time.monotonic()
-        elif time.monotonic() - self._since > _FRESH_S:
-            self._admin.forget_places()
-            self._since = time.monotonic()
+                self._stack = stack.pop_all()
         return self._admin
 
     def close(self) -> None:
@@ -53,8 +47,9 @@ class AdminLink:
 class Links:
     """`admin()` lends an admin client to one thread at a time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, most: int = _MOST_CLIENTS) -> None:
         self.connection = connection
+        self._most = most
         self._free: queue.LifoQueue[AdminLink] = queue.LifoQueue()
         self._lock = threading.Lock()
         self._all: list[AdminLink] = []
@@ -65,7 +60,7 @@ class Links:
             pass
 
     @contextlib.contextmanager
-    def admin(self) -> Iterator[AdminClient]:
+    def admin(self) -> Iterator[Admin]:
         """Raises CommandError when all clients stay busy."""
         link = self._take()
         try:
@@ -74,6 +69,8 @@ class Links:
             if error.status == UNREACHABLE:
                 link.close()
             raise
+        except ResponseError:
+            raise  # the connection is not to blame
         except Exception:
             link.close()
             raise
@@ -84,7 +81,7 @@ class Links:
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
         with self._lock:
-            if len(self._all) < _MOST_CLIENTS:
+            if len(self._all) < self._most:
                 self._all.append(AdminLink(self.connection))
                 return self._all[-1]
         try:

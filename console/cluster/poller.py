@@ -11,123 +11,37 @@ stay as they were.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...cli.client.admin import LATEST, coordinator_now, offsets_at
+from ...admin.errors import NotSupported, RequestFailed
+from ...admin.lag import Lag, Total, by_topic, sum_of, total_of
+from ...admin.log_offsets import LATEST, offsets_at
+from ...admin.metadata_quorum import describe_quorum
+from ...admin.nodes import describe_cluster
+from ...admin.places import Place
+from ...admin.quorum import active_controller
+from ...admin.rates import smoothed
+from ...admin.topics import describe_topic_page, describe_topics
 from ...cli.client.connection import Connection
 from ...cli.client.errors import CommandError, from_library
-from ...cli.groups.offsets import (
-    Lag,
-    Positions,
-    Reading,
-    Total,
-    committed_positions,
-    lags_of,
-    read_topics,
-    shared_positions,
-    total_of,
-)
-from .groups import share_offsets
+from .group_lags import Offsets, behind, groups_of, known_failures
+from .groups import members_of
+from .history import History
 from .links import AdminLink
-from .model import BrokerRow, GroupRow, History, Quorum, Snapshot, TopicRow
+from .model import GroupRow, Quorum, Snapshot, TopicFacts
+from .portion import _Portion
+from .tally import _Tally
+from .topic_facts import read_facts
 
 if TYPE_CHECKING:
-    from ...cli.client.admin import AdminClient, Broker, GroupListing, Topic
-
-
-# ---- groups, ends and lags
-
-#: Partitions of which the ends are read in one poll.
-MOST_ENDS = 2000
-
-Place = tuple[str, int]
-Offsets = dict[Place, int]
-
-
-def groups_of(admin: AdminClient, brokers: set[int]) -> tuple[list[GroupListing], set[int], bool]:
-    """Groups that the brokers coordinate, the brokers that do not respond, and whether these are all groups."""
-    from kafka.errors import (
-        Cancelled,
-        CoordinatorLoadInProgressError,
-        CoordinatorNotAvailableError,
-        KafkaConnectionError,
-        KafkaTimeoutError,
-        NodeNotReadyError,
-        RequestTimedOutError,
-        UnknownBrokerIdError,
-    )
-
-    found: list[GroupListing] = []
-    silent: set[int] = set()
-    is_loading = False
-    for node in sorted(brokers):
-        try:
-            found += admin.list_groups(broker_ids=[node])
-        except (
-            KafkaConnectionError,
-            KafkaTimeoutError,
-            NodeNotReadyError,
-            RequestTimedOutError,
-            Cancelled,
-            ConnectionError,
-        ):
-            silent.add(node)
-        except (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, UnknownBrokerIdError):
-            is_loading = True
-    return found, silent, not (silent or is_loading)
-
-
-def behind(admin: AdminClient, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[dict[str, list[Lag]], int]:
-    """Lags of groups by partition, without groups that cannot be read now. Reads whole groups, up to MOST_ENDS partitions,
-    and returns how many of `kinds` it has taken; the next poll reads the others.
-    """
-    positions: dict[str, Positions] = {}
-    nodes: dict[int, list[str]] = defaultdict(list)
-    count = taken = 0
-    for name, kind in kinds.items():
-        if count >= MOST_ENDS:
-            break
-        taken += 1
-        with known_failures():
-            node = coordinator_now(admin, name)
-            if node in away:
-                continue
-            positions[name] = _shared(admin, name) if kind == "share" else committed_positions(admin, name)
-            nodes[node].append(name)
-            count += len(positions[name])
-    readings: dict[str, Reading] = {}
-    for node, names in nodes.items():
-        with known_failures():
-            readings |= read_topics(admin, kinds, {node: names})
-            continue
-        for name in names:  # their topics are unknown, and so is their lag
-            del positions[name]
-    with known_failures():
-        return lags_of(admin, positions, readings, away), taken
-    return {}, taken
-
-
-def _shared(admin: AdminClient, name: str) -> Positions:
-    """Positions of a share group, with the lag that its coordinator has (KIP-1226)."""
-    offsets = share_offsets(admin, name)
-    started = {(one.topic, one.partition): (one.start if one.start >= 0 else None, one.lag) for one in offsets}
-    return shared_positions(admin, name, started)
-
-
-@contextlib.contextmanager
-def known_failures() -> Iterator[None]:
-    """Errors of the cluster pass: the next poll reads again."""
-    try:
-        yield
-    except Exception as error:
-        if from_library(error) is None and not isinstance(error, CommandError | ConnectionError):
-            raise
+    from ...admin.groups import GroupListing
+    from ...admin.session import Admin
+    from ...admin.topics import Topic
 
 
 INTERVAL_S = 2.0
@@ -139,9 +53,13 @@ _REST, _MOST_REST_S = 4, 15.0
 _IDLE_AFTER_S, _IDLE_INTERVAL_S = 60.0, 30.0
 #: Partitions in one page of topics.
 _PAGE = 500
-_HALF_LIFE_S, _LEAST_RATE = 5.0, 0.05
+#: Half-life of the smoothed rates: a burst shorter than a poll stays visible.
+_HALF_LIFE_S = 5.0
 #: Groups of which the lag is read in one poll.
 _MOST_GROUPS = 50
+#: Facts of a portion of the topics, and members of a portion of the groups, are read in intervals of this length.
+_FACTS_S = 10.0
+_WITHOUT_MEMBERS = ("Empty", "Dead")
 #: Partitions of a group whose lag has a series.
 _MOST_LAG_SERIES = 50
 
@@ -149,9 +67,9 @@ _MOST_LAG_SERIES = 50
 class Poller:
     """`snapshot` is replaced as a whole; readers take it once."""
 
-    def __init__(self, connection: Connection, housekeeping: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, housekeeping: Callable[[], None], history: History) -> None:
         self.snapshot = Snapshot()
-        self.history = History()
+        self.history = history
         self._connection = connection
         self._lateness = ""
         self._link = AdminLink(connection)
@@ -163,8 +81,13 @@ class Poller:
         self._rates: dict[str, float] = {}
         self._lags: dict[str, Total] = {}
         #: Group -> topic -> lag there.
-        self._reads: dict[str, dict[str, int]] = {}
-        self._turn = self._group_turn = 0
+        self._reads: dict[str, dict[str, int | None]] = {}
+        self._turn = self._group_turn = self._facts_turn = 0
+        self._facts: dict[str, TopicFacts] = {}
+        self._facts_at = 0.0
+        #: Group -> its members.
+        self._members: dict[str, int] = {}
+        self._coordinators: dict[str, int] = {}
         #: Brokers that are fenced, or did not respond; known before the rest of a poll.
         self.away: frozenset[int] = frozenset()
         self._polls = threading.Condition()
@@ -180,18 +103,24 @@ class Poller:
         self._stopping.set()
         self._changed.set()
         self._thread.join(5)
+        self.history.close()
 
-    def readers(self, topic: str) -> list[tuple[GroupRow, int]]:
-        """Groups with offsets in the topic, and their lag there."""
+    def readers(self, topic: str) -> list[tuple[GroupRow, int | None]]:
+        """Groups that read the topic, and their lag there; None without a commit."""
         reads = self._reads
         return [(row, reads[row.group][topic]) for row in self.snapshot.groups if topic in reads.get(row.group, ())]
 
     def note_viewer(self) -> None:
         """Keeps the polls frequent; the first viewer after a pause gets a poll at once."""
         now = time.monotonic()
-        was_idle, self._seen = now - self._seen > _IDLE_AFTER_S, now
+        was_idle, self._seen = self.is_idle, now
         if was_idle:
             self._changed.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no viewer has loaded a page for a while."""
+        return time.monotonic() - self._seen > _IDLE_AFTER_S
 
     @property
     def lateness(self) -> str:
@@ -225,75 +154,90 @@ class Poller:
             except Exception as error:
                 self.snapshot = replace(self.snapshot, error=_words(error))
                 self._link.close()
+            self.history.write()
             self._housekeeping()
             # A poll that waited for a dead broker was long without work for the others.
             is_waiting = bool(self.snapshot.error) or any(one.silent for one in self.snapshot.brokers)
             took = 0.0 if is_waiting else time.monotonic() - began
-            self._changed.wait(rest_s(took, is_idle=time.monotonic() - self._seen > _IDLE_AFTER_S))
+            self._changed.wait(rest_s(took, is_idle=self.is_idle))
         self._link.close()
 
     # ---- one poll
 
-    def _polled(self, admin: AdminClient) -> Snapshot:
-        cluster = admin.describe_cluster()
-        fenced = {one["broker_id"] for one in cluster["brokers"] if one.get("is_fenced")}
-        listed, silent, is_whole = groups_of(admin.impatient, {one["broker_id"] for one in cluster["brokers"]} - fenced)
+    def _polled(self, admin: Admin) -> Snapshot:
+        cluster = describe_cluster(admin)
+        self.history.identify(str(cluster.cluster_id or ""))
+        fenced = {node.broker_id for node in cluster.brokers if node.is_fenced}
+        listed, silent, is_whole = groups_of(admin.impatient, {node.broker_id for node in cluster.brokers} - fenced)
         with self._polls:
             self.away, self._probed = frozenset(fenced | silent), self._begun
             self._polls.notify_all()
         quorum = _quorum(admin)
-        tally = _Tally(self._rates, self.snapshot)
-        portion = _Portion(self._turn, self.away)
+        now = time.monotonic()
+        # The first poll is without facts: pages wait for it.
+        is_due = self.snapshot.is_filled and now - self._facts_at >= _FACTS_S
+        tally = _Tally(self._rates, self._facts, self.snapshot)
+        portion, facts_portion = _Portion(self._turn, self.away), _Portion(self._facts_turn, self.away, keeps=is_due)
         for topic in self._topics(admin):
             tally.add(topic)
             portion.offer(topic)
-        now = time.monotonic()
+            if is_due:
+                facts_portion.offer(topic)
         self._turn = portion.next_turn
+        if is_due:
+            self._facts_turn, self._facts_at = facts_portion.next_turn, now
+            with known_failures():
+                self._facts |= read_facts(admin.impatient, list(facts_portion.topics.values()), self.away)
+            tally.take(self._facts)
+        now = time.monotonic()
         self._note_ends(admin, portion.places, now)
         groups = self._groups(admin, listed, is_whole=is_whole)
         self._forget(tally)
         rate = round(sum(self._rates.values()), 1) if self._rates else None
-        lag = sum(total.lag for total in self._lags.values()) if self._lags else None
+        lag = sum_of(total.lag for total in self._lags.values())
         self.history.add("records_per_s", rate or 0.0)
-        self.history.add("lag", float(lag or 0))
-        self.history.add("under_replicated", float(tally.under_replicated))
+        if lag is not None:
+            self.history.add("lag", float(lag))
+        self.history.add("under_replicated", float(tally.counts.under_replicated))
         return Snapshot(
             at=time.time(),
-            cluster_id=str(cluster["cluster_id"] or ""),
-            controller=cluster["controller_id"],
-            brokers=tally.brokers(cluster["brokers"], silent),
-            quorum=quorum,
+            cluster_id=str(cluster.cluster_id or ""),
+            controller=active_controller(
+                quorum.leader if quorum is not None else None,
+                cluster.controller_id,
+                [node.broker_id for node in cluster.brokers],
+            ),
+            brokers=tally.brokers(cluster.brokers, silent),
+            quorum=quorum or Quorum(),
             topics=tuple(sorted(tally.rows)),
             groups=groups,
-            partitions=tally.partitions,
-            under_replicated=tally.under_replicated,
-            without_leader=tally.without_leader,
+            partitions=tally.counts.partitions,
+            under_replicated=tally.counts.under_replicated,
+            without_leader=tally.counts.without_leader,
             records_per_s=rate,
             lag=lag,
         )
 
-    def _topics(self, admin: AdminClient) -> Iterator[Topic]:
+    def _topics(self, admin: Admin) -> Iterator[Topic]:
         """All topics, a page at a time where the brokers have pages. A topic may come in two parts."""
-        from kafka.errors import IncompatibleBrokerVersion, UnsupportedVersionError
-
         cursor = None
         while not self._pages_fail:
             try:
-                found = admin.describe_topic_partitions([], _PAGE, cursor)
-            except (IncompatibleBrokerVersion, UnsupportedVersionError):
+                found = describe_topic_page(admin, _PAGE, cursor)
+            except NotSupported:
                 self._pages_fail = True
                 break
-            yield from found["topics"]
-            cursor = found["next_cursor"]
+            yield from found.topics
+            cursor = found.next_cursor
             if cursor is None:
                 return
-        yield from admin.describe_topics(None)
+        yield from describe_topics(admin, None)
 
-    def _note_ends(self, admin: AdminClient, places: list[Place], now: float) -> None:
+    def _note_ends(self, admin: Admin, places: list[Place], now: float) -> None:
         found: Offsets = {}
         with known_failures():
-            found = dict(
-                offsets_at(admin.impatient, places, LATEST)
+            found = offsets_at(
+                admin.impatient, places, LATEST
             )  # all or none: a part of a topic would look like fewer records
         sums: Counter[str] = Counter()
         for (name, _), end in found.items():
@@ -301,17 +245,14 @@ class Poller:
         for name, end in sums.items():
             before = self._ends.get(name)
             if before is not None and now > before[1]:
-                self._rates[name] = _smoothed(self._rates.get(name), max(0, end - before[0]), now - before[1])
+                grown, seconds = max(0, end - before[0]), now - before[1]
+                self._rates[name] = smoothed(self._rates.get(name), grown, seconds, _HALF_LIFE_S)
             self._ends[name] = (end, now)
 
-    def _groups(self, admin: AdminClient, listed: list[GroupListing], *, is_whole: bool) -> tuple[GroupRow, ...]:
+    def _groups(self, admin: Admin, listed: list[tuple[GroupListing, int]], *, is_whole: bool) -> tuple[GroupRow, ...]:
         """Rows of groups. Of a list that is not whole the rest is as it was."""
-        found = {
-            one["group_id"]: GroupRow(
-                one["group_id"], str(one.get("group_type") or "classic").lower(), one.get("group_state") or "", None
-            )
-            for one in listed
-        }
+        found = {one.group_id: GroupRow(one.group_id, one.kind, one.group_state, None) for one, _ in listed}
+        self._coordinators = (self._coordinators if not is_whole else {}) | {one.group_id: node for one, node in listed}
         if not is_whole:
             found = {one.group: one for one in self.snapshot.groups} | found
         kinds = {name: found[name].kind for name in sorted(found)}
@@ -321,28 +262,48 @@ class Poller:
         lags, taken = behind(admin.impatient, {name: kinds[name] for name in chosen}, self.away)
         self._group_turn = start + taken
         self._note_lags(lags)
+        self._note_members(admin.impatient, [found[name] for name in chosen[:taken]])
         self._lags = {name: total for name, total in self._lags.items() if name in kinds}
         self._reads = {name: reads for name, reads in self._reads.items() if name in kinds}
         return tuple(self._with_lag(found[name]) for name in kinds)
 
     def _with_lag(self, row: GroupRow) -> GroupRow:
-        total = self._lags.get(row.group)
-        return row if total is None else row._replace(lag=total.lag, unknown=total.unknown)
+        total, reads = self._lags.get(row.group), self._reads.get(row.group)
+        row = row._replace(
+            members=0 if row.state in _WITHOUT_MEMBERS else self._members.get(row.group),
+            topics=len(reads) if reads is not None else None,
+            coordinator=self._coordinators.get(row.group),
+        )
+        if total is None:
+            return row
+        return row._replace(lag=total.lag, unknown=total.unknown, uncommitted=total.uncommitted)
+
+    def _note_members(self, admin: Admin, rows: list[GroupRow]) -> None:
+        """Counts the members of groups that have any, one request for each kind and coordinator."""
+        asked: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for one in rows:
+            node = self._coordinators.get(one.group)
+            if one.state not in _WITHOUT_MEMBERS and node is not None and node not in self.away:
+                asked[one.kind, node].append(one.group)
+        for (kind, node), names in asked.items():
+            with known_failures():
+                self._members |= members_of(admin, kind, names, node)
+        known = {one.group for one in self.snapshot.groups} | {one.group for one in rows}
+        self._members = {name: count for name, count in self._members.items() if name in known}
 
     def _note_lags(self, lags: dict[str, list[Lag]]) -> None:
         for name, rows in lags.items():
-            self._lags[name] = total_of(rows)
-            reads: Counter[str] = Counter()
-            for one in rows:
-                reads[one.topic] += one.lag or 0
-            self._reads[name] = dict(reads)
-            self.history.add(f"lag/{name}", float(self._lags[name].lag))
+            total = self._lags[name] = total_of(rows)
+            self._reads[name] = by_topic(rows)
+            if total.lag is not None:
+                self.history.add(f"lag/{name}", float(total.lag))
             for one in rows[:_MOST_LAG_SERIES]:
                 if one.lag is not None:
                     self.history.add(f"lag/{name}/{one.topic}/{one.partition}", float(one.lag))
 
     def _forget(self, tally: _Tally) -> None:
         names = {row.name for row in tally.rows}
+        self._facts = {name: facts for name, facts in self._facts.items() if name in names}
         for name in [name for name in self._ends if name not in names]:
             del self._ends[name]
             self._rates.pop(name, None)
@@ -353,119 +314,17 @@ def rest_s(took_s: float, *, is_idle: bool) -> float:
     return max(min(took_s * _REST, _MOST_REST_S), _IDLE_INTERVAL_S if is_idle else INTERVAL_S)
 
 
-def _smoothed(before: float | None, records: int, seconds: float) -> float:
-    """A mean in which a reading has half its weight after _HALF_LIFE_S: a burst shorter than a poll stays visible."""
-    rate = records / seconds
-    if before is None:
-        return rate
-    kept = 0.5 ** (seconds / _HALF_LIFE_S)
-    mean = kept * before + (1 - kept) * rate
-    return mean if mean >= _LEAST_RATE else 0.0
-
-
-def _quorum(admin: AdminClient) -> Quorum:
-    from kafka.errors import KafkaError
-
+def _quorum(admin: Admin) -> Quorum | None:
+    """The metadata quorum; None of a cluster without one."""
     try:
-        partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
-    except (KafkaError, IndexError):
+        partition = describe_quorum(admin)
+    except NotSupported:
+        return None
+    except (RequestFailed, IndexError):
         return Quorum()
-    return Quorum(
-        partition["leader_id"], partition["leader_epoch"], len(partition["current_voters"]), len(partition["observers"])
-    )
+    return Quorum(partition.leader_id, partition.leader_epoch, len(partition.current_voters), len(partition.observers))
 
 
 def _words(error: Exception) -> str:
     known = error if isinstance(error, CommandError) else from_library(error)
     return str(known) if known is not None else f"{type(error).__name__}: {error}"
-
-
-class _Tally:
-    """Counts over all topics, without keeping their partitions. Rows that are as they were stay the same objects."""
-
-    def __init__(self, rates: dict[str, float], before: Snapshot) -> None:
-        self.partitions = self.under_replicated = self.without_leader = 0
-        self.rows: list[TopicRow] = []
-        self._rates = rates
-        self._before = before
-        self._leads: Counter[int] = Counter()
-        self._holds: Counter[int] = Counter()
-        self._lacks: Counter[int] = Counter()
-
-    def add(self, topic: Topic) -> None:
-        short = leaderless = replicas = 0
-        for one in topic["partitions"]:
-            nodes, isr = one["replica_nodes"], one["isr_nodes"]
-            self._leads[one["leader_id"]] += 1
-            self._holds.update(nodes)
-            replicas = max(replicas, len(nodes))
-            leaderless += one["leader_id"] < 0
-            if len(isr) < len(nodes):
-                short += 1
-                self._lacks.update(set(nodes) - set(isr))
-        count = len(topic["partitions"])
-        self.partitions += count
-        self.under_replicated += short
-        self.without_leader += leaderless
-        name = topic["name"]
-        if self.rows and self.rows[-1].name == name:  # the rest of a topic that did not fit the page before
-            begun = self.rows.pop()
-            count, short = count + begun.partitions, short + begun.under_replicated
-            leaderless, replicas = leaderless + begun.without_leader, max(replicas, begun.replicas)
-        row = TopicRow(name, count, replicas, short, leaderless, bool(topic["is_internal"]), self._rates.get(name))
-        known = self._before.topic(name)
-        if known is not None:
-            row = known if known == row else row._replace(name=known.name)
-        self.rows.append(row)
-
-    def brokers(self, described: list[Broker], silent: set[int]) -> tuple[BrokerRow, ...]:
-        return tuple(
-            BrokerRow(
-                one["broker_id"],
-                one["host"],
-                one["port"],
-                one["rack"],
-                bool(one.get("is_fenced")),
-                self._leads[one["broker_id"]],
-                self._holds[one["broker_id"]],
-                self._lacks[one["broker_id"]],
-                one["broker_id"] in silent,
-            )
-            for one in sorted(described, key=lambda one: int(one["broker_id"]))
-        )
-
-
-class _Portion:
-    """Partitions whose ends this poll reads: of topics that begin among the MOST_ENDS partitions from `turn` on, if each
-    partition has a leader that responds. Without one of them a topic would seem to have fewer records, and more after it.
-    """
-
-    def __init__(self, turn: int, away: frozenset[int]) -> None:
-        self._turn, self._position = turn, 0
-        self._away = away
-        self._last, self._is_chosen = "", False
-        self._chosen: dict[str, list[Place]] = {}
-
-    def offer(self, topic: Topic) -> None:
-        if topic["name"] != self._last:  # else it is the rest of a topic that did not fit the page before
-            is_due = self._turn <= self._position < self._turn + MOST_ENDS
-            self._last, self._is_chosen = topic["name"], is_due and not topic["is_internal"]
-        self._position += len(topic["partitions"])
-        if self._is_chosen and any(
-            one["leader_id"] < 0 or one["leader_id"] in self._away for one in topic["partitions"]
-        ):
-            self._is_chosen = False
-            self._chosen.pop(topic["name"], None)
-        if self._is_chosen:
-            self._chosen.setdefault(topic["name"], []).extend(
-                (topic["name"], one["partition_index"]) for one in topic["partitions"]
-            )
-
-    @property
-    def places(self) -> list[Place]:
-        return [place for places in self._chosen.values() for place in places]
-
-    @property
-    def next_turn(self) -> int:
-        following = self._turn + MOST_ENDS
-        return following if following < self._position else 0

@@ -7,21 +7,28 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...cli.client.admin import config_values
+from ...admin.configs import config_values
+from ...admin.features import describe_features
+from ...admin.log_directories import describe_log_dirs
+from ...admin.metadata_quorum import describe_quorum
+from ...admin.quorum import quorum_replicas
 from ...cli.client.errors import NOT_FOUND, CommandError
 from ...cli.client.properties import HIDDEN
+from ...cli.client.readings import quorum_members
 from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..formats import NONE, age, number, size
-from ..parts import Badge, Facts, Link, Page, Table, Text
-from .lists import SortKey, listed, paged, path_to
+from ..parts import Badge, Cell, Facts, Link, Page, Table, Text
+from .lists import path_to
+from .long_lists import SortKey, listed, paged
 
 if TYPE_CHECKING:
-    from ...cli.client.admin import LogDirectory
+    from ...admin.log_directories import LogDirectory
 
 
 #: Rows of the replicas that are out of sync.
 _MOST_REPLICAS = 20
+_CRUMBS = (Link("Brokers", "/brokers"),)
 
 
 #: Columns by which the list sorts.
@@ -45,16 +52,18 @@ def brokers(backend: Backend, request: Request) -> Page:
             f"{one.host}:{one.port}",
             one.rack or NONE,
             _state(one, backend.away),
-            Badge("active") if one.broker == found.quorum.leader else "",
+            Badge("active") if one.broker == found.controller else "",
             one.leads,
             one.replicas,
-            Badge(number(one.out_of_sync), "warn" if one.out_of_sync else "good"),
+            Badge(number(one.out_of_sync), "warn") if one.out_of_sync else number(0),
         )
         for one in chosen
     ]
     columns = ("Broker", "Address", "Rack", "State", "Controller", "Leads", "Replicas", "Out of sync")
     table = listed(columns, rows, "No broker matches.", _KEYS)
-    return Page("Brokers", [pages, table], "/brokers", live="/brokers", above=[search])
+    page = Page("Brokers", [pages, table], "/brokers", live="/brokers", above=[search])
+    page.links = [Link("Balance", "/brokers/balance")]
+    return page
 
 
 def broker(backend: Backend, request: Request) -> Page:
@@ -62,32 +71,29 @@ def broker(backend: Backend, request: Request) -> Page:
     row = next((one for one in backend.snapshot.brokers if one.broker == node), None)
     if row is None:
         raise CommandError(f"the cluster has no broker {node}", NOT_FOUND)
-    facts = Facts(
-        "Broker",
-        [
-            ("Address", f"{row.host}:{row.port}"),
-            ("Rack", row.rack or NONE),
-            ("State", _state(row, backend.away)),
-            ("Leads", row.leads),
-            ("Replicas", row.replicas),
-            ("Out of sync", Badge(number(row.out_of_sync), "warn" if row.out_of_sync else "good")),
-        ],
-    )
+    figures: list[tuple[str, Cell]] = [
+        ("Address", f"{row.host}:{row.port}"),
+        ("Rack", row.rack or NONE),
+        ("State", _state(row, backend.away)),
+        ("Leads", row.leads),
+        ("Replicas", row.replicas),
+        ("Out of sync", Badge(number(row.out_of_sync), "warn") if row.out_of_sync else 0),
+    ]
     if node in backend.away:
         words = f"Broker {node} does not respond. Start it to see its log directories and configs."
-        return Page(f"Broker {node}", [facts, Text(words, "bad")], "/brokers")
+        return Page(f"Broker {node}", [Text(words, "bad")], "/brokers", noun="Broker", crumbs=_CRUMBS, figures=figures)
     with backend.links.admin() as admin:
-        directories = admin.describe_log_dirs(None, [node])[0]["log_dirs"]
+        directories = describe_log_dirs(admin, None, [node])[0].log_dirs
         configs = config_values(admin, "broker", str(node))
     everything = request.query_params.get("defaults") == "yes"
     shown = sorted(
-        (key, value) for key, value in configs.items() if everything or value["config_source"] != "DEFAULT_CONFIG"
+        (key, value) for key, value in configs.items() if everything or value.config_source != "DEFAULT_CONFIG"
     )
     rows = [
         (
             key,
-            HIDDEN if value["is_sensitive"] else value["value"],
-            str(value["config_source"]).lower().replace("_", " "),
+            HIDDEN if value.is_sensitive else value.value,
+            str(value.config_source).lower().replace("_", " "),
         )
         for key, value in shown
     ]
@@ -98,8 +104,11 @@ def broker(backend: Backend, request: Request) -> Page:
     )
     return Page(
         f"Broker {node}",
-        [facts, _directories(directories), _largest(directories), table, Facts("", [("Configs", more)])],
+        [_directories(directories), _largest(directories), table, Facts("", [("Configs", more)])],
         "/brokers",
+        noun="Broker",
+        crumbs=_CRUMBS,
+        figures=figures,
     )
 
 
@@ -112,15 +121,15 @@ def _state(row: BrokerRow, away: frozenset[int]) -> Badge:
 def _directories(directories: list[LogDirectory]) -> Table:
     rows = []
     for one in directories:
-        held = [partition for topic in one["topics"] for partition in topic["partitions"]]
+        held = [partition for topic in one.topics for partition in topic.partitions]
         rows.append(
             (
-                one["log_dir"],
-                Badge("offline", "bad") if one["error_code"] else Badge("online", "good"),
+                one.log_dir,
+                Badge("offline", "bad") if one.error_code else Badge("online", "good"),
                 len(held),
-                size(sum(partition["partition_size"] for partition in held)),
-                size(one.get("total_bytes")),
-                size(one.get("usable_bytes")),
+                size(sum(partition.partition_size for partition in held)),
+                size(one.total_bytes),
+                size(one.usable_bytes),
             )
         )
     return Table("Log directories", ("Directory", "State", "Replicas", "Bytes", "Disk", "Free"), rows)
@@ -128,10 +137,10 @@ def _directories(directories: list[LogDirectory]) -> Table:
 
 def _largest(directories: list[LogDirectory]) -> Table:
     replicas = [
-        (topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], directory["log_dir"])
+        (topic.name, one.partition_index, one.partition_size, one.offset_lag, directory.log_dir)
         for directory in directories
-        for topic in directory["topics"]
-        for one in topic["partitions"]
+        for topic in directory.topics
+        for one in topic.partitions
     ]
     replicas.sort(key=lambda one: -one[2])
     rows = [
@@ -144,41 +153,31 @@ def _largest(directories: list[LogDirectory]) -> Table:
 
 def quorum(backend: Backend, request: Request) -> Page:
     with backend.links.admin() as admin:
-        (partition,) = admin.describe_metadata_quorum()["topics"][0]["partitions"]
-        features = admin.describe_features()
-    leader, voters = partition["leader_id"], partition["current_voters"]
-    end = max(
-        (one["log_end_offset"] for one in voters if one["replica_id"] == leader), default=partition["high_watermark"]
-    )
-    replicas = [*((one, "voter") for one in voters), *((one, "observer") for one in partition["observers"])]
-    newest = max((one["last_caught_up_timestamp"] for one, _ in replicas), default=-1)
-    rows = []
-    for one, role in replicas:
-        is_leader, caught_up = one["replica_id"] == leader, one["last_caught_up_timestamp"]
-        rows.append(
-            (
-                one["replica_id"],
-                Badge("leader", "good") if is_leader else Badge(role),
-                one["log_end_offset"],
-                max(0, end - one["log_end_offset"]) if one["log_end_offset"] >= 0 else None,
-                age(newest - caught_up) if caught_up >= 0 else NONE,
-                str(one.get("replica_directory_id") or ""),
-            )
+        partition = describe_quorum(admin)
+        features = describe_features(admin)
+    leader, voters = partition.leader_id, partition.current_voters
+    rows = [
+        (
+            one.node,
+            Badge(one.role, "good") if one.role == "leader" else Badge(one.role),
+            one.end_offset,
+            one.lag,
+            age(one.ms_behind) if one.ms_behind is not None else NONE,
+            one.directory,
         )
-    facts = Facts(
-        "Metadata log",
-        [
-            ("Leader", f"node {leader}"),
-            ("Epoch", partition["leader_epoch"]),
-            ("High watermark", number(partition["high_watermark"])),
-            ("Voters", len(voters)),
-            ("Observers", len(partition["observers"])),
-        ],
-    )
+        for one in quorum_replicas(leader, partition.high_watermark, quorum_members(partition))
+    ]
+    figures: list[tuple[str, Cell]] = [
+        ("Leader", f"node {leader}"),
+        ("Epoch", partition.leader_epoch),
+        ("High watermark", number(partition.high_watermark)),
+        ("Voters", len(voters)),
+        ("Observers", len(partition.observers)),
+    ]
     table = Table("Replicas", ("Node", "Role", "End offset", "Lag", "Behind", "Directory id"), rows)
     levels = []
     for name, feature in sorted(features.items()):
-        supported, finalized = feature.get("supported") or (None, None), feature.get("finalized")
+        supported, finalized = feature.supported or (None, None), feature.finalized
         levels.append((name, finalized[1] if finalized else 0, supported[0], supported[1]))
     below = [Table("Features", ("Feature", "Level", "Least", "Most"), levels)]
-    return Page("Metadata quorum", [facts, table], "/quorum", live="/quorum", live_s=3, below=below)
+    return Page("Metadata quorum", [table], "/quorum", live="/quorum", live_s=3, below=below, figures=figures)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import urllib.request
-from collections.abc import Iterator
 
 from starlette.requests import Request
 
-from ...cli.client.admin import config_values
+from ...admin.configs import Kind, config_values, list_config_resources
+from ...admin.errors import RequestFailed
 from ...cli.client.errors import UNREACHABLE, CommandError, from_library
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
+from ..cluster.node_metrics import samples
 from ..formats import number
 from ..parts import Link, Page, Part, Table, Text
 from .lists import path_to
@@ -19,9 +19,6 @@ from .lists import path_to
 #: Groups whose members are listed, of those that are not empty.
 _MOST_GROUPS = 50
 _MOST_ROWS = 200
-_MOST_METRICS_BYTES = 16 << 20
-_TIMEOUT_S = 3
-_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(\{.*\})?\s+(\S+)")
 #: Families of Odradek's nodes: connections, and what clients push (KIP-714).
 _CONNECTIONS, _PUSHED = (
     re.compile(r"connection"),
@@ -31,13 +28,13 @@ _CONNECTIONS, _PUSHED = (
 
 def clients(backend: Backend, request: Request) -> Page:
     parts: list[Part] = [*_members(backend), _subscriptions(backend)]
-    samples = [(address, *one) for address in backend.settings.metrics for one in _samples(address)]
+    read = [(address, one) for address in backend.settings.metrics for one in samples(address)]
     if not backend.settings.metrics:
         parts.append(
             Text("Connections and client telemetry: start the console with --metrics URL of each node's /metrics.")
         )
     for title, wanted in (("Connections", _CONNECTIONS), ("Client telemetry", _PUSHED)):
-        rows = [(node, name, labels, number(value)) for node, name, labels, value in samples if wanted.search(name)]
+        rows = [(node, one.name, one.written, number(one.value)) for node, one in read if wanted.search(one.name)]
         if backend.settings.metrics:
             parts.append(
                 Table(
@@ -74,32 +71,12 @@ def _members(backend: Backend) -> list[Part]:
 
 def _subscriptions(backend: Backend) -> Part:
     """The subscriptions of client metrics: the metrics that clients push (KIP-714)."""
-    from kafka.admin import ConfigResourceType
-    from kafka.errors import KafkaError
-
     rows = []
     try:
         with backend.links.admin() as admin:
-            listed = admin.list_config_resources([ConfigResourceType.CLIENT_METRICS])
-            for name in sorted(name for names in listed.values() for name in names):
+            for name in list_config_resources(admin, Kind.CLIENT_METRICS):
                 values = config_values(admin, "client_metrics", name)
-                rows += [(name, key, value["value"]) for key, value in sorted(values.items())]
-    except (KafkaError, KeyError) as error:
+                rows += [(name, key, value.value) for key, value in sorted(values.items())]
+    except RequestFailed as error:
         return Text(f"Subscriptions of client metrics: {error}")
     return Table("Subscriptions of client metrics", ("Subscription", "Key", "Value"), rows, "None.")
-
-
-def _samples(address: str) -> Iterator[tuple[str, str, float]]:
-    """Names, labels and values of a node's /metrics; nothing from a node that does not respond."""
-    try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response:
-            text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
-    except (OSError, ValueError):
-        return
-    for line in text.splitlines():
-        found = _SAMPLE.match(line)
-        if found is not None:
-            try:
-                yield found[1], found[2] or "", float(found[3])
-            except ValueError:
-                continue

@@ -1,4 +1,4 @@
-"""Lists: the order and the filter of a table, the search and the pages of long lists, and the addresses that have them.
+"""Lists: the order and the filter of a table, and the addresses that have them.
 
 The address of a page has `sort=TABLE.COLUMN`, `desc=yes` and `filter-TABLE=TEXT` for any table. The server sorts and cuts
 long lists itself: `q=TEXT` searches one, `page=N` is a page of it.
@@ -7,29 +7,29 @@ long lists itself: `q=TEXT` searches one, `page=N` is a page of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar, Union
+from decimal import Decimal
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
 
 from ...cli.client.errors import Misused
 from ..formats import Figure
-from ..parts import Badge, Cell, Drawing, Field, Form, Link, Moment, Pages, Table
+from ..parts import Badge, Cell, Drawing, Form, Link, Moment, Snippet, Table
 
 if TYPE_CHECKING:
-    from _typeshed import SupportsRichComparison
+    pass
 
-# ---- tables
-
-#: A table of one row has no field to filter it.
-FILTER_FROM = 2
+#: A table of fewer rows has no field to filter it: they are seen at once.
+FILTER_FROM = 5
 _MOST_FILTER = 200
 #: The cells of a row, and the address that it opens.
 Row = tuple[Sequence["Cell"], str]
 _NAME = re.compile(r"[^a-z0-9]+")
+#: Texts that sort as numbers, exactly.
+_NUMBER = re.compile(r"-?[0-9]{1,4000}(\.[0-9]{1,4000})?")
 
 
 @dataclass(slots=True)
@@ -43,13 +43,16 @@ class Heading:
 
 @dataclass(slots=True)
 class Arranged:
-    """A table as the page shows it. `count`: words beside its title. `hidden`: the address's other parameters."""
+    """A table as the page shows it. `count`: words beside its title. `more`: rows that the page does not have, which a
+    script adds to those that it counts. `hidden`: the address's other parameters.
+    """
 
     id: str
     headings: list[Heading]
     rows: list[Sequence[Cell]]
     opens: list[str]
     count: str
+    more: int
     filter_name: str
     filter_text: str
     hidden: list[tuple[str, str]]
@@ -75,6 +78,7 @@ def arranged(table: Table, given: list[tuple[str, str]], path: str) -> Arranged:
         [row for row, _ in rows],
         [href for _, href in rows],
         count,
+        whole - shown,
         filter_name,
         text,
         [pair for pair in given if pair[0] != filter_name],
@@ -126,7 +130,7 @@ def _sorted(rows: list[Row], table: Table, column: str, descending: bool) -> lis
 
 
 def text_of(cell: Cell) -> str:
-    if isinstance(cell, Link | Badge | Drawing):
+    if isinstance(cell, Link | Badge | Drawing | Snippet):
         return cell.text
     if isinstance(cell, list | tuple):
         return " ".join(map(text_of, cell))
@@ -135,90 +139,24 @@ def text_of(cell: Cell) -> str:
     return "" if cell is None else str(cell)
 
 
-def sort_key(cell: Cell) -> tuple[int, float, str]:
+def sort_key(cell: Cell) -> tuple[int, float | Decimal, str]:
     """Numbers before texts; a cell without a value is last in both orders."""
     if isinstance(cell, Moment):
         return (0, float(cell.timestamp_ms), "")
     if isinstance(cell, Figure):
         return (2, 0.0, "") if cell.value is None else (0, float(cell.value), "")
     if isinstance(cell, int | float):
-        return (0, float(cell), "")
+        return (0, cell, "")
     text = text_of(cell).strip()
     if not text or text == "\N{EN DASH}":
         return (2, 0.0, "")
     plain = text.replace("\N{NARROW NO-BREAK SPACE}", "")
-    return (0, float(plain), "") if plain.isascii() and plain.isdecimal() else (1, 0.0, text.lower())
-
-
-# ---- long lists
-
-ROWS = 50
-LIST = "list"
-_MOST_SEARCH = 200
-T = TypeVar("T")
-#: A value of a column; None comes last.
-SortKey = Union["SupportsRichComparison", None]
-
-
-def paged(
-    request: Request,
-    rows: Sequence[T],
-    name_of: Callable[[T], str],
-    what: str,
-    keys: Mapping[str, Callable[[T], SortKey]] = MappingProxyType({}),
-) -> tuple[Sequence[T], Form, Pages]:
-    """The rows of the page that `?q=` and `?page=` choose, the form of the search, and links to the other pages. `keys`:
-    the columns by which `?sort=` sorts all rows; a key of None comes last.
-    """
-    query = request.query_params.get("q", "")[:_MOST_SEARCH]
-    wanted = query.lower()
-    found = [row for row in rows if wanted in name_of(row).lower()] if wanted else rows
-    column, descending = sorting(request.query_params, LIST)
-    if column in keys:
-        found = _sorted_by(found, keys[column], descending=descending)
-    page = max(0, number_of(request, "page", 0))
-    chosen = found[page * ROWS : (page + 1) * ROWS]
-    first = page * ROWS + 1 if chosen else 0
-    words = f"{first}-{page * ROWS + len(chosen)} of {len(found)} {what}"
-    before = _address(request, page - 1) if page else ""
-    after = _address(request, page + 1) if (page + 1) * ROWS < len(found) else ""
-    order = [
-        Field(name, "", request.query_params[name], "hidden")
-        for name in ("sort", "desc")
-        if name in request.query_params
-    ]
-    search = Form(
-        "",
-        here(request),
-        [Field("q", f"Search {what}", query), *order],
-        "Search",
-        method="get",
-        folded=False,
-        is_line=True,
-    )
-    return chosen, search, Pages(words, before, after)
-
-
-def listed(columns: Sequence[str], rows: Sequence[Sequence[Cell]], empty: str, keys: Iterable[str]) -> Table:
-    """The table of `paged` rows."""
-    return Table("", columns, rows, empty, is_paged=True, sortable=tuple(keys), id=LIST)
-
-
-def _sorted_by(rows: Sequence[T], key: Callable[[T], SortKey], *, descending: bool) -> list[T]:
-    keyed = [(key(row), row) for row in rows]
-    present = [(value, row) for value, row in keyed if value is not None]
-    present.sort(key=lambda one: one[0], reverse=descending)
-    return [row for _, row in present] + [row for value, row in keyed if value is None]
+    return (0, Decimal(plain), "") if _NUMBER.fullmatch(plain) else (1, 0.0, text.lower())
 
 
 def here(request: Request) -> str:
-    """The path of the page, as pages write addresses: without the part that chooses one of several clusters."""
-    return str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))
-
-
-def _address(request: Request, page: int) -> str:
-    kept = [pair for pair in request.query_params.multi_items() if pair[0] != "page"]
-    return f"{here(request)}?{urlencode([*kept, ('page', str(page))])}"
+    """The path of the page, as pages write addresses: quoted, without the part that chooses one of several clusters."""
+    return quote(str(request.scope["path"]).removeprefix(request.scope.get("root_path", "")), safe="/")
 
 
 def number_of(request: Request, name: str, default: int) -> int:

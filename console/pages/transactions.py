@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from ...admin.nodes import describe_cluster
+from ...admin.transactions import TransactionListing, abort_in_log, describe_transactions, list_transactions
 from ...cli.client.errors import UNREACHABLE, CommandError
 from ...cli.transactions import OpenTransaction, open_transactions
 from ..actions import Done, required, whole
@@ -15,11 +16,8 @@ from ..backend import Backend
 from ..formats import NONE, age
 from ..parts import Badge, Button, Form, Link, Page, Table, Text
 from ..parts import Field as Input
-from .lists import SortKey, listed, paged, path_to
-
-if TYPE_CHECKING:
-    from ...cli.client.admin import TransactionListing
-
+from .lists import path_to
+from .long_lists import SortKey, listed, paged
 
 _TONES = {"Ongoing": "warn", "CompleteCommit": "good", "CompleteAbort": "plain"}
 _OPEN = ("Ongoing", "PrepareAbort")
@@ -28,39 +26,35 @@ _MOST_PARTITIONS = 2000
 
 
 #: A transaction after the broker that coordinates it.
-Coordinated = tuple[int, "TransactionListing"]
+Coordinated = tuple[int, TransactionListing]
 #: Columns by which the list sorts.
 _KEYS: dict[str, Callable[[Coordinated], SortKey]] = {
     "Transactional id": lambda one: str(one[1].transactional_id),
     "Producer": lambda one: one[1].producer_id,
-    "State": lambda one: str(one[1].state.value),
+    "State": lambda one: one[1].state,
     "Coordinator": lambda one: one[0],
 }
 
 
-def _id_of(one: Coordinated) -> str:
-    return one[1].transactional_id
+def _id_of(coordinated: Coordinated) -> str:
+    return coordinated[1].transactional_id
 
 
 def transactions(backend: Backend, request: Request) -> Page:
     away = backend.away
     with backend.links.admin() as admin:
-        asked = [one["broker_id"] for one in admin.describe_cluster()["brokers"] if one["broker_id"] not in away]
-        known = admin.list_transactions(broker_ids=asked)
+        asked = [one.broker_id for one in describe_cluster(admin).brokers if one.broker_id not in away]
+        known = list_transactions(admin, asked)
         known_ids = [(broker, one) for broker, found in sorted(known.items()) for one in found]
         known_ids.sort(key=_id_of)
         chosen, search, pages = paged(request, known_ids, _id_of, "transactional ids", _KEYS)
-        details = admin.describe_transactions([one.transactional_id for _, one in chosen]) if chosen else {}
+        details = describe_transactions(admin, [one.transactional_id for _, one in chosen]) if chosen else {}
     rows = []
     for broker, one in chosen:
-        name, state = one.transactional_id, str(one.state.value)
+        name, state = one.transactional_id, one.state
         detail = details.get(name)
-        started = detail.transaction_start_time_ms if detail is not None else -1
-        held = (
-            sorted(f"{place.topic}-{place.partition}" for place in detail.topic_partitions)
-            if detail is not None
-            else []
-        )
+        started = detail.start_time_ms if detail is not None else -1
+        held = sorted(f"{topic}-{index}" for topic, index in detail.partitions) if detail is not None else []
         button = Button(
             "Abort", "/transactions/abort", {"id": name}, f"Abort the transaction of {name}? This fences its producer."
         )
@@ -126,10 +120,10 @@ def hanging(backend: Backend, request: Request) -> Page:
     )
 
 
-def _state_badge(one: OpenTransaction) -> Badge:
-    if one["hangs"] is None:
+def _state_badge(transaction: OpenTransaction) -> Badge:
+    if transaction["hangs"] is None:
         return Badge("unknown: not every coordinator responds", "warn")
-    return Badge("hangs", "bad") if one["hangs"] else Badge(f"of {one['transactional_id']}", "good")
+    return Badge("hangs", "bad") if transaction["hangs"] else Badge(f"of {transaction['transactional_id']}", "good")
 
 
 def _missing(backend: Backend) -> list[Text]:
@@ -142,9 +136,13 @@ def _missing(backend: Backend) -> list[Text]:
     )
 
 
-def _abort_button(one: OpenTransaction) -> Button:
-    fields = {"topic": one["topic"], "partition": str(one["partition"]), "producer_id": str(one["producer_id"])}
-    place = f"{one['topic']}-{one['partition']}"
+def _abort_button(transaction: OpenTransaction) -> Button:
+    fields = {
+        "topic": transaction["topic"],
+        "partition": str(transaction["partition"]),
+        "producer_id": str(transaction["producer_id"]),
+    }
+    place = f"{transaction['topic']}-{transaction['partition']}"
     return Button("Abort", "/transactions/abort-hanging", fields, f"Abort the hanging transaction in {place}?")
 
 
@@ -152,7 +150,7 @@ def abort(backend: Backend, form: Fields) -> Done:
     """A new producer with the id makes the coordinator abort what the old one left open (KIP-98)."""
     name = required(form, "id")
     with backend.links.admin() as admin:
-        state = str(admin.describe_transactions([name])[name].state.value)
+        state = describe_transactions(admin, [name])[name].state
     if state not in _OPEN:
         raise CommandError(f"transaction {name} is not open: its state is {state}")
     from confluent_kafka import Producer
@@ -163,9 +161,6 @@ def abort(backend: Backend, form: Fields) -> Done:
 
 def abort_hanging(backend: Backend, form: Fields) -> Done:
     topic, partition, producer = required(form, "topic"), whole(form, "partition"), whole(form, "producer_id")
-    from kafka.admin import AbortTransactionSpec
-    from kafka.structs import TopicPartition
-
     with backend.links.admin() as admin:
         for one in open_transactions(admin, [topic], without=backend.away):
             if (one["partition"], one["producer_id"]) == (partition, producer):
@@ -173,7 +168,6 @@ def abort_hanging(backend: Backend, form: Fields) -> Done:
                     raise CommandError("not every transaction coordinator can be asked now: try again", UNREACHABLE)
                 if not one["hangs"]:
                     break
-                place = TopicPartition(topic, partition)
-                admin.abort_transaction(AbortTransactionSpec(place, producer, one["producer_epoch"]))
+                abort_in_log(admin, (topic, partition), producer, one["producer_epoch"])
                 return Done(f"The hanging transaction in {topic}-{partition} was aborted.", "/transactions")
     raise CommandError(f"{topic}-{partition} has no hanging transaction of producer {producer}")

@@ -2,6 +2,13 @@
 "use strict";
 
 const RANGES = [[300, "5 min"], [3600, "1 h"], [21600, "6 h"]];
+const DAY = 86400;
+// Points of the page reach back so far; older ones are requested, and again after a minute.
+const NEAR = 21600;
+const OLD_AFTER_MS = 60000;
+// Without a point for so long a line has a gap: points are a minute apart, and ten minutes in long ranges.
+const GAP = 150;
+const LONG_GAP = 1500;
 const CHART_HEIGHT = 170;
 // By title: a chart outlives the swaps of its page's live parts, with its range and what its reader points at.
 const charts = new Map();
@@ -13,10 +20,11 @@ function compact(value) {
   return `${+value.toFixed(1)}`;
 }
 
-// In the zone that the reader chose: `isUtc` is console.js's.
-function clock(seconds) {
+// In the zone that the reader chose: `isUtc` is console.js's. With `hasDay` the day stands for the seconds.
+function clock(seconds, hasDay) {
   const zone = isUtc() ? { timeZone: "UTC" } : {};
-  return new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", second: "2-digit", ...zone }).format(seconds * 1000);
+  const shown = hasDay ? { month: "2-digit", day: "2-digit" } : { second: "2-digit" };
+  return new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", ...shown, ...zone }).format(seconds * 1000);
 }
 
 function colors() {
@@ -29,12 +37,18 @@ function numbers(text) {
   return text ? text.split(" ").map(Number) : [];
 }
 
-function rangeButtons(chart) {
+// Ranges of a chart: those of the page, and days where the console keeps them.
+function rangesOf(holder) {
+  const days = holder.dataset.series ? Number(holder.dataset.days) : 0;
+  return [...RANGES, ...[1, days].filter((one, index, all) => one <= days && all.indexOf(one) === index).map((one) => [one * DAY, `${one} d`])];
+}
+
+function rangeButtons(chart, ranges) {
   const bar = document.createElement("div");
   bar.className = "ranges";
   bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", "Range");
-  for (const [seconds, words] of RANGES) {
+  for (const [seconds, words] of ranges) {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = words;
@@ -74,9 +88,9 @@ function made(holder) {
     width: Math.max(200, holder.clientWidth),
     height: CHART_HEIGHT,
     scales: { y: { range: (plot, least, most) => [0, Math.max(1, most ?? 1) * 1.1] } },
-    axes: [{ ...axis, values: (plot, values) => values.map(clock) }, { ...axis, size: 56, values: (plot, values) => values.map(compact) }],
+    axes: [{ ...axis, space: 96, values: (plot, values) => values.map((value) => clock(value, chart.range > NEAR)) }, { ...axis, size: 56, values: (plot, values) => values.map(compact) }],
     series: [
-      { label: "Time", value: (plot, value) => (value == null ? "–" : clock(value)) },
+      { label: "Time", value: (plot, value) => (value == null ? "–" : clock(value, chart.range > NEAR)) },
       {
         label: unit || holder.dataset.title, stroke: line, width: 2, fill: `${line}22`,
         value: (plot, value) => (value == null ? "–" : value.toLocaleString()),
@@ -84,17 +98,57 @@ function made(holder) {
     ],
     cursor: { drag: { x: true, y: false } },
   };
-  const chart = { title: holder.dataset.title, range: RANGES[0][0], plot: new uPlot(options, [[], []], null) };
-  chart.buttons = rangeButtons(chart);
+  const chart = { title: holder.dataset.title, range: RANGES[0][0], old: null };
+  chart.plot = new uPlot(options, [[], []], null);
+  chart.buttons = rangeButtons(chart, rangesOf(holder));
   moveByKeys(chart);
   return chart;
 }
 
-function update(chart) {
+// Requests the points of a long range, unless those at hand are new; the chart is drawn again with them.
+function requestOld(chart) {
+  const days = chart.range / DAY;
+  if (chart.old && chart.old.days === days && Date.now() - chart.old.at < OLD_AFTER_MS) return;
+  chart.old = { days, at: Date.now(), times: chart.old?.times ?? [], values: chart.old?.values ?? [] };
+  fetch(`${chart.series}&days=${days}`)
+    .then((response) => (response.ok ? response.json() : Promise.reject(response.status)))
+    .then((found) => {
+      chart.old = { ...chart.old, ...found };
+      if (chart.range > NEAR) update(chart);
+    })
+    .catch(() => { chart.old.at = 0; });
+}
+
+// All points of the range: those that were requested, and after them those of the page.
+function points(chart) {
   const { times, values } = chart;
+  if (chart.range <= NEAR) return [times, values];
+  requestOld(chart);
+  const count = times.length ? chart.old.times.findIndex((time) => time >= times[0]) : -1;
+  const end = count < 0 ? chart.old.times.length : count;
+  return [[...chart.old.times.slice(0, end), ...times], [...chart.old.values.slice(0, end), ...values]];
+}
+
+// With a null where points are missing: a line across would be made up.
+function withGaps(times, values, longest) {
+  const made = [[], []];
+  times.forEach((time, index) => {
+    if (index && time - times[index - 1] > longest) {
+      made[0].push((time + times[index - 1]) / 2);
+      made[1].push(null);
+    }
+    made[0].push(time);
+    made[1].push(values[index]);
+  });
+  return made;
+}
+
+function update(chart) {
+  const [times, values] = points(chart);
   const end = times.length ? times[times.length - 1] : Date.now() / 1000;
-  const first = times.findIndex((time) => time >= end - chart.range);
-  chart.plot.setData([times.slice(Math.max(0, first)), values.slice(Math.max(0, first))], false);
+  const first = Math.max(0, times.findIndex((time) => time >= end - chart.range));
+  const longest = chart.range > NEAR ? LONG_GAP : GAP;
+  chart.plot.setData(withGaps(times.slice(first), values.slice(first), longest), false);
   chart.plot.batch(() => {
     chart.plot.setScale("x", { min: end - chart.range, max: end });
   });
@@ -106,6 +160,7 @@ function drawCharts() {
   for (const holder of document.querySelectorAll(".chart[data-times]")) {
     let chart = charts.get(holder.dataset.title);
     if (!chart) charts.set(holder.dataset.title, (chart = made(holder)));
+    chart.series = holder.dataset.series;
     chart.times = numbers(holder.dataset.times);
     chart.values = numbers(holder.dataset.values);
     if (!holder.contains(chart.plot.root)) holder.replaceChildren(chart.buttons, chart.plot.root);

@@ -1,33 +1,27 @@
-"""All kinds of groups, and the tables that follow from the list.
-
-Many brokers never meet a group of the kinds in `LAZY_KINDS`: they are imported with the first request or record that
-belongs to none of the others.
-"""
+"""The kinds of groups that a coordinator has, and the tables that follow from the list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib import import_module
+from collections.abc import Callable, Iterable
 
 from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from ...protocol.schema import Message
-from ..result import prefix
+from ..record_framing import prefix
 from . import silence
-from .classic.kind import CLASSIC
-from .consumer.kind import CONSUMER
 from .silence import SilentMembersKey
 from .state import ErrorResponse, Kind, Operation, RecordType, Replay
-
-#: Folders below this one whose kind.py has `KIND`.
-LAZY_KINDS = ("share", "streams")
 
 _COMMITTED_OFFSET: dict[int, RecordType] = {1: (OffsetCommitKey, OffsetCommitValue)}
 
 
 class Kinds:
-    """The requests, records and groups of each kind."""
+    """The requests, records and groups of each kind.
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    `more` returns further kinds. It is called once, for the first request or record that belongs to none of `kinds`. All
+    shards of a broker share one `Kinds`: a kind that one of them has met is there for all.
+    """
+
+    def __init__(self, kinds: Iterable[Kind], more: Callable[[], Iterable[Kind]] = tuple) -> None:
         self.by_name: dict[str, Kind] = {}
         self.replays: dict[type[Message], Replay] = {}
         #: The number that a key begins with -> key and value.
@@ -38,6 +32,7 @@ class Kinds:
         self.joins: frozenset[type[Message]] = frozenset()
         self._operations: dict[type[Message], Operation] = {}
         self._error_responses: dict[type[Message], ErrorResponse] = {}
+        self._more = more
         self._are_all_there = False
         for kind in kinds:
             self._add(kind)
@@ -74,9 +69,5 @@ class Kinds:
         if self._are_all_there:
             return
         self._are_all_there = True
-        for name in LAZY_KINDS:
-            self._add(import_module(f".{name}.kind", __package__).KIND)
-
-
-#: The tables of this process: a kind that one shard has met is there for all.
-KINDS = Kinds((CLASSIC, CONSUMER))
+        for kind in self._more():
+            self._add(kind)

@@ -1,21 +1,25 @@
-"""Committed offsets in the group coordinator: OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit, and removal."""
+"""Committed offsets in the group coordinator: OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0."""
 
 from __future__ import annotations
 
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_offsets import OffsetCommitValue
-from ...protocol.messages.offsets import (
+from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from ...protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
+)
+from ...protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -23,65 +27,11 @@ from ...protocol.messages.offsets import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 from ...protocol.uuids import ZERO_UUID
 from ..result import GroupRequest
-from .state import CommittedOffset, Group, OffsetRules, OffsetStore, Partitions, ShardState
-
-# OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
-#
-# The handlers check that topics exist, and resolve names and ids: requests arrive here with both (KIP-848).
-
-
-# Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
-#
-# In a group without members the retention begins when the group became empty. For topics that no member subscribes
-# to, and for simple consumers, it begins with the commit. A commit with its own retention time (OffsetCommit 2-4)
-# uses that. A group without members and without offsets is deleted.
-
-
-def expire_offsets(state: ShardState, now: int) -> None:
-    for group in list(state.groups.values()):
-        kind = state.kind_of(group)
-        if not kind.expires:
-            continue
-        if _expire_group(state, group, now) and kind.validate_deletion(group) is ErrorCode.NONE:
-            kind.delete(state, group)
-
-
-def _expire_group(state: ShardState, group: Group, now: int) -> bool:
-    """Expires the group's offsets. Returns True if none is left."""
-    nothing_left = not state.offsets.has_pending(group.group_id)
-    is_expired = state.kind_of(group).offsets.is_expired
-    for topic, partitions in list(state.offsets.of_group(group.group_id).items()):
-        for index, committed in list(partitions.items()):
-            unstable = state.offsets.is_pending(group.group_id, topic, index)
-            if unstable or not is_expired(state, group, topic, committed, now):
-                nothing_left = False
-            else:
-                state.write_offset(group.group_id, topic, index, None)
-                state.counters.offset_expirations += 1
-    return nothing_left
-
-
-def delete_offsets_of_topics(state: ShardState, deleted: dict[str, bytes]) -> None:
-    """Deletes the offsets of deleted topics, name -> id. Offsets with another id belong to a new topic of that name."""
-    for group_id, topics in list(state.offsets.groups()):
-        for name in [name for name in topics if name in deleted]:
-            for index, committed in list(topics[name].items()):
-                if committed.topic_id in (bytes(16), deleted[name]):
-                    state.write_offset(group_id, name, index, None)
-
-
-def delete_offsets_of_group(state: ShardState, group_id: str) -> None:
-    committed = [(name, index) for name, indexes in state.offsets.of_group(group_id).items() for index in indexes]
-    for topic, index in dict.fromkeys([*committed, *state.offsets.pending_of(group_id)]):
-        state.write_offset(group_id, topic, index, None)
-
+from .committed_offsets import CommittedOffset, OffsetStore, Partitions
+from .state import Group, ShardState
 
 #: The first version of OffsetCommit whose clients support GROUP_ID_NOT_FOUND.
 GROUP_ID_NOT_FOUND_VERSION = 9
@@ -250,68 +200,3 @@ def _delete_topic(state: ShardState, group: Group, topic: OffsetDeleteRequestTop
 
 def _is_known(store: OffsetStore, group_id: str, topic: str, index: int) -> bool:
     return store.get(group_id, topic, index) is not None or store.is_pending(group_id, topic, index)
-
-
-# TxnOffsetCommit 0-6: the part of the group coordinator. Offsets take effect once their transaction commits (KIP-98).
-#
-# If a request has a generation or member id, they are validated (KIP-447). Older clients send neither, and only their
-# producer epoch fences them, which the transaction coordinator has checked before the request arrives here.
-
-
-#: The first version whose clients support GROUP_ID_NOT_FOUND (KIP-1319).
-TXN_GROUP_ID_NOT_FOUND_VERSION = 6
-#: The first version whose clients support STALE_MEMBER_EPOCH (KIP-1319).
-STALE_MEMBER_EPOCH_VERSION = 6
-
-
-def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> None:
-    request = message.request
-    assert isinstance(request, TxnOffsetCommitRequest)
-    group = state.groups.get(request.group_id)
-    if group is None:
-        error = _validate_transactional_without_group(message.version, request)
-    else:
-        error = _validate_transactional(state.kind_of(group).offsets, group, request)
-    if error is ErrorCode.STALE_MEMBER_EPOCH and message.version < STALE_MEMBER_EPOCH_VERSION:
-        error = ErrorCode.ILLEGAL_GENERATION
-    if error is not ErrorCode.NONE:
-        state.reply(message, error_response_to(request, message.version, error))
-        return
-    producer = (request.producer_id, request.producer_epoch)
-    response = TxnOffsetCommitResponse()
-    for topic in request.topics:
-        responses = []
-        for partition in topic.partitions:
-            error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            if metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes):
-                error = ErrorCode.NONE
-                value = OffsetCommitValue(
-                    offset=partition.committed_offset,
-                    leader_epoch=max(-1, partition.committed_leader_epoch),
-                    metadata=partition.committed_metadata or "",
-                    commit_timestamp=now,
-                    topic_id=topic.topic_id,
-                )
-                state.write_transactional_offset(
-                    request.group_id, topic.name, partition.partition_index, value, producer
-                )
-                state.counters.offset_commits += 1
-            responses.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
-        response.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, responses))
-    state.reply(message, response)
-
-
-def _validate_transactional(rules: OffsetRules, group: Group, request: TxnOffsetCommitRequest) -> ErrorCode:
-    error = rules.validate_transactional_commit(group, request)
-    of_partition = rules.validate_transactional_partition
-    if error is not ErrorCode.NONE or of_partition is None:
-        return error
-    places = ((topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions)
-    errors = (of_partition(group, request, topic_id, index) for topic_id, index in places)
-    return next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)
-
-
-def _validate_transactional_without_group(version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
-    if request.generation_id_or_member_epoch < 0:
-        return ErrorCode.NONE
-    return ErrorCode.GROUP_ID_NOT_FOUND if version >= TXN_GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION

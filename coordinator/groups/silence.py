@@ -17,14 +17,24 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
-from ..result import Record, Timer
+from ..result import Record
+from ..timers import Timer
 from .state import RecordType, Session, ShardState
 
-# ---- the record
-#
-# A record of `__consumer_offsets` that Apache Kafka does not have: the members of groups without a recent heartbeat.
-#
-# Its number is far from Kafka's, whose readers skip records of unknown numbers. A partition has at most one such record.
+CHECK_MS = 5_000
+#: Clients send at least three heartbeats a session. In a check, a member is silent after half of its session, and never
+#: before LEAST_SILENCE_MS: a short session costs little when it starts anew.
+SILENT_PART, LEAST_SILENCE_MS = 2, 10_000
+#: At a planned stop, members count as silent sooner: the record is written once.
+SILENT_PART_AT_STOP, LEAST_SILENCE_AT_STOP_MS = 6, 2_000
+#: A third of the session, or all of one below LEAST_GRACE_MS, in which a live member finds the coordinator.
+GRACE_PART, LEAST_GRACE_MS = 3, 6_000
+#: Members that one check looks at, which takes 10 ms; the others get whole sessions, as with Kafka.
+MOST_CHECKED = 20_000
+#: The bytes of a member beside its names.
+_MEMBER_BYTES = 20
+#: Group and member id -> the time of the last heartbeat.
+Silent = dict[tuple[str, str], int]
 
 
 @message("0", key=20292)
@@ -50,22 +60,6 @@ class SilentMembersValue(Message):
 
 
 RECORD_TYPES: dict[int, RecordType] = {20292: (SilentMembersKey, SilentMembersValue)}
-
-CHECK_MS = 5_000
-#: Clients send at least three heartbeats a session. In a check, a member is silent after half of its session, and never
-#: before LEAST_SILENCE_MS: a short session costs little when it starts anew.
-SILENT_PART, LEAST_SILENCE_MS = 2, 10_000
-#: At a planned stop, members count as silent sooner: the record is written once.
-SILENT_PART_AT_STOP, LEAST_SILENCE_AT_STOP_MS = 6, 2_000
-#: A third of the session, or all of one below LEAST_GRACE_MS, in which a live member finds the coordinator.
-GRACE_PART, LEAST_GRACE_MS = 3, 6_000
-#: Members that one check looks at, which takes 10 ms; the others get whole sessions, as with Kafka.
-MOST_CHECKED = 20_000
-#: The bytes of a member beside its names.
-_MEMBER_BYTES = 20
-
-#: Group and member id -> the time of the last heartbeat.
-Silent = dict[tuple[str, str], int]
 
 
 def sessions(state: ShardState) -> Iterator[tuple[str, Session]]:

@@ -13,29 +13,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from ...metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
+from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.consumer_offsets import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from ...protocol.messages.groups import ListedGroup
-from ...protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
+from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
+from ...protocol.messages.list_groups import ListedGroup
+from ...protocol.messages.offset_commit import OffsetCommitRequest
+from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
-from .. import result
-from ..result import Bounds, Event, GroupRequest, GroupsConfig, Record, Reply, Timer, Timers
+from ..groups_config import GroupsConfig
+from ..result import GroupRequest, Record, Reply
+from ..timers import Event, Timer, Timers
+from .committed_offsets import CommittedOffset, OffsetStore
+from .group_records import offset_record
 
 if TYPE_CHECKING:
     from ...metadata.delta import Part
-
-# ---- kinds of groups
 
 Operation = Callable[["ShardState", GroupRequest, int], None]
 #: Replays one record of a kind: the state, the record's key, its value.
@@ -110,11 +108,6 @@ class Kind:
     joins: tuple[type[Message], ...] = field(default=())
 
 
-# ---- groups of any kind
-#
-# The interface of groups of any kind, for code that is independent of the kind: offsets, tools, retention.
-
-
 class Group(Protocol):
     """A group. A group id has one kind at a time; the operations of a kind are in its `Kind`."""
 
@@ -154,151 +147,6 @@ class KeptListing(ListedGroup):
         self.content = b""
 
 
-# ---- records
-#
-# Records of classic groups and of committed offsets, in the versions that Kafka 4.4 writes.
-#
-# GroupMetadataValue 3, OffsetCommitValue 4, or 1 when the client asked for a retention time of its own.
-
-
-GROUP_METADATA_VERSION = 3
-OFFSET_COMMIT_VERSION = 4
-#: The version that has an expiry of its own.
-OFFSET_COMMIT_EXPIRING_VERSION = 1
-
-
-def group_record(group_id: str, value: GroupMetadataValue | None) -> Record:
-    return Record(GroupMetadataKey(group=group_id), value, GROUP_METADATA_VERSION)
-
-
-def offset_record(
-    group_id: str,
-    topic: str,
-    partition: int,
-    value: OffsetCommitValue | None,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-) -> Record:
-    expires = value is not None and value.expire_timestamp != -1
-    version = OFFSET_COMMIT_EXPIRING_VERSION if expires else OFFSET_COMMIT_VERSION
-    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    return Record(key, value, version, producer_id, producer_epoch)
-
-
-def encoded_size(value: GroupMetadataValue) -> int:
-    return result.encoded_size(value, GROUP_METADATA_VERSION)
-
-
-# ---- committed offsets
-#
-# The committed offsets of a shard's groups, and the pending offsets of open transactions. Offsets of a transaction are
-# pending, under its producer id, until its marker is replayed. A commit marker applies them unless a later record has
-# committed the partition since. An abort marker discards them (KIP-98).
-
-NO_PRODUCER_ID = -1
-
-
-class CommittedOffset(NamedTuple):
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    #: -1 unless the client requested its own retention (OffsetCommit 2-4).
-    expire_timestamp_ms: int
-    #: Zero for a commit that was written before Kafka 4.1 or so.
-    topic_id: bytes
-    #: The record's offset in the log.
-    record_offset: int
-
-
-Partitions = dict[int, CommittedOffset]
-Topics = dict[str, Partitions]
-
-
-class OffsetStore:
-    def __init__(self) -> None:
-        self._by_group: dict[str, Topics] = {}
-        #: Producer id -> group -> topic -> partition.
-        self._pending: dict[int, dict[str, Topics]] = {}
-
-    def of_group(self, group_id: str) -> Topics:
-        return self._by_group.get(group_id, {})
-
-    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
-
-    def groups(self) -> Iterator[tuple[str, Topics]]:
-        return iter(self._by_group.items())
-
-    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Returns whether an open transaction has a pending commit of this offset (`require_stable`, KIP-447)."""
-        if not self._pending:
-            return False
-        return any(partition in groups.get(group_id, {}).get(topic, {}) for groups in self._pending.values())
-
-    def has_pending(self, group_id: str) -> bool:
-        return any(group_id in groups for groups in self._pending.values())
-
-    def pending_of(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Yields topic and partition of each pending offset, possibly with duplicates."""
-        for groups in self._pending.values():
-            for topic, partitions in groups.get(group_id, {}).items():
-                yield from ((topic, partition) for partition in partitions)
-
-    def replay(
-        self, key: OffsetCommitKey, value: OffsetCommitValue | None, record_offset: int, producer_id: int
-    ) -> None:
-        if value is None:
-            _discard(self._by_group, key.group, key.topic, key.partition)
-            for pending in self._pending.values():
-                _discard(pending, key.group, key.topic, key.partition)
-            return
-        committed = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-            record_offset,
-        )
-        target = self._by_group if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
-        _put(target, key.group, key.topic, key.partition, committed)
-
-    def replay_end_of_transaction(self, producer_id: int, committed: bool) -> None:
-        for group_id, topics in self._pending.pop(producer_id, {}).items() if committed else ():
-            for topic, partitions in topics.items():
-                for partition, offset in partitions.items():
-                    existing = self.get(group_id, topic, partition)
-                    if existing is None or offset.record_offset > existing.record_offset:
-                        _put(self._by_group, group_id, topic, partition, offset)
-        self._pending.pop(producer_id, None)
-
-
-def _put(groups: dict[str, Topics], group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-    topics = groups.get(group_id)
-    if topics is None:
-        topics = groups[group_id] = {}
-    partitions = topics.get(topic)
-    if partitions is None:
-        partitions = topics[topic] = {}
-    partitions[partition] = offset
-
-
-def _discard(groups: dict[str, Topics], group_id: str, topic: str, partition: int) -> None:
-    """Removes an offset with its empty parents, so that a deleted group leaves nothing behind."""
-    topics = groups.get(group_id, {})
-    partitions = topics.get(topic, {})
-    partitions.pop(partition, None)
-    if not partitions:
-        topics.pop(topic, None)
-    if not topics:
-        groups.pop(group_id, None)
-
-
-# ---- state
-
-
 @dataclass(slots=True)
 class GroupCounters:
     offset_commits: int = 0
@@ -317,17 +165,6 @@ class GroupCounters:
     descriptions_rejected: int = 0
     descriptions_reported: int = 0
     descriptions_deleted: int = 0
-
-
-# Settings of a group: its own configuration if present, else the broker's.
-
-
-def number(state: ShardState, group_id: str, key: str, of_broker: int, bounds: Bounds | None = None) -> int:
-    """Returns a setting. The group's own value is clamped to the broker's bounds, which may have changed since."""
-    own = state.image.config(GROUP_RESOURCE, group_id).get(key)
-    if own is None:
-        return of_broker
-    return int(own) if bounds is None else min(max(int(own), bounds[0]), bounds[1])
 
 
 AGroup = TypeVar("AGroup", bound=Group)
@@ -460,68 +297,3 @@ class ShardState:
     def write(self, record: Record) -> None:
         self.records.append(record)
         self.replay(record, record.producer_id)
-
-
-# ---- commits of members
-#
-# Commits and fetches are fenced by the member epoch, so that a member that lost a partition cannot commit its offset.
-
-#: The first version whose clients support member epochs.
-MEMBER_EPOCH_VERSION = 9
-
-
-class Committer(Protocol):
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def is_classic(self) -> bool:
-        """Returns whether the member uses the classic protocol."""
-
-
-class CommittingGroup(Protocol):
-    @property
-    def members(self) -> Mapping[str, Committer]: ...
-
-    def is_subscribed_to(self, topic: str) -> bool: ...
-
-
-def stale(member: Committer) -> ErrorCode:
-    """Returns the error for a wrong epoch, depending on the member's protocol."""
-    return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
-
-
-def validate_commit(
-    state: ShardState, group: CommittingGroup, request: OffsetCommitRequest, version: int, now: int
-) -> ErrorCode:
-    """Validates a whole request. In a group without members a commit without an epoch is valid."""
-    epoch = request.generation_id_or_member_epoch
-    if epoch < 0 and not group.members:
-        return ErrorCode.NONE
-    member = group.members.get(request.member_id)
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if version < MEMBER_EPOCH_VERSION and not member.is_classic:
-        return ErrorCode.UNSUPPORTED_VERSION
-    return stale(member) if epoch > member.epoch else ErrorCode.NONE
-
-
-def validate_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> ErrorCode:
-    """Validates a fetch. Requests of tools have no member."""
-    if asked.member_id is None and asked.member_epoch < 0:
-        return ErrorCode.NONE
-    member = group.members.get(asked.member_id or "")
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if asked.member_epoch == member.epoch else stale(member)
-
-
-def validate_delete(group: CommittingGroup) -> ErrorCode:
-    """Validates an offset deletion: always valid, since the subscribed topics are always known."""
-    return ErrorCode.NONE
-
-
-def is_expired(state: ShardState, group: CommittingGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
-    if group.is_subscribed_to(topic):
-        return False
-    return now - committed.commit_timestamp_ms >= state.config.offsets_retention_ms

@@ -7,8 +7,8 @@ import argparse
 import asyncio
 
 from aiokafka import AIOKafkaProducer
-from odradek.testing.inspection import values_of
 from odradek.testing.simulation import Simulation
+from odradek.testing.topics_seen import values_of
 from service import serve
 
 ORDERS = [b"order %d" % number for number in range(20)]

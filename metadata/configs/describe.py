@@ -9,44 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from ...protocol.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
-from .broker_values import BrokerValues, broker_key, synonyms, topic_defaults
-from .key import ConfigKey, ConfigType, InvalidConfig, ResourceType, Scope, Value, to_text
-from .resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC, definition
+from ...protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+from ..mirror_keys import is_shown
+from .broker_values import broker_key, synonyms, topic_defaults
+from .key import Scope
+from .resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from .values import ConfigType, InvalidConfig, to_text
 
-# Descriptions of keys, for DescribeConfigs with documentation. The texts are loaded on first use.
-
-
-def documentation(resource_type: int, name: str) -> str | None:
-    """Returns one or two sentences; None if the key is unknown."""
-    key = broker_key(name) if resource_type == ResourceType.BROKER else definition(resource_type).get(name)
-    if key is None:
-        return None
-    words = _words()[resource_type][key.name]
-    return f"{words} It has no effect here: {key.inert}." if key.inert else words
-
-
-@lru_cache(maxsize=1)
-def _words() -> dict[int, dict[str, str]]:
-    from .descriptions import (
-        CLIENT_METRICS,
-        GROUPS_BROKER,
-        GROUPS_GROUP,
-        LOG_BROKER,
-        LOG_TOPIC,
-        SECURITY_BROKER,
-        SERVER_BROKER,
-    )
-
-    return {
-        ResourceType.BROKER: SERVER_BROKER | LOG_BROKER | GROUPS_BROKER | SECURITY_BROKER,
-        ResourceType.TOPIC: LOG_TOPIC,
-        ResourceType.GROUP: GROUPS_GROUP,
-        ResourceType.CLIENT_METRICS: CLIENT_METRICS,
-    }
-
+if TYPE_CHECKING:
+    from .broker_values import BrokerValues
+    from .key import ConfigKey
+    from .values import Value
 
 Entry = DescribeConfigsResourceResult
 Synonym = DescribeConfigsSynonym
@@ -165,7 +140,7 @@ def _broker_synonyms(name: str, broker: BrokerValues) -> list[Synonym]:
         (broker.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
         (broker.static, ConfigSource.STATIC_BROKER),
     )
-    secret = _is_sensitive(broker_key(name))
+    secret = _is_sensitive(name, broker_key(name))
     found = [
         Synonym(synonym, None if secret else layer[synonym], source)
         for layer, source in layers
@@ -182,15 +157,15 @@ def _broker_synonyms(name: str, broker: BrokerValues) -> list[Synonym]:
     return found
 
 
-def _is_sensitive(key: ConfigKey | None) -> bool:
+def _is_sensitive(name: str, key: ConfigKey | None) -> bool:
     """Returns whether a value is sensitive. The value of an unknown key may be a secret."""
-    return key is None or key.type is ConfigType.PASSWORD
+    return not is_shown(name) if key is None else key.type is ConfigType.PASSWORD
 
 
 def _entry(
     name: str, value: str | None, key: ConfigKey | None, origins: list[Synonym], *, read_only: bool = False
 ) -> DescribeConfigsResourceResult:
-    secret = _is_sensitive(key)
+    secret = _is_sensitive(name, key)
     return Entry(
         name=name,
         value=None if secret else value,

@@ -264,6 +264,14 @@ LOG_TOPIC = {
     "flush.ms": "New records are flushed after this time.",
     "follower.replication.throttled.replicas": "The replicas (partition:broker, or *) that are throttled on followers.",
     "index.interval.bytes": "The offset index gets an entry after this many bytes of records.",
+    "mirror.cluster.ids": "The ids of the clusters that the topic's records come through.",
+    "mirror.cut": "The partition, and the leader epoch that ended before records of it were cut off.",
+    "mirror.name": "The link that the topic follows: while it is set, clients cannot write to the topic.",
+    "mirror.partitions": "How many partitions the followed topic has.",
+    "mirror.support.unclean.leader.election": (
+        "Whether records of a mirrored partition that its source has lost are cut off; without it the partition stops."
+    ),
+    "mirror.topic.id": "The id of the topic that this one follows.",
     "internal.segment.bytes": "The size at which a segment is closed, without a lower bound; for tests.",
     "leader.replication.throttled.replicas": "The replicas (partition:broker, or *) that are throttled on leaders.",
     "local.retention.bytes": "How many bytes stay on local disk when there is tiered storage; -2 is retention.bytes.",
@@ -518,6 +526,12 @@ SERVER_BROKER = {
     "odradek.produce.validation": "The checks of produced batches: header (header and CRC), framing (also the "
     "records of batches "
     "that are not compressed) or full (the records of all).",
+    "odradek.remote.fetch.buffer.bytes": "The memory of this broker for records of the remote store: of reads under way and "
+    "of responses that clients have not read yet. Further reads wait; a client that does not read its response is "
+    "disconnected while others wait.",
+    "odradek.remote.log.metadata.client.ids": "The client ids that may produce to __remote_log_metadata; a * at the end "
+    "stands for any rest. The default has nodes of Apache Kafka and of Odradek. Other clients get "
+    "INVALID_TOPIC_EXCEPTION, as for internal topics.",
     "odradek.scrub.bytes.per.second": "Bytes per second that are verified in the background; 0 disables the verification.",
     "odradek.slow.request.ms": "Requests that take at least this long are logged, with the parts of their time; "
     "none unless set.",

@@ -66,14 +66,14 @@ class ClearElrRecord(Message):
 
 
 @struct
-class EntityData(Message):
+class QuotaRecordEntity(Message):
     entity_type: str = wire(STRING)
     entity_name: str | None = wire(STRING, nullable="0+")
 
 
 @message("0", flexible="0+", key=14)
 class ClientQuotaRecord(Message):
-    entity: list[EntityData] = wire(array(EntityData))
+    entity: list[QuotaRecordEntity] = wire(array(QuotaRecordEntity))
     key: str = wire(STRING)
     value: float = wire(FLOAT64)
     remove: bool = wire(BOOL)

@@ -1,15 +1,12 @@
-"""Records of share groups (KIP-932) in `__consumer_offsets`, and of their share partitions in `__share_group_state`.
+"""Records of `__consumer_offsets` for share groups (KIP-932).
 
-Of groups, the framing is that of consumer_offsets.py: group epoch (11), members (10), target assignment (12 and 13),
-current assignment of each member (14), and the topics whose state is initializing, initialized or being deleted (15).
-Of share partitions, a snapshot (0) holds the start offset and all ranges above it with their delivery states; updates (1)
-hold the changes since then, until the next snapshot. The tagged field counts completed deliveries above the start offset
-(KIP-1226).
+The framing is that of consumer_offsets.py: group epoch (11), members (10), target assignment (12 and 13), current
+assignment of each member (14), and the topics whose state is initializing, initialized or being deleted (15).
 """
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+from ..schema import INT8, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
 
 
 @message("0", key=14)
@@ -19,7 +16,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
 
 @struct
-class TopicPartitions(Message):
+class ShareMemberTopicPartitions(Message):
     topic_id: bytes = wire(UUID)
     partitions: list[int] = wire(array(INT32))
 
@@ -29,7 +26,7 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     member_epoch: int = wire(INT32)
     previous_member_epoch: int = wire(INT32)
     state: int = wire(INT8)
-    assigned_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+    assigned_partitions: list[ShareMemberTopicPartitions] = wire(array(ShareMemberTopicPartitions))
 
 
 @message("0", key=10)
@@ -89,14 +86,14 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 
 @struct
-class TopicPartition(Message):
+class ShareTargetTopicPartitions(Message):
     topic_id: bytes = wire(UUID)
     partitions: list[int] = wire(array(INT32))
 
 
 @message("0", flexible="0+", key=13)
 class ShareGroupTargetAssignmentMemberValue(Message):
-    topic_partitions: list[TopicPartition] = wire(array(TopicPartition))
+    topic_partitions: list[ShareTargetTopicPartitions] = wire(array(ShareTargetTopicPartitions))
 
 
 @message("0", key=12)
@@ -108,57 +105,3 @@ class ShareGroupTargetAssignmentMetadataKey(Message):
 class ShareGroupTargetAssignmentMetadataValue(Message):
     assignment_epoch: int = wire(INT32)
     assignment_timestamp: int = wire(INT64, tag=0)
-
-
-# ---- `__share_group_state`
-
-
-@message("0", key=0)
-class ShareSnapshotKey(Message):
-    group_id: str = wire(STRING, "0")
-    topic_id: bytes = wire(UUID, "0")
-    partition: int = wire(INT32, "0")
-
-
-@struct
-class ShareSnapshotStateBatch(Message):
-    first_offset: int = wire(INT64)
-    last_offset: int = wire(INT64)
-    delivery_state: int = wire(INT8)
-    delivery_count: int = wire(INT16)
-
-
-@message("0", flexible="0+", key=0)
-class ShareSnapshotValue(Message):
-    snapshot_epoch: int = wire(INT32)
-    state_epoch: int = wire(INT32)
-    leader_epoch: int = wire(INT32)
-    start_offset: int = wire(INT64)
-    delivery_complete_count: int = wire(INT32, tag=0, default=-1)
-    create_timestamp: int = wire(INT64)
-    write_timestamp: int = wire(INT64)
-    state_batches: list[ShareSnapshotStateBatch] = wire(array(ShareSnapshotStateBatch))
-
-
-@message("0", key=1)
-class ShareUpdateKey(Message):
-    group_id: str = wire(STRING, "0")
-    topic_id: bytes = wire(UUID, "0")
-    partition: int = wire(INT32, "0")
-
-
-@struct
-class ShareUpdateStateBatch(Message):
-    first_offset: int = wire(INT64)
-    last_offset: int = wire(INT64)
-    delivery_state: int = wire(INT8)
-    delivery_count: int = wire(INT16)
-
-
-@message("0", flexible="0+", key=1)
-class ShareUpdateValue(Message):
-    snapshot_epoch: int = wire(INT32)
-    leader_epoch: int = wire(INT32)
-    start_offset: int = wire(INT64)
-    delivery_complete_count: int = wire(INT32, tag=0, default=-1)
-    state_batches: list[ShareUpdateStateBatch] = wire(array(ShareUpdateStateBatch))

@@ -55,13 +55,13 @@ class StreamsGroupMemberMetadataKey(Message):
 
 
 @struct
-class Endpoint(Message):
+class StreamsMemberEndpoint(Message):
     host: str = wire(STRING)
     port: int = wire(UINT16)
 
 
 @struct
-class KeyValue(Message):
+class ClientTag(Message):
     key: str = wire(STRING)
     value: str = wire(STRING)
 
@@ -75,8 +75,8 @@ class StreamsGroupMemberMetadataValue(Message):
     rebalance_timeout_ms: int = wire(INT32, default=-1)
     topology_epoch: int = wire(INT32)
     process_id: str = wire(STRING)
-    user_endpoint: Endpoint | None = wire(Endpoint, nullable="0+", default=None)
-    client_tags: list[KeyValue] = wire(array(KeyValue))
+    user_endpoint: StreamsMemberEndpoint | None = wire(StreamsMemberEndpoint, nullable="0+", default=None)
+    client_tags: list[ClientTag] = wire(array(ClientTag))
 
 
 @message("0", key=17)
@@ -148,7 +148,7 @@ class TopicConfig(Message):
 
 
 @struct
-class TopicInfo(Message):
+class TopologyTopic(Message):
     name: str = wire(STRING)
     partitions: int = wire(INT32)
     replication_factor: int = wire(INT16)
@@ -167,9 +167,9 @@ class Subtopology(Message):
     subtopology_id: str = wire(STRING)
     source_topics: list[str] = wire(array(STRING))
     source_topic_regex: list[str] = wire(array(STRING))
-    state_changelog_topics: list[TopicInfo] = wire(array(TopicInfo))
+    state_changelog_topics: list[TopologyTopic] = wire(array(TopologyTopic))
     repartition_sink_topics: list[str] = wire(array(STRING))
-    repartition_source_topics: list[TopicInfo] = wire(array(TopicInfo))
+    repartition_source_topics: list[TopologyTopic] = wire(array(TopologyTopic))
     copartition_groups: list[CopartitionGroup] = wire(array(CopartitionGroup))
 
 

@@ -1,24 +1,23 @@
-"""The APIs and features that a node serves, and changes of the features' levels."""
+"""ApiVersions (key 18): which keys and versions are served, and which features.
+
+The first request on a connection. A version that we do not have is answered in version 0 with UNSUPPORTED_VERSION and
+our versions of this API (KIP-511); the response header is always version 0, since the client cannot know our versions
+yet. Client software names must be plain (INVALID_REQUEST else). Features tell the finalized levels of the cluster
+(KIP-584).
+
+Versions 0-5, flexible from 3. Additions by version:
+- 3: client software name and version (KIP-511); features
+- 4: a feature may start at level 0 (KAFKA-17011)
+- 5: the client sends the cluster id and node id that it expects, REBOOTSTRAP_REQUIRED if they differ (KIP-1242)
+"""
 
 from __future__ import annotations
 
-from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, INT64, STRING, Message, array, message, struct, wire
-
-# ApiVersions (key 18): which keys and versions are served, and which features.
-#
-# The first request on a connection. A version that we do not have is answered in version 0 with UNSUPPORTED_VERSION and
-# our versions of this API (KIP-511); the response header is always version 0, since the client cannot know our versions
-# yet. Client software names must be plain (INVALID_REQUEST else). Features tell the finalized levels of the cluster
-# (KIP-584).
-#
-# Versions 0-5, flexible from 3. Additions by version:
-# - 3: client software name and version (KIP-511); features
-# - 4: a feature may start at level 0 (KAFKA-17011)
-# - 5: the client sends the cluster id and node id that it expects, REBOOTSTRAP_REQUIRED if they differ (KIP-1242)
+from ..schema import BOOL, INT16, INT32, INT64, STRING, Message, Request, array, message, struct, wire
 
 
 @message("0-5", flexible="3+", key=18)
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     client_software_name: str = wire(STRING, "3+")
     client_software_version: str = wire(STRING, "3+")
     cluster_id: str | None = wire(STRING, "5+", nullable="5+", default=None)
@@ -55,42 +54,3 @@ class ApiVersionsResponse(Message):
     finalized_features_epoch: int = wire(INT64, "3+", tag=1, default=-1)
     finalized_features: list[FinalizedFeatureKey] = wire(array(FinalizedFeatureKey), "3+", tag=2)
     zk_migration_ready: bool = wire(BOOL, "3+", tag=3)
-
-
-# UpdateFeatures (key 57): raises or lowers the finalized levels of features, as `metadata.version`.
-#
-# All brokers and controllers must support the level. Lowering must be asked for as safe or unsafe (KIP-584, KIP-778).
-#
-# Versions 0-2, all flexible. Additions by version:
-# - 1: kinds of change instead of a permission; validate only
-# - 2: one error for all, nothing for each feature
-
-
-@struct
-class FeatureUpdateKey(Message):
-    feature: str = wire(STRING)
-    max_version_level: int = wire(INT16)
-    allow_downgrade: bool = wire(BOOL, "0")
-    upgrade_type: int = wire(INT8, "1+", default=1)
-
-
-@message("0-2", flexible="0+", key=57)
-class UpdateFeaturesRequest(Message):
-    timeout_ms: int = wire(INT32, default=60000)
-    feature_updates: list[FeatureUpdateKey] = wire(array(FeatureUpdateKey))
-    validate_only: bool = wire(BOOL, "1+")
-
-
-@struct
-class UpdatableFeatureResult(Message):
-    feature: str = wire(STRING)
-    error_code: int = wire(INT16)
-    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
-
-
-@message("0-2", flexible="0+", key=57)
-class UpdateFeaturesResponse(Message):
-    throttle_time_ms: int = wire(INT32)
-    error_code: int = wire(INT16)
-    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
-    results: list[UpdatableFeatureResult] = wire(array(UpdatableFeatureResult), "0-1")

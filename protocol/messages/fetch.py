@@ -24,7 +24,24 @@ Versions 4-18, flexible from 12. Additions by version:
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Message, Records, array, message, struct, wire
+from ..schema import (
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    UUID,
+    Message,
+    Records,
+    Request,
+    array,
+    message,
+    struct,
+    wire,
+)
+from .leader_id_and_epoch import LeaderIdAndEpoch
+from .node_endpoints import NodeEndpoint
 
 
 @struct
@@ -60,7 +77,7 @@ class ForgottenTopic(Message):
 
 
 @message("4-18", flexible="12+", key=1)
-class FetchRequest(Message):
+class FetchRequest(Request["FetchResponse"]):
     cluster_id: str | None = wire(STRING, "12+", nullable="12+", tag=0, default=None)
     replica_id: int = wire(INT32, "0-14", default=-1)
     replica_state: ReplicaState = wire(ReplicaState, "15+", tag=1)
@@ -79,12 +96,6 @@ class FetchRequest(Message):
 class EpochEndOffset(Message):
     epoch: int = wire(INT32, "12+", default=-1)
     end_offset: int = wire(INT64, "12+", default=-1)
-
-
-@struct
-class LeaderIdAndEpoch(Message):
-    leader_id: int = wire(INT32, "12+", default=-1)
-    leader_epoch: int = wire(INT32, "12+", default=-1)
 
 
 @struct
@@ -119,14 +130,6 @@ class FetchableTopicResponse(Message):
     topic: str = wire(STRING, "0-12")
     topic_id: bytes = wire(UUID, "13+")
     partitions: list[PartitionData] = wire(array(PartitionData))
-
-
-@struct
-class NodeEndpoint(Message):
-    node_id: int = wire(INT32, "16+")
-    host: str = wire(STRING, "16+")
-    port: int = wire(INT32, "16+")
-    rack: str | None = wire(STRING, "16+", nullable="16+", default=None)
 
 
 @message("4-18", flexible="12+", key=1)

@@ -29,11 +29,14 @@ from ..schema import (
     UUID,
     Message,
     Records,
+    Request,
     array,
     message,
     struct,
     wire,
 )
+from .leader_id_and_epoch import LeaderIdAndEpoch
+from .node_endpoints import NodeEndpoint
 
 
 @struct
@@ -50,7 +53,7 @@ class TopicProduceData(Message):
 
 
 @message("3-13", flexible="9+", key=0)
-class ProduceRequest(Message):
+class ProduceRequest(Request["ProduceResponse"]):
     transactional_id: str | None = wire(STRING, "3+", nullable="3+", default=None)
     acks: int = wire(INT16)
     timeout_ms: int = wire(INT32)
@@ -61,12 +64,6 @@ class ProduceRequest(Message):
 class BatchIndexAndErrorMessage(Message):
     batch_index: int = wire(INT32, "8+")
     batch_index_error_message: str | None = wire(ERROR_TEXT, "8+", nullable="8+", default=None)
-
-
-@struct
-class LeaderIdAndEpoch(Message):
-    leader_id: int = wire(INT32, "10+", default=-1)
-    leader_epoch: int = wire(INT32, "10+", default=-1)
 
 
 @struct
@@ -86,14 +83,6 @@ class TopicProduceResponse(Message):
     name: str = wire(STRING, "0-12")
     topic_id: bytes = wire(UUID, "13+")
     partition_responses: list[PartitionProduceResponse] = wire(array(PartitionProduceResponse))
-
-
-@struct
-class NodeEndpoint(Message):
-    node_id: int = wire(INT32, "10+")
-    host: str = wire(STRING, "10+")
-    port: int = wire(INT32, "10+")
-    rack: str | None = wire(STRING, "10+", nullable="10+", default=None)
 
 
 @message("3-13", flexible="9+", key=0)

@@ -26,12 +26,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..checksum import crc32c
-from ..varint import Buffer
 from .compression import Compression
 from .errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCompression
+
+if TYPE_CHECKING:
+    from ..buffer import Buffer
 
 MAGIC = 2
 HEADER_BYTES = 61
@@ -65,13 +67,12 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
 
+_CODECS: tuple[Compression | None, ...] = (*Compression, None, None, None)
+
 
 class TimestampType(IntEnum):
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
-
-
-_CODECS: tuple[Compression | None, ...] = (*Compression, None, None, None)
 
 
 class BatchHeader(NamedTuple):
@@ -146,7 +147,7 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
         header: BatchHeader = tuple.__new__(BatchHeader, _HEADER.unpack_from(buf, pos))
     except struct.error:
         raise _not_a_header(buf, pos) from None
-    if header[3] != MAGIC or header[1] < HEADER_BYTES - LOG_OVERHEAD:
+    if header.magic != MAGIC or header.length < HEADER_BYTES - LOG_OVERHEAD:
         raise _not_a_header(buf, pos)
     return header
 

@@ -12,75 +12,18 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cramjam
 
-from ..varint import Buffer
+from ..buffer import Buffer
+from .compiled_codecs import isal_zlib, kernel_lz4, kernel_snappy
 from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 from .errors import CorruptBatch, TooLargeDecompressed
 
 if TYPE_CHECKING:
     from .compression_type import Writable
 
-
-def _optional(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        return None
-
-
-#: Installed with the extra `fast`.
-isal_zlib = _optional("isal.isal_zlib")
-#: Decompressors of the kernel (folder kernel/), if it was compiled: three times as fast for small batches, since they
-#: allocate nothing. They reject what decoders read differently, too: matches at offset 0.
-_kernel = _optional("odradek_kernel")
-_kernel_lz4, _kernel_snappy = getattr(_kernel, "decompress_lz4", None), getattr(_kernel, "decompress_snappy", None)
-#: Version 1.5.7, which rejects all that consumers with other versions may reject; 1.5.4 accepts damaged frames.
-_STRICT_ZSTD = 10507
-#: Versions of the package `isal` with ISA-L 2.31 or 2.32.
-_FIRST_SUPPORTED_ISAL, _FIRST_UNSUPPORTED_ISAL = (1, 7), (2, 0)
-
-
-def _offer_zstd() -> None:
-    """Gives the kernel the functions of libzstd that the package `zstandard` has, which is newer than many a system's."""
-    set_functions = getattr(_kernel, "set_zstd_functions", None)
-    found = _optional("zstandard._cffi")
-    if set_functions is None or found is None:
-        return
-    names = ("createDCtx", "decompressDCtx", "findFrameCompressedSize", "isError", "getErrorCode")
-    try:
-        if found.lib.ZSTD_versionNumber() < _STRICT_ZSTD:
-            return
-        functions = [found.ffi.addressof(found.lib, f"ZSTD_{name}") for name in names]
-    except AttributeError:  # another version of the package
-        return
-    set_functions(*(int(found.ffi.cast("uintptr_t", function)) for function in functions))
-
-
-def _offer_isal() -> None:
-    """Gives the kernel the functions of ISA-L in the package `isal`, if the version is supported."""
-    load = getattr(_kernel, "load_isal", None)
-    path = getattr(isal_zlib, "__file__", None)
-    if load is not None and path is not None and _is_supported_isal(import_module("isal").__version__):
-        load(path)
-
-
-def _is_supported_isal(version: str) -> bool:
-    """Returns whether kernel/gzip.c supports a version of the package. The kernel checks the layout as well."""
-    try:
-        major, minor = (int(part) for part in version.split(".")[:2])
-    except ValueError:
-        return False
-    return _FIRST_SUPPORTED_ISAL <= (major, minor) < _FIRST_UNSUPPORTED_ISAL
-
-
-# This module is imported for the first compressed batch. Until then, and without the packages, the kernel leaves zstd and
-# gzip to the libraries here.
-_offer_zstd()
-_offer_isal()
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -373,7 +316,7 @@ _DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], Buffer]] = {
 }
 _INTO: dict[Compression, Callable[[Buffer, Writable], int]] = {
     Compression.GZIP: _gzip_into,
-    Compression.SNAPPY: pure_snappy_into if _kernel_snappy is None else _by_kernel("snappy", _kernel_snappy),
-    Compression.LZ4: pure_lz4_into if _kernel_lz4 is None else _by_kernel("lz4", _kernel_lz4),
+    Compression.SNAPPY: pure_snappy_into if kernel_snappy is None else _by_kernel("snappy", kernel_snappy),
+    Compression.LZ4: pure_lz4_into if kernel_lz4 is None else _by_kernel("lz4", kernel_lz4),
     Compression.ZSTD: _zstd_into,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..varint import Buffer
+from ..buffer import Buffer
 from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 
 __all__ = ["LEVELS", "MAX_DECOMPRESSED_BYTES", "Compression", "compress", "decompress", "decompress_into", "unpack"]

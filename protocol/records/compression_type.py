@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     #: Takes decompressed bytes.
     Writable = memoryview | bytearray | mmap
 
+#: The maximum decompressed size of one batch's records, for producers, the cleaner and coordinators alike. Producers
+#: send batches of about a megabyte. Text that compresses a hundredfold fits; a decompression bomb costs at most this
+#: memory.
+MAX_DECOMPRESSED_BYTES = 128 << 20
+
 
 class Compression(IntEnum):
     """The low three bits of a batch's attributes; the lower-case names are those of `compression.type`."""
@@ -21,11 +26,6 @@ class Compression(IntEnum):
     LZ4 = 3
     ZSTD = 4
 
-
-#: The maximum decompressed size of one batch's records, for producers, the cleaner and coordinators alike. Producers
-#: send batches of about a megabyte. Text that compresses a hundredfold fits; a decompression bomb costs at most this
-#: memory.
-MAX_DECOMPRESSED_BYTES = 128 << 20
 
 #: The levels of `compression.<codec>.level`: (lowest, highest, default), as in Kafka (KIP-390).
 LEVELS = {Compression.GZIP: (1, 9, -1), Compression.LZ4: (1, 17, 9), Compression.ZSTD: (-131072, 22, 3)}

@@ -13,9 +13,12 @@ The compiled walk of the kernel (folder kernel/) replaces this one if pip had a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..varint import Buffer, encode_zigzag
+from ..zigzag import encode_zigzag
+
+if TYPE_CHECKING:
+    from ..buffer import Buffer
 
 try:
     from odradek_kernel import find_record as _kernel_find

@@ -31,22 +31,21 @@ from ...protocol.internal.cluster_metadata import (
     UnregisterBrokerRecord,
     UnregisterControllerRecord,
 )
-from ...protocol.messages.nodes import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-    UnregisterControllerRequest,
-    UnregisterControllerResponse,
-)
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ...protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from ...protocol.schema import Message
-from .partition_change import MAX_MOVES, Move, leadership_records, leaving_records
+from .brokers_to_partitions import LEADERLESS
+from .leadership import (
+    MAX_MOVES,
+    Move,
+    leadership_records,
+    leaving_records,
+)
 from .result import ControllerResult, RequestError
-from .state import LEADERLESS, ControllerState
+from .state import ControllerState
 
 #: Directory ids below this number are reserved by the protocol: unassigned, lost, ...
 _RESERVED_DIRECTORIES = 100

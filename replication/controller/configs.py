@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...metadata.configs import (
     BrokerValues,
+    ConfigResourceType,
     InvalidConfig,
-    ResourceType,
+    appended,
     default_text,
     is_list,
+    subtracted,
     topic_defaults,
     validate,
     validate_client_metrics_configs,
@@ -23,26 +25,32 @@ from ...metadata.configs import (
 )
 from ...metadata.configs.describe import describe_topic
 from ...metadata.image import ConfigResource
+from ...metadata.mirror_keys import FOLLOWED_CONFIGS, MIRROR_CUT, MIRROR_NAME, OF_MIRRORS
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ClearElrRecord, ConfigRecord
-from ...protocol.messages.configs import (
-    AlterConfigsRequest,
+from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ...protocol.messages.alter_configs_results import AlterConfigsResourceResponse
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfigs
+from ...protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfigs
 from ...protocol.schema import Message
-from .partition_change import MIN_ISR
+from ..mirror.read_only import read_only
+from .min_isr import MIN_ISR
+from .mirror_epochs import new_epoch
 from .policies import ConfigAlteration, violation
 from .result import ApiError, ControllerResult
-from .state import ControllerState, check_name
+from .state import ControllerState
+from .topic_names import check_name
 
 # IncrementalAlterConfigs' operation codes.
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
 _OPERATION_NAMES = {_SET: "SET", _DELETE: "DELETE", _APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
+
+#: Configs of a mirrored topic that its source decides.
+_OF_SOURCE = frozenset({*FOLLOWED_CONFIGS, *OF_MIRRORS})
 
 #: New values by key (None: delete), in the order of the request.
 Changes = Mapping[str, str | None]
@@ -53,6 +61,7 @@ def incremental_alter_configs(
 ) -> ControllerResult:
     response = IncrementalAlterConfigsResponse()
     records: list[ConfigRecord] = []
+    epochs: list[Message] = []
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         key = resource.resource_type, resource.resource_name
@@ -61,7 +70,9 @@ def incremental_alter_configs(
         altered, more = _outcome(key, made)
         response.responses.append(altered)
         records += more
-    return ControllerResult(_with_elr_clearing(state, records), response, validate_only=request.validate_only)
+        epochs += [new for one in more if one.name == MIRROR_CUT for new in new_epoch(state, key[1], one.value)]
+    changed = [*_with_elr_clearing(state, records), *epochs]
+    return ControllerResult(changed, response, validate_only=request.validate_only)
 
 
 def alter_configs(state: ControllerState, request: AlterConfigsRequest, version: int) -> ControllerResult:
@@ -81,19 +92,19 @@ def alter_configs(state: ControllerState, request: AlterConfigsRequest, version:
 
 
 def _outcome(
-    key: tuple[int, str], made: list[ConfigRecord] | ApiError
+    key: tuple[int, str], outcome: list[ConfigRecord] | ApiError
 ) -> tuple[AlterConfigsResourceResponse, list[ConfigRecord]]:
-    error = made if isinstance(made, ApiError) else ApiError(ErrorCode.NONE)
+    error = outcome if isinstance(outcome, ApiError) else ApiError(ErrorCode.NONE)
     altered = AlterConfigsResourceResponse(
         error_code=error.code, error_message=error.message, resource_type=key[0], resource_name=key[1]
     )
-    return altered, made if isinstance(made, list) else []
+    return altered, outcome if isinstance(outcome, list) else []
 
 
 def _check_resource(resource: ConfigResource, counts: Counter[ConfigResource]) -> ApiError | None:
     if counts[resource] > 1:
         return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
-    if resource[0] not in (t.value for t in ResourceType) or resource[0] == ResourceType.UNKNOWN:
+    if resource[0] not in (t.value for t in ConfigResourceType) or resource[0] == ConfigResourceType.UNKNOWN:
         return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}.")
     return None
 
@@ -110,21 +121,13 @@ def _computed(state: ControllerState, resource: AlterConfigsResource) -> Changes
             if not is_list(resource.resource_type, name):
                 message = f"Can't {_OPERATION_NAMES[operation]} to key {name} because its type is not LIST."
                 return ApiError(ErrorCode.INVALID_CONFIG, message)
-            base = current.get(name) or default_text(resource.resource_type, name)
-            changes[name] = _list_changed(base or "", operation, config.value or "")
+            # An empty value is a value: only a key without one begins with its default.
+            base = current[name] if name in current else default_text(resource.resource_type, name)
+            change = appended if operation == _APPEND else subtracted
+            changes[name] = change(base or "", config.value or "")
         else:
             changes[name] = config.value if operation == _SET else None
     return changes
-
-
-def _list_changed(text: str, operation: int, operand: str) -> str:
-    elements = [element for element in text.split(",") if element]
-    for element in operand.split(","):
-        if operation == _APPEND and element not in elements:
-            elements.append(element)
-        elif operation == _SUBTRACT and element in elements:
-            elements.remove(element)
-    return ",".join(elements)
 
 
 def _altered(
@@ -133,7 +136,7 @@ def _altered(
     """Returns the records for the changes and for the deleted keys."""
     current = state.image.config(*resource)
     # A broker gets a record even for an unchanged value: it may have failed to apply it before (KAFKA-14136).
-    reported_again = resource[0] == ResourceType.BROKER
+    reported_again = resource[0] == ConfigResourceType.BROKER
     changed = {name: value for name, value in changes.items() if reported_again or current.get(name) != value}
     after = dict(current)
     for name, value in [*changed.items(), *((name, None) for name in gone)]:
@@ -145,6 +148,7 @@ def _altered(
         _check_values(state, resource, after)
         or _check_exists(state, resource)
         or _check_min_isr(state, resource, [*changed, *gone], after)
+        or _check_mirror(state, resource, changes, gone)
         or _check_policy(state, resource, changed)
     )
     if error is not None:
@@ -162,7 +166,7 @@ def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRec
 def _with_elr_clearing(state: ControllerState, records: Sequence[ConfigRecord]) -> list[Message]:
     """Adds records that clear the ELR. Its members were chosen by the old min.insync.replicas (KIP-966)."""
     cleared = [
-        ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
+        ClearElrRecord(topic_name=record.resource_name if record.resource_type == ConfigResourceType.TOPIC else "")
         for record in records
         if state.elr_enabled and record.name == MIN_ISR
     ]
@@ -172,18 +176,20 @@ def _with_elr_clearing(state: ControllerState, records: Sequence[ConfigRecord]) 
 def _check_values(state: ControllerState, resource: ConfigResource, after: dict[str, str]) -> ApiError | None:
     resource_type, name = resource
     try:
-        if resource_type == ResourceType.TOPIC:
+        if resource_type == ConfigResourceType.TOPIC:
             return _check_topic_name(name) or _validate_topic(state, name, after)
-        if resource_type == ResourceType.BROKER:
+        if resource_type == ConfigResourceType.BROKER:
             return _check_broker_name(name)
-        if resource_type == ResourceType.GROUP:
+        if resource_type == ConfigResourceType.GROUP:
             if not name:
                 return ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
             validate_group_configs(after, state.values)
-        elif resource_type == ResourceType.CLIENT_METRICS:
+        elif resource_type == ConfigResourceType.CLIENT_METRICS:
             validate_client_metrics_configs(name, after)
         else:
-            return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {ResourceType(resource_type).name}")
+            return ApiError(
+                ErrorCode.INVALID_REQUEST, f"Unknown resource type {ConfigResourceType(resource_type).name}"
+            )
     except InvalidConfig as request_error:
         return ApiError(request_error.error, str(request_error))
     return None
@@ -206,7 +212,7 @@ def _check_broker_name(name: str) -> ApiError | None:
 
 
 def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str]) -> ApiError | None:
-    current = state.image.config(ResourceType.TOPIC, name)
+    current = state.image.config(ConfigResourceType.TOPIC, name)
     try:
         tiered = bool(state.values.get("remote.log.storage.system.enable"))
         validate_topic_configs(after, topic_defaults(state.values), current, tiered=tiered)
@@ -218,9 +224,9 @@ def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str])
 def _check_exists(state: ControllerState, resource: ConfigResource) -> ApiError | None:
     """Checks that a topic or broker exists. Groups and client metrics subscriptions are created by configuring them."""
     resource_type, name = resource
-    if resource_type == ResourceType.TOPIC and state.image.topic(name) is None:
+    if resource_type == ConfigResourceType.TOPIC and state.image.topic(name) is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    if resource_type == ResourceType.BROKER and name and not _node_exists(state, int(name)):
+    if resource_type == ConfigResourceType.BROKER and name and not _node_exists(state, int(name)):
         return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
     return None
 
@@ -234,7 +240,7 @@ def _check_min_isr(
     state: ControllerState, resource: ConfigResource, names: Iterable[str], after: Mapping[str, str]
 ) -> ApiError | None:
     """Checks that with ELR enabled min.insync.replicas has one value for the whole cluster (KIP-966)."""
-    if not state.elr_enabled or resource[0] != ResourceType.BROKER or MIN_ISR not in names:
+    if not state.elr_enabled or resource[0] != ConfigResourceType.BROKER or MIN_ISR not in names:
         return None
     if resource[1]:
         message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
@@ -243,10 +249,25 @@ def _check_min_isr(
         message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
         return ApiError(ErrorCode.INVALID_CONFIG, message)
     try:
-        validate(ResourceType.BROKER, MIN_ISR, after[MIN_ISR])
+        validate(ConfigResourceType.BROKER, MIN_ISR, after[MIN_ISR])
     except InvalidConfig as request_error:
         return ApiError(request_error.error, str(request_error))
     return None
+
+
+def _check_mirror(
+    state: ControllerState, resource: ConfigResource, changes: Changes, gone: Iterable[str]
+) -> ApiError | None:
+    """Checks that configs of a mirrored topic follow its source. A change that names the link is the link's own.
+
+    AlterConfigs deletes what it does not name: a client that has not heard of mirrors would end the following.
+    """
+    if resource[0] != ConfigResourceType.TOPIC or MIRROR_NAME in changes:
+        return None
+    link = state.image.config(*resource).get(MIRROR_NAME, "")
+    if not link or _OF_SOURCE.isdisjoint([*changes, *gone]):
+        return None
+    return ApiError(ErrorCode.POLICY_VIOLATION, read_only(resource[1], link))
 
 
 def _check_policy(state: ControllerState, resource: ConfigResource, changed: Changes) -> ApiError | None:
@@ -254,7 +275,7 @@ def _check_policy(state: ControllerState, resource: ConfigResource, changed: Cha
     policy = state.policies.alter_config
     if policy is None:
         return None
-    return violation(policy.validate, ConfigAlteration(ResourceType(resource[0]), resource[1], changed))
+    return violation(policy.validate, ConfigAlteration(ConfigResourceType(resource[0]), resource[1], changed))
 
 
 def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Message] | ApiError:
@@ -264,7 +285,7 @@ def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Mes
         message = f"Null value not supported for topic configs: {','.join(nulls)}"
         return ApiError(ErrorCode.INVALID_CONFIG, message)
     said = _said(topic)
-    resource = (ResourceType.TOPIC, topic.name)
+    resource = (ConfigResourceType.TOPIC, topic.name)
     error = (_validate_topic(state, topic.name, said) or _check_policy(state, resource, said)) if said else None
     return error or _with_elr_clearing(state, [_record(resource, name, value) for name, value in said.items()])
 

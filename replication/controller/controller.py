@@ -14,86 +14,46 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
-from ...metadata.image import METADATA_VERSION, MetadataImage
+from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.cluster_metadata import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
-)
 from ...protocol.schema import Message
-from .partition_change import min_isr_records
+from ..random_source import RandomSource
+from .activation import activation_records
 from .policies import Policies
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RequestError
-from .state import ANONYMOUS, BrokerSessions, Caller, ControllerState, Elections, MutationQuota, RandomSource
-
-# ---- activation
-#
-# A new cluster gets the features it was formatted with in one transaction (KIP-868), so a crash cannot split them. A
-# transaction that the previous controller left open is aborted.
-
-
-def activation_records(
-    state: ControllerState, bootstrap: Sequence[Message], transaction_open: bool
-) -> Sequence[Message]:
-    """Returns the first records. `bootstrap`: the records the directory was formatted with.
-
-    `transaction_open`: the log ends inside a transaction.
-    """
-    records: list[Message] = [AbortTransactionRecord(reason="Controller failover")] if transaction_open else []
-    if METADATA_VERSION not in state.image.features.finalized:
-        elr = min_isr_records(state) if any(map(_enables_elr, bootstrap)) else []
-        return [
-            *records,
-            BeginTransactionRecord(name="Bootstrap records"),
-            *bootstrap,
-            *elr,
-            EndTransactionRecord(),
-        ]
-    return records + (min_isr_records(state) if state.elr_enabled else [])
-
-
-def _enables_elr(record: Message) -> bool:
-    if not isinstance(record, FeatureLevelRecord):
-        return False
-    return record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0
-
-
-# ---- decisions
+from .sessions import BrokerSessions
+from .state import ANONYMOUS, Caller, ControllerState, ElectionCount, MutationQuota
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
-
 #: The decision function of each request: module, function. Modules are imported on first use, which keeps startup
 #: short.
 DECISIONS = {
-    "AlterClientQuotas": ("security", "alter_client_quotas"),
+    "AlterClientQuotas": ("client_quotas", "alter_client_quotas"),
     "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
     "AlterPartition": ("alter_partition", "alter_partition"),
-    "AlterUserScramCredentials": ("security", "alter_user_scram_credentials"),
-    "AssignReplicasToDirs": ("alter_partition", "assign_replicas_to_directories"),
+    "AlterUserScramCredentials": ("scram_credentials", "alter_user_scram_credentials"),
+    "AssignReplicasToDirs": ("replica_directories", "assign_replicas_to_directories"),
     "BalanceLeaders": ("maintenance", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
-    "CreateAcls": ("security", "create_acls"),
-    "CreateDelegationToken": ("security", "create_delegation_token"),
-    "CreatePartitions": ("topics", "create_partitions"),
+    "CreateAcls": ("acls", "create_acls"),
+    "CreateDelegationToken": ("delegation_tokens", "create_delegation_token"),
+    "CreatePartitions": ("partitions", "create_partitions"),
     "CreateTopics": ("topics", "create_topics"),
-    "DeleteAcls": ("security", "delete_acls"),
+    "DeleteAcls": ("acls", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
-    "ElectLeaders": ("reassignments", "elect_leaders"),
+    "ElectLeaders": ("elections", "elect_leaders"),
     "ElectUncleanLeaders": ("maintenance", "elect_unclean_leaders"),
-    "ExpireDelegationToken": ("security", "expire_delegation_token"),
+    "ExpireDelegationToken": ("delegation_tokens", "expire_delegation_token"),
     "FenceBroker": ("maintenance", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
     "MoveLeaders": ("maintenance", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
-    "RemoveExpiredTokens": ("security", "remove_expired_tokens"),
-    "RenewDelegationToken": ("security", "renew_delegation_token"),
+    "RemoveExpiredTokens": ("delegation_tokens", "remove_expired_tokens"),
+    "RenewDelegationToken": ("delegation_tokens", "renew_delegation_token"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
     "UnregisterController": ("brokers", "unregister_controller"),
     "UpdateFeatures": ("features", "update_features"),
@@ -164,7 +124,7 @@ class Controller:
         return self._state.sessions
 
     @property
-    def elections(self) -> Elections:
+    def elections(self) -> ElectionCount:
         return self._state.elections
 
     def registers_alone(self, alone: bool) -> None:

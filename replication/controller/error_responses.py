@@ -6,18 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.error_responses import error_response_to
-from ...protocol.messages.credentials import (
+from ...protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ...protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from ...protocol.messages.partitions import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-)
-from ...protocol.messages.topics import DeleteTopicsRequest
+from ...protocol.messages.delete_topics import DeleteTopicsRequest
+from ...protocol.messages.elect_leaders import ElectLeadersRequest
 from ...protocol.schema import Message
+from .delegation_tokens import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 from .maintenance import (
     BalanceLeadersRequest,
     ElectUncleanLeadersRequest,
@@ -27,7 +28,6 @@ from .maintenance import (
     WriteNoOpRequest,
 )
 from .result import RequestError
-from .security import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 
 
 def error_response(request: Message, version: int, request_error: RequestError) -> Message:

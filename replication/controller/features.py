@@ -9,14 +9,14 @@ from ...metadata.image import METADATA_VERSION
 from ...metadata.metadata_version import changes_records
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import FeatureLevelRecord
-from ...protocol.messages.api_versions import (
+from ...protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
 from ...protocol.schema import Message
-from .partition_change import min_isr_records
+from .min_isr import min_isr_records
 from .result import ControllerResult
 from .state import ControllerState
 

@@ -11,19 +11,18 @@ from itertools import islice
 
 from ...metadata.image import NO_LEADER, PartitionImage
 from ...protocol.internal.cluster_metadata import NoOpRecord, PartitionChangeRecord
-from ...protocol.schema import INT16, INT32, INT64, Message, struct, wire
+from ...protocol.schema import INT16, INT32, INT64, Message, Request, struct, wire
 from .brokers import check_epoch, fencing_records
-from .partition_change import (
-    LEADER_UNCHANGED,
+from .brokers_to_partitions import IMBALANCED, LEADERLESS
+from .leadership import (
     MAX_MOVES,
-    Election,
     Move,
-    PartitionChange,
     leadership_records,
     leaving_records,
 )
+from .partition_change import LEADER_UNCHANGED, Election, PartitionChange
 from .result import ControllerResult
-from .state import IMBALANCED, LEADERLESS, ControllerState
+from .state import ControllerState
 
 #: The maximum number of leaders moved at once. The driver submits the rest immediately after.
 MAX_ELECTIONS_PER_IMBALANCE = 1000
@@ -32,7 +31,7 @@ _NOTHING_MOVES = Move()
 
 
 @struct
-class FenceBrokerRequest(Message):
+class FenceBrokerRequest(Request["MaintenanceResponse"]):
     """Fences a broker whose session expired, or whose host reports that it is gone."""
 
     broker_id: int = wire(INT32)
@@ -40,7 +39,7 @@ class FenceBrokerRequest(Message):
 
 
 @struct
-class MoveLeadersRequest(Message):
+class MoveLeadersRequest(Request["MaintenanceResponse"]):
     """Moves leaderships and ISR memberships off a leaving broker, in parts."""
 
     broker_id: int = wire(INT32)
@@ -48,17 +47,17 @@ class MoveLeadersRequest(Message):
 
 
 @struct
-class BalanceLeadersRequest(Message):
+class BalanceLeadersRequest(Request["MaintenanceResponse"]):
     """Moves leadership back to the preferred replicas (auto.leader.rebalance.enable)."""
 
 
 @struct
-class ElectUncleanLeadersRequest(Message):
+class ElectUncleanLeadersRequest(Request["MaintenanceResponse"]):
     """Elects any live replica for leaderless partitions that allow it (unclean.leader.election.enable)."""
 
 
 @struct
-class WriteNoOpRequest(Message):
+class WriteNoOpRequest(Request["MaintenanceResponse"]):
     """Writes a no-op record (metadata.max.idle.interval.ms, KIP-835), so that followers are seen to keep up."""
 
 

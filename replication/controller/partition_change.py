@@ -17,34 +17,13 @@ to change. The rules, in the order in which they are applied:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple
 
-from ...metadata.configs import BrokerValues
-from ...metadata.image import BROKER_RESOURCE, NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import NO_LEADER, TopicImage
 from ...metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
-from ...protocol.internal.cluster_metadata import ConfigRecord, PartitionChangeRecord
-from ...protocol.schema import Message
+from ...protocol.internal.cluster_metadata import PartitionChangeRecord
 from .state import RECOVERING, ControllerState
-
-# min.insync.replicas with ELR enabled: one cluster-wide value, no broker-level values.
-
-
-MIN_ISR = "min.insync.replicas"
-
-
-def min_isr_records(state: ControllerState) -> list[Message]:
-    """Returns records that set min.insync.replicas cluster-wide and delete broker-level values (KIP-966)."""
-    made: list[Message] = []
-    if MIN_ISR not in state.image.config(BROKER_RESOURCE, ""):
-        value = str(BrokerValues(state.static).get(MIN_ISR))
-        made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
-    for (resource_type, name), configs in sorted(state.image.configs.items(), key=lambda item: item[0]):
-        if resource_type == BROKER_RESOURCE and name and MIN_ISR in configs:
-            made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
-    return made
-
 
 LEADER_UNCHANGED = -2
 RECOVERED = 0
@@ -203,66 +182,3 @@ class PartitionChange:
             record.removing_replicas = self.removing
         if tuple(self.adding) != self.partition.adding_replicas:
             record.adding_replicas = self.adding
-
-
-# Leader changes when brokers join or leave.
-
-
-NO_NODE = NO_LEADER
-#: The maximum number of partitions moved off a broker at a time. Other requests are handled in between.
-MAX_MOVES = 500
-
-
-class Move(NamedTuple):
-    """A change of a broker that the image does not show yet."""
-
-    #: Leaves every ISR and leads nothing.
-    leaves: int = NO_NODE
-    #: May lead from now on.
-    comes: int = NO_NODE
-    #: Returns after an unclean shutdown: it may have lost acknowledged records.
-    lost_power: int = NO_NODE
-
-
-def leadership_records(
-    state: ControllerState, move: Move, places: Iterable[int], concerns: Callable[[PartitionImage], bool]
-) -> Iterable[PartitionChangeRecord]:
-    """Yields the changes of the partitions under these keys (see state.py) for which `concerns` is
-    true.
-
-    They are in the order of topics and indexes.
-    """
-    for topic, indexes in state.partitions_of(*places):
-        for index in indexes:
-            if concerns(topic.partitions[index]):
-                record = leadership_record(state, topic, index, move)
-                if record is not None:
-                    yield record
-
-
-def leaving_records(state: ControllerState, broker_id: int) -> Iterable[PartitionChangeRecord]:
-    """Yields changes for a leaving broker: its partitions get another leader or none.
-
-    It stays in the ISR only where it is the last member.
-    """
-
-    def concerns(partition: PartitionImage) -> bool:
-        isr = partition.isr
-        return partition.leader == broker_id or (broker_id in isr and len(isr) > 1)
-
-    return leadership_records(state, Move(leaves=broker_id), [broker_id], concerns)
-
-
-def leadership_record(
-    state: ControllerState, topic: TopicImage, index: int, move: Move
-) -> PartitionChangeRecord | None:
-    def may_lead(broker: int) -> bool:
-        return broker not in (move.leaves, move.lost_power) and (broker == move.comes or state.is_active(broker))
-
-    change = PartitionChange(state, topic, index, may_lead)
-    if state.unclean_elections(topic.name):
-        change.election = Election.UNCLEAN
-    if move.lost_power != NO_NODE:
-        change.unclean_shutdowns = (move.lost_power,)
-    change.isr = [broker for broker in change.isr if broker not in (move.leaves, move.lost_power)]
-    return change.record()

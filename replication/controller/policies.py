@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from ...metadata.configs import ResourceType
+from ...metadata.configs import ConfigResourceType
 from ...protocol.errors import ErrorCode
 from .result import ApiError
 
@@ -38,7 +38,7 @@ class TopicCreation(NamedTuple):
 class ConfigAlteration(NamedTuple):
     """A change of a resource's configuration. `configs`: the values that change; None for a key that is removed."""
 
-    resource_type: ResourceType
+    resource_type: ConfigResourceType
     resource_name: str
     configs: Mapping[str, str | None]
 

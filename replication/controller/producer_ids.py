@@ -4,9 +4,10 @@ cluster.
 
 from __future__ import annotations
 
+from ...metadata.producer_id_floor import producer_id_floor
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ProducerIdsRecord
-from ...protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from .brokers import check_epoch
 from .result import ControllerResult, RequestError
 from .state import ControllerState
@@ -19,7 +20,7 @@ def allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest, version: int
 ) -> ControllerResult:
     check_epoch(state, request.broker_id, request.broker_epoch)
-    first = state.image.next_producer_id
+    first = max(state.image.next_producer_id, producer_id_floor(state.image))
     if first > _LAST_PRODUCER_ID - PRODUCER_IDS_PER_BLOCK:
         raise RequestError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"Exhausted all producerIds as the next block starts at {first}"

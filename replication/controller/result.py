@@ -12,6 +12,16 @@ from ...protocol.schema import Message
 MAX_PARTITIONS_PER_REQUEST = 10_000
 #: The maximum number of records of one request: they are one batch of the metadata log, committed atomically.
 MAX_RECORDS_PER_REQUEST = 10_000
+#: Kafka's error texts, for responses that need no specific message.
+_WORDS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "The throttling quota has been exceeded.",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+}
 
 
 class ControllerResult(NamedTuple):
@@ -44,18 +54,6 @@ class RequestError(Exception):
         super().__init__(code, message)
         self.code = code
         self.message = message
-
-
-#: Kafka's error texts, for responses that need no specific message.
-_WORDS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
-    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
-    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "The throttling quota has been exceeded.",
-    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
-}
 
 
 def in_own_words(code: ErrorCode) -> ApiError:

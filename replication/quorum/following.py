@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ...protocol.messages.fetch import FetchResponse, PartitionData
-from ...protocol.messages.quorum import (
-    AddRaftVoterRequest,
-    FetchSnapshotResponse,
-    KRaftVersionFeature,
-    Listener,
-    RemoveRaftVoterRequest,
-    UpdateRaftVoterRequest,
-)
-from ...protocol.schema import Message
+from ...protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from ...protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ...protocol.messages.update_raft_voter import UpdateRaftVoterRequest, VoterVersions
+from ...protocol.messages.voter_listeners import VoterListener
+from ...protocol.node_ids import NO_NODE
+from ...protocol.schema import Request
 from . import wire
 from .core import Core
+from .diverged_commit import DivergedCommit
 from .log import EpochEnd, SnapshotId
-from .roles import DivergedCommit, Follower, Unattached
-from .voters import NO_NODE
+from .roles import Follower, Unattached
 
 #: Voters detect a lost leader within the first delay of each other. A vote takes less than the second.
 OTHERS_LEARN_MS = 10
@@ -99,8 +97,8 @@ class Following:
             current_leader_epoch=core.epoch,
             voter_id=core.local.id,
             voter_directory_id=core.local.directory_id,
-            listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
-            kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+            listeners=[VoterListener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
+            kraft_version_feature=VoterVersions(min_supported_version=0, max_supported_version=1),
         )
 
     def _wants_to_vote(self, role: Follower) -> bool:
@@ -108,7 +106,7 @@ class Following:
         may_join = core.config.auto_join and core.voters.kraft_version > 0 and bool(core.config.addresses)
         return may_join and role.has_fetched and not core.is_voter
 
-    def _join(self) -> Message:
+    def _join(self) -> Request:
         """Returns the request to join the voters. They change one at a time: this node's entry with another directory
         goes first.
 
@@ -123,7 +121,7 @@ class Following:
             timeout_ms=core.config.request_timeout_ms,
             voter_id=core.local.id,
             voter_directory_id=core.local.directory_id,
-            listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
+            listeners=[VoterListener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
             ack_when_committed=False,
         )
 

@@ -6,16 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
+from ...protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeVoter
 from ...protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest
 from ...protocol.messages.fetch import SnapshotId as WireSnapshotId
-from ...protocol.messages.quorum import FetchSnapshotRequest, PartitionSnapshotRequest
-from ...protocol.records.control import (
-    ControlRecord,
-    ControlType,
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeVoter,
-)
+from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshotRequest
+from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from . import wire
@@ -25,7 +20,7 @@ from .roles import NEVER, Candidate, Leader, Progress, Resigned
 from .voters import BEFORE_THE_LOG, ReplicaKey, VoterSet
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
+    from ...protocol.buffer import Buffer
 
 
 #: The wire value of offsets that the leader does not know yet.

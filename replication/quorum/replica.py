@@ -7,28 +7,21 @@ sets its timer to `deadline()`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import ApiVersionsResponse
+from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from ...protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
-from ...protocol.messages.quorum import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    UpdateRaftVoterResponse,
-    VoteRequest,
-    VoteResponse,
-)
+from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from ...protocol.messages.update_raft_voter import UpdateRaftVoterResponse
+from ...protocol.messages.vote import VoteRequest, VoteResponse
+from ...protocol.node_ids import NO_NODE
 from ...protocol.schema import Message
 from . import wire
-from .core import Core, Elections, QuorumConfig, RandomSource
-from .following import Following
-from .leading import Leading
-from .log import (
+from .core import Core, QuorumConfig
+from .effects import (
     Appended,
     Effect,
     ElectionState,
@@ -37,17 +30,25 @@ from .log import (
     PeerRequest,
     PeerResponse,
     RaiseKRaftVersion,
-    ReplicatedLog,
-    SnapshotId,
     Synced,
 )
+from .elections import Elections
+from .following import Following
+from .kraft_version import error_text, upgrade_records
+from .leading import Leading
+from .log import ReplicatedLog, SnapshotId
 from .roles import NEVER, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from .voter_changes import VoterChanges, error_text, is_voter_request, upgrade_records
-from .voters import NO_NODE, ReplicaKey, VoterHistory, VoterSet
+from .voter_changes import VoterChanges, is_voter_request
+from .voters import ReplicaKey, VoterHistory, VoterSet
+
+if TYPE_CHECKING:
+    from ...protocol.messages.begin_quorum_epoch import BeginEpochPartitionRequest
+    from ...protocol.messages.end_quorum_epoch import EndEpochPartitionRequest
+    from ..random_source import RandomSource
 
 
-class QuorumReplica:
-    """A quorum replica. `state`: the content of `quorum-state`. `voters`: those of the log, or of the configuration.
+class Remembered(NamedTuple):
+    """The memory of a replica at its start, besides the log. `state`: the content of `quorum-state`.
 
     `leads_from`: this node leads the epoch of `state` already, as the only voter, with records from that offset on; it
     needed no quorum for that. `acknowledged`: the log end before the disk lost the end of the log. Until the log
@@ -55,18 +56,25 @@ class QuorumReplica:
     records cost no committed record.
     """
 
+    state: ElectionState
+    leads_from: int | None = None
+    acknowledged: SnapshotId | None = None
+
+
+class QuorumReplica:
+    """A quorum replica. `voters`: those of the log, or of the configuration. `now`: in ms; see `handle`."""
+
     def __init__(
         self,
         local: ReplicaKey,
         config: QuorumConfig,
         log: ReplicatedLog,
         voters: VoterHistory,
-        state: ElectionState,
+        remembered: Remembered,
         rng: RandomSource,
         now: int,
-        leads_from: int | None = None,
-        acknowledged: SnapshotId | None = None,
     ) -> None:
+        state, leads_from, acknowledged = remembered
         self._core = core = Core(local, config, log, voters, state, rng, acknowledged)
         self._leading = Leading(core)
         self._elections = Elections(core, self._leading.begin)
@@ -219,7 +227,7 @@ class QuorumReplica:
             assert isinstance(request, EndQuorumEpochRequest), f"no request of the quorum: {request}"
             core.reply(token, self._end(asked, now))
 
-    def _begin(self, request: BeginQuorumEpochRequest, asked: Any, now: int) -> Message:
+    def _begin(self, request: BeginQuorumEpochRequest, asked: BeginEpochPartitionRequest, now: int) -> Message:
         core = self._core
         error = ErrorCode.NONE
         if asked.leader_epoch < core.epoch:
@@ -237,7 +245,7 @@ class QuorumReplica:
             core.heard_of(asked.leader_epoch, asked.leader_id, now)
         return wire.begin_response(error, core.role.leader_id, core.epoch)
 
-    def _end(self, asked: Any, now: int) -> Message:
+    def _end(self, asked: EndEpochPartitionRequest, now: int) -> Message:
         core = self._core
         if asked.leader_epoch < core.epoch:
             return wire.end_response(ErrorCode.FENCED_LEADER_EPOCH, core.role.leader_id, core.epoch)

@@ -41,21 +41,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Union
 
-from .log import BrokenInvariant, SnapshotId
-from .voters import NO_NODE, ReplicaKey, Tally, Voter
-
-# Invariants of the quorum's own state: they hold regardless of what peers send.
-
-
-class DivergedCommit(BrokenInvariant):
-    """The leader's log differs from ours below the high watermark: committed records would change. It is never followed."""
-
-
-def must_hold(condition: bool, words: str) -> None:
-    """Raises BrokenInvariant unless `condition`."""
-    if not condition:
-        raise BrokenInvariant(words)
-
+from ...protocol.node_ids import NO_NODE
+from .log import SnapshotId
+from .voters import ReplicaKey, Tally, Voter
 
 #: The deadline of a timer that is not set.
 NEVER = 1 << 62
@@ -151,6 +139,7 @@ class Resigned:
 
 
 Role = Union[Unattached, Prospective, Candidate, Follower, Leader, Resigned]
+
 
 #: The valid transitions. A missing pair is a bug.
 MAY_FOLLOW: dict[type[Role], frozenset[type[Role]]] = {

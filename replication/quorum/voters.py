@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...protocol.records.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersVoter
+from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersVoter
 from ...protocol.uuids import ZERO_UUID
 
-#: No node.
-NO_NODE = -1
 #: The offset of voters that come from the configuration and not from the log.
 BEFORE_THE_LOG = -1
 

@@ -5,30 +5,37 @@ Every response carries the epoch and the leader known to its sender, so every ex
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import fetch
-from ...protocol.messages.quorum import (
+from ...protocol.messages.begin_quorum_epoch import (
     BeginEpochPartitionRequest,
     BeginEpochTopicRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+)
+from ...protocol.messages.end_quorum_epoch import (
     EndEpochPartitionRequest,
     EndEpochTopicRequest,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
-    EpochPartitionResponse,
-    EpochTopicResponse,
+    ReplicaInfo,
+)
+from ...protocol.messages.fetch_snapshot import (
     FetchSnapshotId,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    LeaderIdAndEpoch,
     PartitionSnapshotRequest,
     PartitionSnapshotResponse,
-    ReplicaInfo,
+    SnapshotLeader,
     TopicSnapshotRequest,
     TopicSnapshotResponse,
+)
+from ...protocol.messages.leader_id_and_epoch import LeaderIdAndEpoch
+from ...protocol.messages.quorum_epochs import EpochPartitionResponse, EpochTopicResponse
+from ...protocol.messages.vote import (
     VotePartitionRequest,
     VotePartitionResponse,
     VoteRequest,
@@ -45,6 +52,13 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = bytes(15) + b"\x01"
 #: How long a leader may delay a Fetch without new records; a constant in Kafka too.
 FETCH_MAX_WAIT_MS = 500
+_RESPONSES: dict[type[Message], Callable[..., Message]] = {
+    VoteRequest: VoteResponse,
+    BeginQuorumEpochRequest: BeginQuorumEpochResponse,
+    EndQuorumEpochRequest: EndQuorumEpochResponse,
+    fetch.FetchRequest: fetch.FetchResponse,
+    FetchSnapshotRequest: FetchSnapshotResponse,
+}
 
 
 class LeaderResponse(NamedTuple):
@@ -92,9 +106,6 @@ def leader_response(response: Message) -> LeaderResponse | None:
         leader = partition.current_leader
         return LeaderResponse(partition.error_code, leader.leader_id, leader.leader_epoch)
     return LeaderResponse(partition.error_code, partition.leader_id, partition.leader_epoch)
-
-
-# ---- requests
 
 
 def vote_request(
@@ -169,9 +180,6 @@ def snapshot_request(
     return FetchSnapshotRequest(cluster_id=cluster_id, replica_id=local.id, max_bytes=max_bytes, topics=[topic])
 
 
-# ---- responses
-
-
 def error_response(request: Message, error: ErrorCode) -> Message:
     """Returns a top-level error response."""
     response: Message = _RESPONSES[type(request)](error_code=int(error))
@@ -194,7 +202,7 @@ def end_response(error: ErrorCode, leader_id: int, epoch: int) -> EndQuorumEpoch
 
 
 def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResponse:
-    leader = fetch.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+    leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
     said = fetch.PartitionData(current_leader=leader, **fields)
     topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[said])
     return fetch.FetchResponse(responses=[topic])
@@ -203,17 +211,8 @@ def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResp
 def snapshot_response(leader_id: int, epoch: int, snapshot: SnapshotId, **fields: Any) -> FetchSnapshotResponse:
     said = PartitionSnapshotResponse(
         snapshot_id=FetchSnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
-        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
+        current_leader=SnapshotLeader(leader_id=leader_id, leader_epoch=epoch),
         **fields,
     )
     topic = TopicSnapshotResponse(name=TOPIC, partitions=[said])
     return FetchSnapshotResponse(topics=[topic])
-
-
-_RESPONSES: dict[type[Message], Any] = {
-    VoteRequest: VoteResponse,
-    BeginQuorumEpochRequest: BeginQuorumEpochResponse,
-    EndQuorumEpochRequest: EndQuorumEpochResponse,
-    fetch.FetchRequest: fetch.FetchResponse,
-    FetchSnapshotRequest: FetchSnapshotResponse,
-}

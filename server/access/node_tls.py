@@ -15,7 +15,7 @@ from ..config.listeners import TLS_PROTOCOLS, Listeners, read_listeners
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
-    from .tls_contexts import ListenerTls
+    from .listener_tls import ListenerTls
 
 log = logging.getLogger("odradek.tls")
 
@@ -45,7 +45,7 @@ class NodeTls:
         """Reads the stores of all listeners that this node serves or connects to. Raises InvalidConfig."""
         found = self._config.listeners
         for name, protocol, is_server in _tls_listeners(found):
-            from .tls_contexts import check_trusts_itself, make_listener_tls
+            from .listener_tls import check_trusts_itself, make_listener_tls
 
             tls = make_listener_tls(self._config.values, name, protocol, is_server=is_server)
             if name == found.inter_broker_name and not self._config.is_alone:
@@ -60,7 +60,7 @@ class NodeTls:
         if protocol not in TLS_PROTOCOLS:
             return None
         if listener not in self._listeners:
-            from .tls_contexts import make_listener_tls
+            from .listener_tls import make_listener_tls
 
             self._listeners[listener] = make_listener_tls(self._config.values, listener, protocol, is_server=True)
         return self._listeners[listener]
@@ -79,7 +79,7 @@ class NodeTls:
         that was written under an unchanged name is looked at when the configuration is applied, as in Kafka.
         """
         for name, protocol, is_server in _tls_listeners(read_listeners(after)):
-            from .tls_contexts import has_other_settings
+            from .listener_tls import has_other_settings
 
             old = self._listeners.get(name)
             if old is None:
@@ -88,7 +88,7 @@ class NodeTls:
                 self._replacement(old, after, protocol, is_server)
 
     def _replacement(self, old: ListenerTls, values: BrokerValues, protocol: str, is_server: bool) -> ListenerTls:
-        from .tls_contexts import check_replacement
+        from .listener_tls import check_replacement
 
         name = old.settings.listener
         new = self._made(values, name, protocol, is_server)
@@ -98,7 +98,8 @@ class NodeTls:
 
     def _made(self, values: BrokerValues, name: str, protocol: str, is_server: bool) -> ListenerTls:
         """Raises InvalidConfig, and StoresNotRead the first time."""
-        from .tls_contexts import make_listener_tls, modified, read_settings
+        from .listener_tls import make_listener_tls, modified
+        from .tls_settings import read_settings
 
         settings = read_settings(values, name, protocol)
         key = (settings, modified(settings), is_server)
@@ -135,7 +136,7 @@ class NodeTls:
         self._read.clear()
 
     def _renew_one(self, old: ListenerTls, protocol: str, is_server: bool) -> None:
-        from .tls_contexts import has_other_files, has_other_settings
+        from .listener_tls import has_other_files, has_other_settings
 
         values, name = self._config.values, old.settings.listener
         if has_other_settings(old, values, protocol) or has_other_files(old) or (is_server and old.server is None):
@@ -147,10 +148,10 @@ def _at_once(work: Callable[[], object], done: Callable[[Any], object]) -> None:
     done(work())
 
 
-def _tls_listeners(found: Listeners) -> Iterator[tuple[str, str, bool]]:
+def _tls_listeners(listeners: Listeners) -> Iterator[tuple[str, str, bool]]:
     """Yields name, protocol and whether this node serves it, of each listener with TLS."""
-    served = {endpoint.name for endpoint in (*found.brokers, *found.controllers)}
-    for name in dict.fromkeys((*sorted(served), found.inter_broker_name, found.controller_name)):
-        protocol = found.protocols.get(name, "")
+    served = {endpoint.name for endpoint in (*listeners.brokers, *listeners.controllers)}
+    for name in dict.fromkeys((*sorted(served), listeners.inter_broker_name, listeners.controller_name)):
+        protocol = listeners.protocols.get(name, "")
         if protocol in TLS_PROTOCOLS:
             yield name, protocol, name in served

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...metadata.configs import ResourceType
+from ...metadata.configs import ConfigResourceType
 from ...replication.controller.policies import (
     AlterConfigPolicy,
     ConfigAlteration,
@@ -17,7 +17,7 @@ from ...replication.controller.policies import (
     PolicyViolation,
     TopicCreation,
 )
-from ..config.broker_config import load_class
+from ..config.own_classes import load_class
 
 __all__ = [
     "AlterConfigPolicy",
@@ -25,7 +25,7 @@ __all__ = [
     "CreateTopicPolicy",
     "Policies",
     "PolicyViolation",
-    "ResourceType",
+    "ConfigResourceType",
     "TopicCreation",
     "read_policies",
 ]

@@ -10,7 +10,8 @@ import logging
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...metadata.configs import InvalidConfig
-from ..config.broker_config import BrokerConfig, is_own_class, load_class
+from ..config.broker_config import BrokerConfig
+from ..config.own_classes import is_own_class, load_class
 
 log = logging.getLogger("odradek.security")
 
@@ -50,9 +51,10 @@ class NoPrincipal(ValueError):
 
 def principal_builder(config: BrokerConfig, listener: str) -> PrincipalBuilder | None:
     """Returns the builder of a listener; None for the default. Raises InvalidConfig."""
-    name = config.get(f"listener.name.{listener.lower()}.{KEY}")
+    name = config.value_of(f"listener.name.{listener.lower()}.{KEY}")
     if name in (None, _DEFAULT):
         return None
+    assert isinstance(name, str)
     if not is_own_class(name):
         raise InvalidConfig(f"{KEY}={name}: use {_DEFAULT}, or python:package.module:Name for your own class")
     builder: PrincipalBuilder = load_class(KEY, name, PrincipalBuilder, config.values.static)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import EMPTY_IMAGE
 from ...replication.controller.policies import Policies
-from ..config.broker_config import BrokerConfig, load_class
+from ..config.broker_config import BrokerConfig
+from ..config.own_classes import load_class
 from ..runtime.subsystem import Subsystem, stop_each
 from .audit import AuditLog
 from .authentication.sasl_listeners import SaslListeners
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ..runtime.clock import Clock
-    from ..runtime.subsystem import MetadataCache
+    from ..runtime.node import Node
     from .authorization.authorization import Authorization
-    from .quotas.client_quotas import OwnQuotas
+    from .quotas.quota_callback import OwnQuotas
 
 
 class AccessSubsystem(Subsystem):
@@ -28,7 +29,8 @@ class AccessSubsystem(Subsystem):
     name = "access"
     interest: Set[Part] = frozenset({"client_quotas", "acls"})
 
-    def __init__(self, config: BrokerConfig, clock: Clock, metadata: MetadataCache) -> None:
+    def __init__(self, node: Node) -> None:
+        config, clock, metadata = node.config, node.clock, node.metadata
         self._metadata = metadata
         self.audit = AuditLog(clock, as_json=config.get("odradek.audit.format") == "json")
         #: None where every client may do everything.
@@ -67,7 +69,7 @@ def _quota_callback(config: BrokerConfig) -> OwnQuotas | None:
     name = config.get("client.quota.callback.class")
     if name is None:
         return None
-    from .quotas.client_quotas import ClientQuotaCallback, OwnQuotas
+    from .quotas.quota_callback import ClientQuotaCallback, OwnQuotas
 
     return OwnQuotas(load_class("client.quota.callback.class", name, ClientQuotaCallback, config.values.static))
 

@@ -7,73 +7,48 @@ that must react to a change subscribes. The values themselves, their types, chec
 No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on
 127.0.0.1:9092. A node whose quorum names no other node is a single node. It keeps one replica of the internal
 topics, as in the server.properties that ships with Kafka; such values count as static ones.
-
-Where Kafka loads a Java class, `load_class` loads a user's own one, `python:package.module:Name`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, cast, overload
 
 from ...metadata.configs import (
     BrokerValues,
+    ConfigResourceType,
     InvalidConfig,
-    ResourceType,
-    Value,
     broker_key,
-    is_removed,
     lenient_topic_values,
-    suggestion,
     topic_defaults,
     usable_dynamic_configs,
     validate_broker_configs,
 )
-from ...storage.log.config import LogConfig
-from .listeners import Listeners, read_listeners
-from .properties import PREFIX, parse_properties, read_properties, resolved
+from .listeners import read_listeners
+from .log_configs import log_config_of
+from .providers import resolved
+from .tiered_storage import is_tiered
+from .unknown_properties import unknown_properties
 
 if TYPE_CHECKING:
+    from ...metadata.configs import Password, Value
+    from ...metadata.configs.key_types import (
+        BooleanKey,
+        FloatKey,
+        IntegerKey,
+        ListKey,
+        OptionalIntegerKey,
+        OptionalListKey,
+        OptionalPasswordKey,
+        OptionalTextKey,
+        TextKey,
+        TopicValues,
+    )
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-
-
-_SAME = {
-    "segment_ms": "segment.ms",
-    "segment_jitter_ms": "segment.jitter.ms",
-    "segment_index_bytes": "segment.index.bytes",
-    "index_interval_bytes": "index.interval.bytes",
-    "preallocate": "preallocate",
-    "retention_ms": "retention.ms",
-    "retention_bytes": "retention.bytes",
-    "delete_retention_ms": "delete.retention.ms",
-    "file_delete_delay_ms": "file.delete.delay.ms",
-    "min_cleanable_dirty_ratio": "min.cleanable.dirty.ratio",
-    "min_compaction_lag_ms": "min.compaction.lag.ms",
-    "max_compaction_lag_ms": "max.compaction.lag.ms",
-    "flush_messages": "flush.messages",
-    "flush_ms": "flush.ms",
-    "max_message_bytes": "max.message.bytes",
-    "remote_storage": "remote.storage.enable",
-}
-
-
-def log_config_of(values: Mapping[str, Any], producer_id_expiration_ms: int) -> LogConfig:
-    """`values`: the effective typed values of a topic."""
-    policies = values["cleanup.policy"]
-    internal = values["internal.segment.bytes"]
-    return LogConfig(
-        segment_bytes=internal if internal is not None else values["segment.bytes"],
-        compact="compact" in policies,
-        delete="delete" in policies,
-        producer_id_expiration_ms=producer_id_expiration_ms,
-        **{field: values[name] for field, name in _SAME.items()},
-    )
-
-
-__all__ = ["BrokerConfig", "InvalidConfig", "check_known", "parse_properties", "read_properties", "unknown_properties"]
+    from ...storage.log.config import LogConfig
+    from .listeners import Listeners
 
 log = logging.getLogger("odradek.config")
 
@@ -91,20 +66,6 @@ SINGLE_NODE_DEFAULTS = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 
-#: Limit of log lines about unknown properties: a file for another program has hundreds.
-_MOST_UNKNOWN_LINES = 10
-_MOST_NAME_CHARACTERS = 100
-#: Ends of the names of properties that name classes.
-_CLASS_ENDINGS = (".class", ".class.name", ".classes", ".reporters")
-
-#: Keys that Kafka passes on to its authorizer, without knowing them.
-PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
-
-_TIERED_SYSTEM_KEY = "remote.log.storage.system.enable"
-_TIERED_STORE_KEY = "remote.log.storage.manager.class.name"
-_TIERED_METADATA_KEY = "remote.log.metadata.manager.class.name"
-_TIERED_METADATA_CLASS = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
-
 Changed = Callable[[frozenset[str]], None]
 
 
@@ -120,7 +81,7 @@ class BrokerConfig:
         validate_broker_configs(self.values)
         _check_paths(self.values)
         #: Whether this broker has tiered storage (KIP-405).
-        self.is_tiered = _is_tiered(self.values)
+        self.is_tiered = is_tiered(self.values)
         self.listeners: Listeners = read_listeners(self.values)
         self._subscribers: list[Changed] = []
         #: Called when the dynamic values of this broker were written, even to what they were: files that they name may
@@ -140,9 +101,32 @@ class BrokerConfig:
 
     # Values.
 
-    def get(self, name: str) -> Any:
-        """The typed value of a broker's key now: bool, int, float, str, tuple of str, Password, or None. KeyError for a
-        name that is neither known nor set.
+    @overload
+    def get(self, name: BooleanKey) -> bool: ...
+    @overload
+    def get(self, name: IntegerKey) -> int: ...
+    @overload
+    def get(self, name: OptionalIntegerKey) -> int | None: ...
+    @overload
+    def get(self, name: FloatKey) -> float: ...
+    @overload
+    def get(self, name: TextKey) -> str: ...
+    @overload
+    def get(self, name: OptionalTextKey) -> str | None: ...
+    @overload
+    def get(self, name: ListKey) -> tuple[str, ...]: ...
+    @overload
+    def get(self, name: OptionalListKey) -> tuple[str, ...] | None: ...
+    @overload
+    def get(self, name: OptionalPasswordKey) -> Password | None: ...
+
+    def get(self, name: str) -> Value:
+        """The typed value of a broker's key now."""
+        return self._effective[name] if name in self._effective else self._other(name)
+
+    def value_of(self, name: str) -> Value:
+        """The same for a name that is known at run time only, such as one with a listener's prefix. KeyError for a name
+        that is neither known nor set.
         """
         return self._effective[name] if name in self._effective else self._other(name)
 
@@ -157,8 +141,7 @@ class BrokerConfig:
 
     @property
     def node_id(self) -> int:
-        node_id: int = self.get("node.id")
-        return node_id
+        return self.get("node.id")
 
     @property
     def is_broker(self) -> bool:
@@ -184,9 +167,9 @@ class BrokerConfig:
 
     # Topics.
 
-    def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Value]:
+    def topic_values(self, overrides: Mapping[str, str]) -> TopicValues:
         """The typed values of a topic that sets `overrides`."""
-        return lenient_topic_values(overrides, self.topic_defaults, _log_rejected)
+        return cast("TopicValues", lenient_topic_values(overrides, self.topic_defaults, _log_rejected))
 
     def topic_log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """Returns the log configuration of a topic with `overrides`; topics without overrides share one object."""
@@ -205,11 +188,11 @@ class BrokerConfig:
         """Takes over what a published delta changed of this broker's dynamic values; `image` is the one that it led to.
         Returns the names of the broker's keys whose value is another now; those of topics are the publisher's to look at.
         """
-        mine = {(ResourceType.BROKER, ""), (ResourceType.BROKER, str(self.node_id))}
+        mine = {(ConfigResourceType.BROKER, ""), (ConfigResourceType.BROKER, str(self.node_id))}
         if not mine & delta.configs.keys():
             return frozenset()
         changed = self.take_dynamic(
-            image.config(ResourceType.BROKER, ""), image.config(ResourceType.BROKER, str(self.node_id))
+            image.config(ConfigResourceType.BROKER, ""), image.config(ConfigResourceType.BROKER, str(self.node_id))
         )
         for function in self.on_dynamic_written:
             function()
@@ -262,62 +245,6 @@ def _is_alone(static: Mapping[str, str]) -> bool:
     return all(voter.strip().startswith(mine) for voter in voters) and len(servers) <= 1
 
 
-def unknown_properties(properties: Mapping[str, str]) -> list[str]:
-    """A line for each property that no key has, with the key that was probably meant; not more than people read."""
-    unknown = sorted(
-        name
-        for name in properties
-        if broker_key(name) is None and not name.startswith(PREFIX) and not _is_for_plugin(name, properties)
-    )
-    lines = [
-        f"{_printable(name)} has no effect: Apache Kafka 4 has no such property any more"
-        if is_removed(name)
-        else f"{_printable(name)} is not a known property and has no effect{suggestion(name)}"
-        for name in unknown[:_MOST_UNKNOWN_LINES]
-    ]
-    if len(unknown) > len(lines):
-        lines.append(f"{len(unknown) - len(lines)} more properties are not known and have no effect")
-    return lines
-
-
-def check_known(properties: Mapping[str, str]) -> None:
-    """Raises InvalidConfig for a property that no version of Kafka has, with the key that was probably meant.
-
-    A class of the user's gets all properties: beside one, a property that is like no key may be its own.
-    """
-    has_plug_in = any(
-        name.endswith(_CLASS_ENDINGS)
-        and (value.startswith("python:") or ("." in value and not value.startswith("org.apache.kafka.")))
-        for name, value in properties.items()
-    )
-    for name in sorted(properties):
-        if broker_key(name) is not None or name.startswith(PREFIX) or is_removed(name):
-            continue
-        if _is_for_plugin(name, properties):
-            continue
-        meant = suggestion(name)
-        if meant or not has_plug_in:
-            raise InvalidConfig(f"{_printable(name)} is not a property of any version of Kafka{meant}")
-
-
-def _is_for_plugin(name: str, properties: Mapping[str, str]) -> bool:
-    """Returns whether a class gets the property: the authorizer, or one of the two of tiered storage."""
-    if name in PLUGIN_KEYS:
-        return True
-    return properties.get(_TIERED_SYSTEM_KEY, "").strip().lower() == "true" and name.startswith(
-        (
-            properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
-            properties.get("remote.log.metadata.manager.impl.prefix", "rlmm.config."),
-        )
-    )
-
-
-def _printable(name: str) -> str:
-    """A name as it stands in a line of a log: it may come from a file that is no text."""
-    cut = name if len(name) <= _MOST_NAME_CHARACTERS else f"{name[:_MOST_NAME_CHARACTERS]}..."
-    return cut if cut.isprintable() and cut else repr(cut)
-
-
 def _warn_of_unknown(lines: list[str]) -> None:
     for line in lines:
         log.warning("%s", line)
@@ -327,16 +254,6 @@ def _check_paths(values: BrokerValues) -> None:
     for name in ("log.dirs", "log.dir", "metadata.log.dir"):
         if "\0" in str(values.texts.get(name, "")):
             raise InvalidConfig(f"{name} has a NUL character, which no path can have")
-
-
-def _is_tiered(values: BrokerValues) -> bool:
-    if not values.get(_TIERED_SYSTEM_KEY):
-        return False
-    if not values.get(_TIERED_STORE_KEY) and "broker" in str(values.texts["process.roles"]):
-        raise InvalidConfig(f"{_TIERED_SYSTEM_KEY}=true: {_TIERED_STORE_KEY} names the store of remote segments")
-    if values.get(_TIERED_METADATA_KEY) != _TIERED_METADATA_CLASS:
-        raise InvalidConfig(f"{_TIERED_METADATA_KEY}: the only one is {_TIERED_METADATA_CLASS}")
-    return True
 
 
 def _warn_of_inert(names: Iterable[str]) -> None:
@@ -352,43 +269,3 @@ def _warn_of_inert(names: Iterable[str]) -> None:
 
 def _log_rejected(name: str, why: str) -> None:
     log.error("the stored value of %s is ignored: %s", name, why)
-
-
-# ---- values that name a user's own class
-
-_OWN_CLASS = "python:"
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """A class of a user's own that reads the node's properties."""
-
-    def configure(self, properties: Mapping[str, str]) -> None:
-        """Takes the node's own properties. An exception ends the start."""
-
-
-def is_own_class(text: str) -> bool:
-    """Returns whether the value of a class's key names a Python class."""
-    return text.startswith(_OWN_CLASS)
-
-
-def load_class(key: str, text: str, interface: type[Any], properties: Mapping[str, str] | None = None) -> Any:
-    """Returns an instance of the class. `interface`: a runtime-checkable protocol. Raises InvalidConfig.
-
-    With `properties`, a class that is Configurable is configured by them.
-    """
-    module, colon, name = text.removeprefix(_OWN_CLASS).rpartition(":")
-    if not is_own_class(text) or not colon:
-        raise InvalidConfig(f"{key}={text}: name your own class as python:package.module:Name")
-    try:
-        made = getattr(import_module(module), name)()
-    except Exception as failure:
-        raise InvalidConfig(f"{key}={text}: cannot be created: {type(failure).__name__}: {failure}") from failure
-    if not isinstance(made, interface):
-        raise InvalidConfig(f"{key}={text}: does not implement {interface.__name__}")
-    if properties is not None and isinstance(made, Configurable):
-        try:
-            made.configure(properties)
-        except Exception as failure:
-            raise InvalidConfig(f"{key}={text}: configure failed: {failure}") from failure
-    return made

@@ -1,11 +1,8 @@
-"""Reads and checks `listeners`, `advertised.listeners` and related keys as Apache Kafka does.
+"""`listeners`, `advertised.listeners` and related keys, read and checked as Apache Kafka does.
 
 A listener is `NAME://host:port`; an IPv6 address stands in brackets, an empty host means every interface. Its
 security protocol comes from `listener.security.protocol.map`. Listeners that `controller.listener.names` names carry
 the quorum.
-
-- `ListenerEndpoint`, `Listeners`: the values; `read_listeners` reads and checks them.
-- `Endpoint`: the address of a listener, and the name by which nodes recognise one another.
 """
 
 from __future__ import annotations
@@ -14,10 +11,12 @@ import ipaddress
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.configs import BrokerValues, InvalidConfig
+from ...metadata.configs import InvalidConfig
+
+if TYPE_CHECKING:
+    from ...metadata.configs import BrokerValues
 
 _ENDPOINT = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$")
 #: Kafka's numbers for the security protocols.
@@ -188,9 +187,9 @@ def _check_metrics(values: BrokerValues, bound: Iterable[ListenerEndpoint]) -> N
             )
 
 
-def _may_overlap(one: str, other: str) -> bool:
+def _may_overlap(host: str, other: str) -> bool:
     """Returns True if two hosts may stand for one address; a name may stand for any."""
-    addresses = (_LOOPBACK.get(one, one), _LOOPBACK.get(other, other))
+    addresses = (_LOOPBACK.get(host, host), _LOOPBACK.get(other, other))
     if addresses[0] == addresses[1] or not all(map(_ip_version, addresses)):
         return True
     return any(ipaddress.ip_address(address).is_unspecified for address in addresses)
@@ -217,59 +216,42 @@ def _inter_broker_name(values: BrokerValues, protocols: Mapping[str, str]) -> st
     return str(name).upper()
 
 
-def _check_controller(found: Listeners) -> None:
-    if found.brokers or not found.controllers:
+def _check_controller(listeners: Listeners) -> None:
+    if listeners.brokers or not listeners.controllers:
         raise InvalidConfig(
             "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
             "process.roles=controller"
         )
 
 
-def _check(found: Listeners, bound: Iterable[ListenerEndpoint], roles: tuple[str, ...]) -> None:
+def _check(listeners: Listeners, bound: Iterable[ListenerEndpoint], roles: tuple[str, ...]) -> None:
     if "broker" not in roles:
-        _check_controller(found)
+        _check_controller(listeners)
         return
-    if "controller" not in roles and found.controllers:
+    if "controller" not in roles and listeners.controllers:
         raise InvalidConfig(
             "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running "
             "KRaft with just the broker role"
         )
-    if not found.brokers or not found.advertised:
+    if not listeners.brokers or not listeners.advertised:
         raise InvalidConfig(
             "There must be at least one broker advertised listener. Perhaps all listeners appear in "
             "controller.listener.names?"
         )
     names = [endpoint.name for endpoint in bound]
-    advertised = [endpoint.name for endpoint in found.advertised]
+    advertised = [endpoint.name for endpoint in listeners.advertised]
     if not set(advertised) <= set(names):
         raise InvalidConfig(
             "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found "
             f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(names)}"
         )
-    if found.inter_broker_name not in advertised:
+    if listeners.inter_broker_name not in advertised:
         raise InvalidConfig(
             "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based "
             f"on currently configured listeners are {','.join(advertised)}"
         )
-    if any(endpoint.host == _ANY_HOST for endpoint in found.advertised):
+    if any(endpoint.host == _ANY_HOST for endpoint in listeners.advertised):
         raise InvalidConfig(
             f"advertised.listeners cannot use the nonroutable meta-address {_ANY_HOST}. Use a routable IP address. "
             "(Set advertised.listeners to the name or address by which clients reach this machine.)"
         )
-
-
-# ---- addresses of nodes
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An entry of `listeners`; the host is "" for every interface."""
-
-    name: str
-    host: str
-    port: int
-
-    @property
-    def address(self) -> str:
-        """host:port, as clients take it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -10,61 +10,49 @@ anything is written.
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message, ResponseCallback
+from ...protocol.schema import Message, Request, ResponseCallback
 from ...replication.controller.controller import Controller, error_response
 from ...replication.controller.maintenance import WriteNoOpRequest
 from ...replication.controller.result import ControllerResult, RequestError
 from ...replication.controller.state import ANONYMOUS, Caller
-from ...storage.files.open_files import LogDirectoryFailure, advice
+from ...storage.files.failures import LogDirectoryFailure
 from ..access.authorization.requirements import Deciding, Denial, Requirements, check
-from ..access.quotas.client_quotas import ClientQuotas, mutation_quota
+from ..access.quotas.mutation_quota import mutation_quota
 from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
-from ..network.call import set_throttle_time
+from ..network.response_fields import set_throttle_time
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
-from .commits import (
-    Appended,
-    Asked,
-    ClientFields,
-    ImagePublishing,
-    WaitingReplies,
-    failed_here,
-    not_controller,
-    replay_decision,
-)
-from .metadata_log import BatchTooLarge
-from .startup import activation, new_controller
+from .commits import Appended, replay_decision
+from .image_publishing import ImagePublishing
+from .log_room import LogRoom
+from .metadata_batches import BatchTooLarge
+from .pending_replies import Asked, ClientFields, WaitingReplies, failed_here, not_controller
+from .single_voter import activation, new_controller
 
 if TYPE_CHECKING:
-    from ...replication.controller.policies import Policies
     from ..access.authorization.authorization import Authorization
-    from ..config.broker_config import BrokerConfig
-    from ..runtime.clock import Clock
-    from ..runtime.log_lines import RepeatedLines
+    from ..access.subsystem import AccessSubsystem
+    from ..runtime.node import Node
     from .membership import QuorumMembership
 
-
 log = logging.getLogger("odradek.quorum")
-
 #: Finds the endpoint of a request; None for a request of the controller to itself.
-EndpointOf = Callable[[Message], "ApiEndpoint | None"]
+EndpointOf = Callable[[Request], "ApiEndpoint | None"]
 
 
-def decision_requirements(endpoint: ApiEndpoint | None) -> Requirements:
+def decision_requirements(endpoint: ApiEndpoint | None) -> Requirements[Request]:
     """Returns what a client needs to have its request decided here; none for a request that no
     client may have decided: it has no endpoint, or another place answers it.
     """
     return endpoint.authorization if endpoint is not None and endpoint.place.is_controller else ()
 
 
-def _reserve(endpoint: ApiEndpoint | None, request: Message) -> int:
+def _reserve(endpoint: ApiEndpoint | None, request: Request) -> int:
     """Returns the bytes that must stay free on the disk after the records of a decision."""
     if endpoint is not None:
         return endpoint.log_reserve
@@ -81,15 +69,10 @@ class ActiveController:
 
     def __init__(
         self,
-        config: BrokerConfig,
-        cluster_id: str,
-        clock: Clock,
+        node: Node,
+        access: AccessSubsystem,
         member: QuorumMembership,
         images: ImagePublishing,
-        room: LogRoom,
-        quotas: ClientQuotas,
-        authorizer: Authorization | None,
-        policies: Policies,
         endpoint_of: EndpointOf,
         *,
         activated: Callable[[], None],
@@ -100,15 +83,15 @@ class ActiveController:
         self.is_active = False
         #: The epoch in which the controller was last active.
         self.epoch = 0
-        self._config = config
-        self._cluster_id = cluster_id
-        self._clock = clock
+        self._config = node.config
+        self._cluster_id = node.identity.cluster_id
+        self._clock = node.clock
         self._member = member
         self._images = images
-        self._room = room
-        self._quotas = quotas
-        self._authorizer = authorizer
-        self._policies = policies
+        self._room = LogRoom(node.config.metadata_log_dir, node.lines)
+        self._quotas = access.quotas
+        self._authorizer = access.authorizer
+        self._policies = access.policies
         self._endpoint_of = endpoint_of
         self._waiting = WaitingReplies()
         self._controller: Controller | None = None
@@ -120,9 +103,9 @@ class ActiveController:
         assert self._controller is not None, "this node is not the active controller"
         return self._controller
 
-    # ---- requests
+    # Requests.
 
-    def decide(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
+    def decide(self, request: Request, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         if not self.is_active or not self._member.leads:
             reply(not_controller(request, version))
@@ -164,7 +147,7 @@ class ActiveController:
             self._waiting.add(offset, Asked(request, version), reply, result.response)
 
     def _decided(
-        self, controller: Controller, endpoint: ApiEndpoint | None, request: Message, version: int, client: ClientFields
+        self, controller: Controller, endpoint: ApiEndpoint | None, request: Request, version: int, client: ClientFields
     ) -> ControllerResult:
         """Returns the decision, with the throttle time of a client that makes too many changes."""
         principal, client_id = client.get("principal"), client.get("client_id")
@@ -186,7 +169,7 @@ class ActiveController:
         asked: Asked,
         reply: ResponseCallback,
         client: ClientFields,
-    ) -> tuple[Message | None, ResponseCallback]:
+    ) -> tuple[Request | None, ResponseCallback]:
         """Returns what a client may have decided, and how to reply to it. A request that is refused is replied to.
 
         The controller's runner of the requirements.
@@ -234,7 +217,7 @@ class ActiveController:
         """Replies to the requests whose decisions are published."""
         self._waiting.published(end_offset)
 
-    # ---- leadership
+    # Leadership.
 
     def new(self) -> Controller:
         """Returns a controller without state, to be activated."""
@@ -288,61 +271,3 @@ class ActiveController:
     def stop(self) -> None:
         self.is_active = False
         self._learning.stop()
-
-
-# ---- room for the metadata log
-
-#: With more free bytes no request is looked at: none has so many records.
-PLENTY_BYTES = 256 << 20
-#: A record without its strings and lists, and with the batch's header where each has its own.
-_RECORD_BYTES = 256
-#: Bytes of a character in UTF-8, or of an element of a list.
-_ITEM_BYTES = 4
-
-
-class LogRoom:
-    """The room on the disk of the directory `path`.
-
-    A node halts when it cannot write its metadata log, as in Apache Kafka. So requests of clients get an error while
-    there is still room for vital records: heartbeats, registrations, elections and changes of ISRs.
-    """
-
-    def __init__(self, path: str, lines: RepeatedLines) -> None:
-        self._path = path
-        self._lines = lines
-
-    def admitted(self, asked: Asked, result: ControllerResult, reserve: int) -> ControllerResult:
-        """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records.
-
-        `reserve`: the bytes that must stay free after them; 0 for records that are written in any case.
-        """
-        request = asked.request
-        if not result.records or not reserve:
-            return result
-        free = _free_bytes(self._path)
-        if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
-            return result
-        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
-        api = type(request).__name__.removesuffix("Request")
-        words = (
-            f"{api} is rejected, because the remaining disk space is reserved for the metadata log: "
-            f"{error}{advice(error)}"
-        )
-        self._lines.log(log, logging.ERROR, "", ("no room", api), words)
-        if request.SCHEMA.key is None:  # the controller's own
-            return ControllerResult([], result.response)
-        from ...replication.controller.error_responses import error_response  # which few brokers ever need
-
-        return ControllerResult(
-            [], error_response(request, asked.version, RequestError(ErrorCode.KAFKA_STORAGE_ERROR, words))
-        )
-
-
-def _free_bytes(path: str) -> int:
-    space = os.statvfs(path)
-    return space.f_bavail * space.f_frsize if space.f_blocks else PLENTY_BYTES
-
-
-def _most_bytes(record: Message) -> int:
-    values = (getattr(record, field.name) for field in record.SCHEMA.fields)
-    return _RECORD_BYTES + _ITEM_BYTES * sum(len(value) for value in values if isinstance(value, str | bytes | list))

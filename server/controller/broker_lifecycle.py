@@ -1,22 +1,4 @@
-"""The registration of this node with the controllers, as a broker and as a controller.
-
-- `BrokerLifecycle`: the registration of this broker, from its first request to its controlled shutdown (KIP-631).
-  Alone, with the controller in the same process, none of this happens (`startup.py`).
-- `ControllerRegistrar`: registers this controller with the active one: each process once (KIP-919).
-
-    registering --- has an epoch ---> starting --- ready, caught up, unfenced ---> running --- leave ---> leaving ---> left
-
-One request at a time of a broker is in flight to the active controller: a registration until there is an epoch,
-heartbeats from then on. A new controller gets one at once. So does a controller that waits for this broker to read
-all metadata before its registration, or the new leaders of a broker that shuts down. A request without a response is
-sent again, after a while, to the active controller of that time.
-
-A controlled shutdown has two steps. First the leaders move, at once. Then, while clients are connected, the broker
-sends no heartbeat for one heartbeat interval: it stays unfenced and listed, and answers NOT_LEADER_OR_FOLLOWER and
-NOT_COORDINATOR. A client that learns of the move by such a response changes brokers in peace. A client that learns of
-it by the end of its connection may keep a request on the closed one for ever (librdkafka #5511). The next heartbeat
-fences the broker, and it stops.
-"""
+"""The registration of this node with the controllers, as a broker."""
 
 from __future__ import annotations
 
@@ -30,31 +12,21 @@ from typing import TYPE_CHECKING, Union
 from ...client.probes import is_gone
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.nodes import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
-from ...protocol.schema import Message, ResponseCallback
-from ..partitions.partitions import CORDONED_KEY
-from .startup import Registration, new_incarnation_id
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.schema import Request, ResponseCallback
+from ..partitions.cordoning import CORDONED_KEY
+from .registration import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
-    from ...protocol.messages.nodes import ControllerRegistrationResponse
-    from ..config.broker_config import BrokerConfig
-    from ..network.listener import ListenerSet
-    from ..runtime.clock import Clock
-    from ..runtime.subsystem import Lazy, MetadataCache
+    from ..network.listener_set import ListenerSet
+    from ..runtime.lazy import Lazy
+    from ..runtime.node import Node
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
     from .driver import QuorumDriver
 
-
-# ---- the broker
-
 log = logging.getLogger("odradek.lifecycle")
-
 REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 2
 #: After a request that failed, or had no response.
 RETRY_BACKOFF_MS = 100
@@ -66,8 +38,6 @@ LEAVING_TIMEOUT_MS = 30_000
 PROBE_CONTROLLERS_MS = 3000
 #: A connection for nothing else: the controller takes its end for the end of this process (`broker_sessions.py`).
 _PURPOSE = "lifecycle"
-
-
 LifecycleResponse = Union[BrokerHeartbeatResponse, BrokerRegistrationResponse]
 
 
@@ -95,9 +65,7 @@ class BrokerLifecycle:
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
+        node: Node,
         controller: QuorumDriver,
         registration: Registration,
         forwarding: Lazy[Forwarding],
@@ -105,9 +73,9 @@ class BrokerLifecycle:
         leads: Callable[[], bool] = lambda: False,
         listeners: ListenerSet | None = None,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
+        self._config = node.config
+        self._clock = node.clock
+        self._metadata = node.metadata
         self._controller = controller
         self._registration = registration
         self._forwarding = forwarding
@@ -133,10 +101,10 @@ class BrokerLifecycle:
         self._holds = False
         self._retries = 0
         self._probe: asyncio.Task[None] | None = None
-        self._image: MetadataImage = metadata.image
-        self._last_answered_ms = clock.now_ms()
+        self._image: MetadataImage = node.metadata.image
+        self._last_answered_ms = node.clock.now_ms()
 
-    # ---- for the start and the stop
+    # For the start and the stop.
 
     def continue_lone_voter(self) -> None:
         """Continues as the running broker that its own controller registered when it was the only voter."""
@@ -259,7 +227,7 @@ class BrokerLifecycle:
             return
         self._sent += 1
         number = self._sent
-        request: Message
+        request: Request
         if self.broker_epoch < 0:
             request, version = self._of_broker(), REGISTRATION_VERSION
         else:
@@ -272,9 +240,9 @@ class BrokerLifecycle:
 
         self._send(request, version, answered, timeout_ms)
 
-    # ---- requests
+    # Requests.
 
-    def _send(self, request: Message, version: int, answered: ResponseCallback, timeout_ms: int) -> None:
+    def _send(self, request: Request, version: int, answered: ResponseCallback, timeout_ms: int) -> None:
         controller = self._controller
         if controller.is_active and self._broker_sessions is not None:
             self._broker_sessions.ask(request, version, answered)
@@ -296,7 +264,7 @@ class BrokerLifecycle:
             offline_log_dirs=self._registration.offline_log_dirs(),
         )
 
-    # ---- responses
+    # Responses.
 
     def _answered(self, response: LifecycleResponse | None) -> None:
         if response is None or response.error_code:
@@ -336,8 +304,8 @@ class BrokerLifecycle:
         """Ends a controlled shutdown that no controller decides: at once if too few of them run for a quorum, otherwise
         after `controlled.shutdown.max.retries` times `controlled.shutdown.retry.backoff.ms`.
         """
-        backoff_ms: int = self._config.get("controlled.shutdown.retry.backoff.ms")
-        retries: int = self._config.get("controlled.shutdown.max.retries")
+        backoff_ms = self._config.get("controlled.shutdown.retry.backoff.ms")
+        retries = self._config.get("controlled.shutdown.max.retries")
         if backoff_ms * retries > silent_ms >= backoff_ms * (self._retries + 1):
             self._retries += 1
             log.warning(
@@ -389,7 +357,7 @@ class BrokerLifecycle:
             self._next.cancel()
         self._next = self._clock.call_at(self._clock.now_ms() + delay_ms, self.send_next)
 
-    # ---- events
+    # Events.
 
     def _published(self, image: MetadataImage) -> None:
         """Reports awaited changes of the metadata to the controller; the next heartbeat may be seconds away."""
@@ -429,54 +397,3 @@ class BrokerLifecycle:
 
 def _has_leaving_broker(image: MetadataImage, node_id: int) -> bool:
     return any(b.in_controlled_shutdown and not b.fenced and b.id != node_id for b in image.cluster.brokers.values())
-
-
-# ---- the controller
-
-_TIMEOUT_MS = 5_000
-_RETRY_BACKOFF_MS = 200
-
-
-class ControllerRegistrar:
-    """Sends the registration until the published image has it."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        metadata: MetadataCache,
-        controller: QuorumDriver,
-        forwarding: Lazy[Forwarding],
-        registration: Registration,
-    ) -> None:
-        self._clock = clock
-        self._metadata = metadata
-        self._controller = controller
-        self._forwarding = forwarding
-        self._registration = registration
-        self._incarnation_id = new_incarnation_id()
-        self._is_asking = False
-
-    def start(self) -> None:
-        self._controller.on_leader_changed.append(self.look)
-        self._metadata.on_published.append(lambda image: self.look())
-
-    def look(self) -> None:
-        """Registers this process unless the published image has it. A new cluster has no features before its first
-        records.
-        """
-        image = self._metadata.image
-        known = image.cluster.controllers.get(self._registration.node_id)
-        is_known = known is not None and known.incarnation_id == self._incarnation_id
-        if is_known or self._is_asking or not image.features.finalized:
-            return
-        self._is_asking = True
-        request = self._registration.of_controller(self._incarnation_id)
-        self._forwarding().send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
-
-    def _answered(self, response: ControllerRegistrationResponse | None) -> None:
-        """Handles the response. An accepted registration is published soon and checked then; a failed one is sent
-        again.
-        """
-        self._is_asking = False
-        if response is None or response.error_code:
-            self._clock.call_at(self._clock.now_ms() + _RETRY_BACKOFF_MS, self.look)

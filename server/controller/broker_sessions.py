@@ -1,20 +1,4 @@
-"""Duties of the active controller beside requests: the sessions of brokers, and tasks at intervals.
-
-`PeriodicTasks` submits the requests of leader balance and unclean elections, and a record that shows an idle log to be
-alive. `BrokerSessionWatch` ends sessions by missing heartbeats, and by connections that are reset or refused. It also
-starts and stops the periodic tasks, since both last as long as this node is the active controller.
-
-When a heartbeat is missing, the controller waits until the session expires: the broker may be slow, paused or cut
-off. But a process that died is detected earlier: its connections are reset, and its listeners refuse connections. So
-when the connection of a broker's heartbeats ends, the controller tries the broker's listeners at once. If every
-listener refuses, the process is gone and the controller fences the broker.
-
-A broker with a listener that accepts, or does not answer, stays unfenced until its session expires: a stopped process
-still has its sockets, and a network partition refuses nothing. A new active controller, which has no connections yet,
-tries every broker once.
-
-A broker that was fenced wrongly (a firewall may refuse in its name) is unfenced by its next heartbeat.
-"""
+"""The sessions of brokers at the active controller."""
 
 from __future__ import annotations
 
@@ -26,89 +10,28 @@ from typing import TYPE_CHECKING
 from ...client.probes import is_gone
 from ...metadata.image import BrokerImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.nodes import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
-from ...protocol.schema import Message, ResponseCallback
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.schema import Request, ResponseCallback
 from ...replication.controller.controller import error_response
-from ...replication.controller.maintenance import (
-    MAX_ELECTIONS_PER_IMBALANCE,
-    BalanceLeadersRequest,
-    ElectUncleanLeadersRequest,
-    FenceBrokerRequest,
-    MaintenanceResponse,
-    MoveLeadersRequest,
-    WriteNoOpRequest,
-)
+from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from ...replication.controller.result import RequestError
-from ...replication.controller.state import BrokerSessions
+from ...replication.controller.sessions import BrokerSessions
+from .periodic_tasks import PeriodicTasks
 
 if TYPE_CHECKING:
-    from ..config.broker_config import BrokerConfig
     from ..network.call import ClientConnection
     from ..runtime.clock import Clock
-    from ..runtime.subsystem import MetadataCache
+    from ..runtime.metadata_cache import MetadataCache
     from .driver import QuorumDriver
 
-
 log = logging.getLogger("odradek.broker_sessions")
-
 #: A timer that is late by more shows that this process did not run, and so missed heartbeats.
 LATE_MS = 1000
 #: A timer that is late by more shows that something held the loop, and heartbeats may wait: in sockets, or in the brokers of
 #: an embedded cluster, which have the same loop. So the controller fences brokers at a second look, after these.
 HELD_MS = 50
 SECOND_LOOK_MS = 200
-
-
-class PeriodicTasks:
-    """Submits the requests of the tasks to the controller of this node, each at its interval, from `start` to `stop`."""
-
-    def __init__(self, config: BrokerConfig, clock: Clock, controller: QuorumDriver) -> None:
-        self._config = config
-        self._clock = clock
-        self._controller = controller
-        self._timers: dict[type[Message], asyncio.TimerHandle] = {}
-        self._is_started = False
-
-    def start(self) -> None:
-        self._is_started = True
-        config = self._config
-        balance_ms = config.get("leader.imbalance.check.interval.seconds") * 1000
-        if config.get("auto.leader.rebalance.enable"):
-            self._arm(BalanceLeadersRequest, balance_ms)
-        self._arm(ElectUncleanLeadersRequest, config.get("unclean.leader.election.interval.ms"))
-        idle_ms: int = config.get("metadata.max.idle.interval.ms")
-        if idle_ms > 0:
-            self._arm(WriteNoOpRequest, idle_ms)
-
-    def stop(self) -> None:
-        self._is_started = False
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-
-    def _arm(self, kind: type[Message], interval_ms: int) -> None:
-        def again(response: MaintenanceResponse) -> None:
-            if kind is BalanceLeadersRequest and response.elections >= MAX_ELECTIONS_PER_IMBALANCE:
-                submit()
-
-        def submit() -> None:
-            # A log without followers needs no sign of life.
-            if self._is_started and not (kind is WriteNoOpRequest and self._controller.is_alone):
-                self._controller.decide(kind(), 0, again)
-
-        def due() -> None:
-            self._arm(kind, interval_ms)
-            submit()
-
-        self._timers[kind] = self._clock.call_at(self._clock.now_ms() + interval_ms, due)
-
-
-# ---- sessions of brokers
 
 
 class BrokerSessionWatch:
@@ -161,10 +84,10 @@ class BrokerSessionWatch:
                 self._session_timer = None
             self._arm_sessions()
 
-    # ---- requests
+    # Requests.
 
     def ask(
-        self, request: Message, version: int, reply: ResponseCallback, connection: ClientConnection | None = None
+        self, request: Request, version: int, reply: ResponseCallback, connection: ClientConnection | None = None
     ) -> None:
         """Decides a registration or a heartbeat; without a connection it is this process's own."""
         controller = self._controller
@@ -221,7 +144,7 @@ class BrokerSessionWatch:
             self._probe(request.broker_id)
         reply(response)
 
-    # ---- leadership
+    # Leadership.
 
     @property
     def _sessions(self) -> BrokerSessions:
@@ -252,7 +175,7 @@ class BrokerSessionWatch:
         for probe in list(self._probes.values()):
             probe.cancel()
 
-    # ---- sessions
+    # Sessions.
 
     def _arm_sessions(self) -> None:
         deadline_ms = self._sessions.deadline()
@@ -312,7 +235,7 @@ class BrokerSessionWatch:
             if broker is not None and not broker.fenced:
                 asyncio.get_running_loop().call_soon(self._decide_in_parts, request)
 
-    # ---- probes
+    # Probes.
 
     def connection_lost(self, connection: ClientConnection) -> None:
         broker_id = self._connections.pop(connection, None)

@@ -9,29 +9,26 @@ which is then the client's error.
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
-from ...protocol.apis import APIS, RequestHeader, ResponseHeader
-from ...protocol.codec import MalformedMessage, decode, encode
+from ...protocol.apis import APIS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.nodes import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
-from ...protocol.schema import Message, ResponseCallback
+from ...protocol.messages.envelope import EnvelopeResponse
+from ...protocol.schema import Message, Request, ResponseCallback
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
-from ..network.sockets import encoded_client_host
+from .envelopes import Forwarded, enveloped, unwrapped
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..runtime.clock import Clock
-    from ..runtime.subsystem import Lazy
-    from .commits import ClientFields
+    from ..runtime.lazy import Lazy
     from .driver import QuorumDriver
+    from .pending_replies import ClientFields
 
 #: Has the active controller decide a request of this version. The reply is called once, now or later.
-Submit = Callable[[Message, int, ResponseCallback], object]
-
+Submit = Callable[[Request, int, ResponseCallback], object]
 #: request.timeout.ms of Kafka's clients: no client waits for longer.
 FORWARDING_TIMEOUT_MS = 30_000
 #: Between two tries, and while no controller is known.
@@ -39,30 +36,6 @@ RETRY_BACKOFF_MS = 50
 #: Requests that wait for a controller; further ones fail as if their time were over.
 MAX_WAITING = 10_000
 _PURPOSE = "forwarding"
-_CLIENT_ID = "odradek"
-_PRINCIPAL_VERSION = 0
-
-
-class _Forwarded:
-    """A request until its reply was called."""
-
-    __slots__ = ("client", "deadline_ms", "enveloped", "reply", "request", "version")
-
-    def __init__(
-        self,
-        request: Message,
-        version: int,
-        reply: ResponseCallback,
-        client: ClientFields,
-        deadline_ms: int,
-        enveloped: bool,
-    ) -> None:
-        self.request = request
-        self.version = version
-        self.reply = reply
-        self.client = client
-        self.deadline_ms = deadline_ms
-        self.enveloped = enveloped
 
 
 class Forwarding:
@@ -75,7 +48,13 @@ class Forwarding:
         self._waiting = 0
         self._is_closed = False
 
-    def submit(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
+    def submit(
+        self,
+        request: Request,
+        version: int,
+        reply: ResponseCallback,
+        **client: Unpack[ClientFields],
+    ) -> None:
         """Has the active controller decide the request. Calls `reply` once, with the response or an error response."""
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
@@ -86,11 +65,11 @@ class Forwarding:
         deadline_ms = self._clock.now_ms() + FORWARDING_TIMEOUT_MS
         # Requests of this broker go as its own: the controller authorizes the broker, not a client.
         enveloped = bool(client) and "broker" in APIS[key].listeners
-        self._try(_Forwarded(request, version, reply, client, deadline_ms, enveloped))
+        self._try(Forwarded(request, version, reply, client, deadline_ms, enveloped))
 
     def send_to_controller(
         self,
-        request: Message,
+        request: Request,
         reply: ResponseCallback,
         *,
         timeout_ms: int,
@@ -114,9 +93,9 @@ class Forwarding:
         """Stops sending requests; those that wait fail at their next attempt."""
         self._is_closed = True
 
-    # ---- attempts
+    # Attempts.
 
-    def _try(self, forwarded: _Forwarded) -> None:
+    def _try(self, forwarded: Forwarded) -> None:
         controller = self._controller
         left_ms = forwarded.deadline_ms - self._clock.now_ms()
         if left_ms <= 0 or self._is_closed:
@@ -146,10 +125,10 @@ class Forwarding:
                 purpose=_PURPOSE,
             )
 
-    def _try_later(self, forwarded: _Forwarded) -> None:
+    def _try_later(self, forwarded: Forwarded) -> None:
         self._clock.call_at(self._clock.now_ms() + RETRY_BACKOFF_MS, lambda: self._try(forwarded))
 
-    def _answered(self, forwarded: _Forwarded, response: Message | None) -> None:
+    def _answered(self, forwarded: Forwarded, response: Message | None) -> None:
         if isinstance(response, EnvelopeResponse):
             response = unwrapped(forwarded, response)
         if response is None or is_not_controller(forwarded.request, forwarded.version, response):
@@ -157,12 +136,12 @@ class Forwarding:
         else:
             self._done(forwarded, response)
 
-    def _done(self, forwarded: _Forwarded, response: Message) -> None:
+    def _done(self, forwarded: Forwarded, response: Message) -> None:
         self._waiting -= 1
         forwarded.reply(response)
 
 
-def is_not_controller(request: Message, version: int, response: Message) -> bool:
+def is_not_controller(request: Request, version: int, response: Message) -> bool:
     """Returns True if nothing was decided because the receiver is not the active controller."""
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
@@ -171,61 +150,3 @@ def is_not_controller(request: Message, version: int, response: Message) -> bool
     return response == rejected and rejected != error_response(
         request, version, RequestError(ErrorCode.REQUEST_TIMED_OUT)
     )
-
-
-# ---- envelopes
-
-
-def enveloped(forwarded: _Forwarded) -> EnvelopeRequest:
-    key = forwarded.request.SCHEMA.key
-    assert key is not None
-    header = RequestHeader(
-        request_api_key=key,
-        request_api_version=forwarded.version,
-        correlation_id=0,
-        client_id=forwarded.client.get("client_id", _CLIENT_ID),
-    )
-    head = encode(header, APIS[key].request_header_version(forwarded.version))
-    return EnvelopeRequest(
-        request_data=head + encode(forwarded.request, forwarded.version),
-        request_principal=encoded_principal(
-            forwarded.client.get("principal"), is_token=forwarded.client.get("is_token_authenticated", False)
-        ),
-        client_host_address=encoded_client_host(forwarded.client.get("client_host")),
-    )
-
-
-def encoded_principal(principal: str | None, *, is_token: bool = False) -> bytes:
-    """Encodes `User:name` as Kafka's DefaultKafkaPrincipalBuilder does."""
-    kind, _, name = (principal or "User:ANONYMOUS").partition(":")
-    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=is_token)
-    return struct.pack(">h", _PRINCIPAL_VERSION) + encode(data, _PRINCIPAL_VERSION)
-
-
-def decoded_principal(data: bytes | None) -> tuple[str, bool]:
-    """Returns the principal, and whether it has logged in with a delegation token. Raises MalformedMessage."""
-    if data is None:
-        return "User:ANONYMOUS", False
-    if len(data) < 2 or struct.unpack_from(">h", data)[0] != _PRINCIPAL_VERSION:
-        raise MalformedMessage("a principal of an unknown version")
-    principal, _ = decode(DefaultPrincipalData, _PRINCIPAL_VERSION, data, 2)
-    return f"{principal.type}:{principal.name}", principal.token_authenticated
-
-
-def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | None:
-    """Returns the response in the envelope; None when the request has to be sent again."""
-    if response.error_code == ErrorCode.NOT_CONTROLLER:
-        return None
-    validation_error = error_response(
-        forwarded.request, forwarded.version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    )
-    if response.error_code != ErrorCode.NONE or response.response_data is None:
-        return validation_error
-    key = forwarded.request.SCHEMA.key
-    assert key is not None
-    api, version = APIS[key], forwarded.version
-    try:
-        _, pos = decode(ResponseHeader, api.response_header_version(version), response.response_data)
-        return decode(api.response, version, response.response_data, pos)[0]
-    except MalformedMessage:
-        return validation_error

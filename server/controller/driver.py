@@ -16,47 +16,42 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
-from ...metadata.records import MetadataTransactions
-from ...protocol.error_responses import error_response
-from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message
-from ...storage.files.open_files import LogDirectoryFailure
-from ..config.listeners import Endpoint
-from ..network.api_endpoint import Place
-from ..network.call import BROKER, CONTROLLER, Call
-from ..partitions.partitions import CORDONED_KEY
+from ...metadata.transactions import MetadataTransactions
+from ...protocol.node_ids import NO_NODE
+from ...protocol.schema import Request, ResponseT
+from ...storage.files.failures import LogDirectoryFailure
+from ..config.endpoint import Endpoint
+from ..partitions.cordoning import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
-from .active_controller import ActiveController, EndpointOf, LogRoom
-from .commits import ClientFields, Commits, ImagePublisher, ImagePublishing, Snapshotting, snapshot_commits
-from .membership import NO_NODE, KnownLeader, Leader, QuorumMembership
-from .metadata_log import Loaded, QuorumLog, QuorumVoters, SnapshotId
-from .startup import leaving, open_log, take_over
+from .active_controller import ActiveController, EndpointOf
+from .commits import Commits, snapshot_commits
+from .image_publishing import ImagePublisher, ImagePublishing
+from .membership import KnownLeader, QuorumLeader, QuorumMembership
+from .metadata_batches import QuorumVoters
+from .metadata_log import Loaded, QuorumLog
+from .metadata_opening import open_log
+from .metadata_snapshots import SnapshotId
+from .pending_replies import ClientFields
+from .single_voter import leaving, take_over
+from .snapshotting import Snapshotting
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.schema import ResponseCallback
     from ...replication.controller.controller import Controller
-    from ...replication.controller.policies import Policies
     from ...storage.directory import LogDirectory
-    from ..access.authorization.authorization import Authorization
-    from ..access.quotas.client_quotas import ClientQuotas
-    from ..config.broker_config import BrokerConfig
-    from ..network.call import ClientConnection
-    from ..network.subsystem import NetworkSubsystem
-    from ..runtime.clock import Clock
-    from ..runtime.counters import BackgroundTasks
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.subsystem import Lazy
-    from ..runtime.thread_pools import ThreadPools
-    from .raft import PeerCall, QuorumRaft
-    from .startup import Registration
+    from ..access.subsystem import AccessSubsystem
+    from ..network.call import Call
+    from ..runtime.lazy import Lazy
+    from ..runtime.node import Node
+    from .raft import QuorumRaft
+    from .registration import Registration
 
 log = logging.getLogger("odradek.quorum")
-
 _HEARTBEAT_VERSION = 2
 
 
@@ -64,59 +59,60 @@ class Submit(Protocol):
     """Has the active controller decide a request. See QuorumDriver.submit."""
 
     def __call__(
-        self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]
+        self,
+        request: Request[ResponseT],
+        version: int,
+        reply: Callable[[ResponseT], None],
+        **client: Unpack[ClientFields],
     ) -> None: ...
 
 
-class QuorumDriver:
-    """The controller's interface for the rest of the broker. See docs/development/architecture.md.
+class OtherNodes(NamedTuple):
+    """The other nodes of the cluster, as the driver reaches them.
 
-    `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
-    returns whether it does. `authorizer`: decides what clients may ask of the controller; None if everything.
-    `policies`: a user's own policies. `background`: takes the failures of background work. `endpoint_of`: finds the
-    endpoint of a request. `forward` has the active controller of another node decide a request. `register_controller` starts
-    to register this controller with the quorum; it is called once, on a node that is one of several.
+    `forward` has the active controller of another node decide a request. `register_controller` starts to register this
+    controller with the quorum; it is called once, on a node that is one of several.
+    """
+
+    peers: Lazy[Peers]
+    forward: Submit
+    register_controller: Callable[[], None]
+
+
+class QuorumDriver:
+    """The controller's interface for the rest of the broker.
+
+    A request is decided here where this node is the active controller, else forwarded to it. Its callback comes once the
+    records of the decision are committed and published here, in the order of the requests.
+
+    `access` has the authorizer, a user's own policies and the quotas of what clients ask of the controller. `endpoint_of`:
+    finds the endpoint of a request.
     """
 
     def __init__(
         self,
-        config: BrokerConfig,
+        node: Node,
         registration: Registration,
-        clock: Clock,
-        peers: Lazy[Peers],
-        lines: RepeatedLines,
-        pools: ThreadPools,
+        others: OtherNodes,
+        access: AccessSubsystem,
         publisher: ImagePublisher,
-        quotas: ClientQuotas,
-        halt: Callable[[Exception], bool],
-        authorizer: Authorization | None,
-        policies: Policies,
-        background: BackgroundTasks,
         endpoint_of: EndpointOf,
-        forward: Submit,
-        register_controller: Callable[[], None],
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
-        self._config = config
+        self._node = node
+        self._config = node.config
+        self._clock = node.clock
         self._registration = registration
-        self._clock = clock
-        self._disk = pools.disk
-        self._halt = halt
-        self._background = background
-        self._forward = forward
-        self._register_controller = register_controller
-        self._known_leader = KnownLeader(clock.now_ms)
+        self._others = others
+        self._known_leader = KnownLeader(node.clock.now_ms)
         #: Called when the leader (or none) or the epoch of the quorum changes, and when this node becomes active.
         self.on_leader_changed = self._known_leader.on_changed
         self.leaderless = self._known_leader.leaderless
         self._member = member = QuorumMembership(
-            config,
+            node,
             registration,
-            clock,
-            peers,
-            pools.metadata,
-            background,
+            others.peers,
             committed=self._committed,
             changed=self._quorum_changed,
             replaced=self._replaced,
@@ -129,24 +125,18 @@ class QuorumDriver:
             loaded=self._quorum_changed,
             failed=self._fail,
         )
-        room = LogRoom(config.metadata_log_dir, lines)
         self._active = ActiveController(
-            config,
-            registration.cluster_id,
-            clock,
+            node,
+            access,
             member,
             images,
-            room,
-            quotas,
-            authorizer,
-            policies,
             endpoint_of,
             activated=self._quorum_changed,
             failed=self._fail,
         )
         self._snapshots: Snapshotting | None = None
 
-    # ---- state for other modules
+    # State for other modules.
 
     @property
     def controller(self) -> Controller:
@@ -217,7 +207,7 @@ class QuorumDriver:
         """The KRaft version of the metadata log: with version 1 the log contains its voters (KIP-853)."""
         return self._member.kraft_version
 
-    # ---- start and stop
+    # Start and stop.
 
     async def start(self, directories: Sequence[LogDirectory]) -> None:
         """Opens the metadata log. A single voter becomes leader, registers this broker and publishes the result. Any
@@ -229,7 +219,7 @@ class QuorumDriver:
         opened = await in_slices(open_log(self._config, self._clock, directories))
         self._member.opened(opened.log)
         self._snapshots = Snapshotting(
-            self._config, self._clock, self._disk, opened.log, self._committed_now, self._background
+            self._config, self._clock, self._node.pools.disk, opened.log, self._committed_now, self._node.background
         )
         if opened.loaded is None:
             await self._start_among_others()
@@ -245,7 +235,7 @@ class QuorumDriver:
         quorum_log.flush(self._clock.now_ms())
         self._member.lead_alone(taken.epoch, taken.epoch_start_offset)
         self._active.begin(controller, taken.epoch)
-        self._known_leader.leader = Leader(self._config.node_id, taken.epoch, True)
+        self._known_leader.leader = QuorumLeader(self._config.node_id, taken.epoch, True)
         log.info("this node is the active controller in epoch %d", taken.epoch)
         image = controller.image
         commits = Commits(quorum_log, MetadataDelta(image), image, MetadataTransactions())
@@ -260,7 +250,7 @@ class QuorumDriver:
         quorum_log.flush(self._clock.now_ms())  # makes what a crash left behind durable
         raft = self._member.join()
         if self._config.is_controller:
-            self._register_controller()
+            self._others.register_controller()
         raft.begin()
 
     async def stop(self) -> None:
@@ -293,17 +283,23 @@ class QuorumDriver:
         """Waits until everything that a single voter has appended is committed, or the disk has failed."""
         await self._member.until_idle()
 
-    # ---- requests
+    # Requests.
 
-    def submit(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
+    def submit(
+        self,
+        request: Request[ResponseT],
+        version: int,
+        reply: Callable[[ResponseT], None],
+        **client: Unpack[ClientFields],
+    ) -> None:
         """Has the active controller, on any node, decide the request. Calls `reply(response)` once, now or later."""
-        (self.decide if self.is_alone else self._forward)(request, version, reply, **client)
+        (self.decide if self.is_alone else self._others.forward)(request, version, reply, **client)
 
-    def decide(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
+    def decide(self, request: Request, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         self._active.decide(request, version, reply, **client)
 
-    def quorum_request(self, token: PeerCall, request: Message) -> None:
+    def quorum_request(self, token: Call, request: Request) -> None:
         """Handles a request of the quorum's own protocol. `token.reply(response)` is called once."""
         self._member.joined().request(token, request)
 
@@ -319,7 +315,7 @@ class QuorumDriver:
         if CORDONED_KEY in names and self.is_active and self.is_alone:
             asyncio.get_running_loop().call_soon(send)
 
-    # ---- events of the parts
+    # Events of the parts.
 
     def _committed(self, end_offset: int) -> None:
         self._images.advance(end_offset)
@@ -335,7 +331,7 @@ class QuorumDriver:
         self._images.load_replaced()
         self._images.advance(replica.high_watermark)
         self._active.activate_if_leader()
-        self._known_leader.note(Leader(replica.role.leader_id, replica.epoch, self.is_active))
+        self._known_leader.note(QuorumLeader(replica.role.leader_id, replica.epoch, self.is_active))
 
     def _published(self, end_offset: int) -> None:
         self._active.published(end_offset)
@@ -351,116 +347,6 @@ class QuorumDriver:
 
     def _fail(self, failure: Exception) -> None:
         """Halts the broker: without its log a controller cannot decide. Waiting and new requests fail."""
-        if self._halt(failure):
+        if self._node.halt.halt(failure):
             self._member.halt()
             self._active.resign()
-
-
-# ---- the places of requests
-#
-# The places of requests about the metadata of the cluster: the active controller, and the quorum.
-
-#: Timeout of a broker that asks the leader of the quorum.
-_TIMEOUT_MS = 30_000
-
-
-class AskSessions(Protocol):
-    """Has the active controller decide a broker's registration or heartbeat. See BrokerSessionWatch."""
-
-    def ask(self, request: Message, version: int, reply: ResponseCallback, connection: ClientConnection) -> None: ...
-
-
-class QuorumPart(Protocol):
-    """The controller's subsystem, as these handlers use it."""
-
-    @property
-    def driver(self) -> QuorumDriver: ...
-    @property
-    def sessions(self) -> AskSessions | None: ...
-
-
-class QuorumServices(Protocol):
-    """The parts of a node that these handlers use."""
-
-    @property
-    def controller(self) -> QuorumPart: ...
-    @property
-    def network(self) -> NetworkSubsystem: ...
-
-
-def to_controller(services: QuorumServices, call: Call) -> Message | None:
-    """Has the active controller decide, wherever it is; the response is sent when this node has the published result. A
-    controller that is not active returns NOT_CONTROLLER to its own clients.
-    """
-    is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.driver.is_alone
-    (services.controller.driver.decide if is_asked_itself else services.controller.driver.submit)(
-        call.request,
-        call.version,
-        call.reply_forwarded,
-        principal=call.principal,
-        client_host=call.client_host,
-        client_id=call.client_id,
-        is_token_authenticated=call.is_token_authenticated,
-    )
-    return None
-
-
-def to_this_controller(services: QuorumServices, call: Call) -> Message | None:
-    """Has the controller of this node decide a request of another node; others return NOT_CONTROLLER."""
-    services.controller.driver.decide(
-        call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
-    )
-    return None
-
-
-def to_quorum(services: QuorumServices, call: Call) -> Message | None:
-    """Hands over a request of another voter."""
-    services.controller.driver.quorum_request(call, call.request)
-    return None
-
-
-def to_quorum_leader(services: QuorumServices, call: Call) -> Message | None:
-    """Has the leader of the quorum answer; a broker asks it."""
-    if call.listener_kind == BROKER and not services.controller.driver.is_active:
-        ask_leader(services, call)
-    else:
-        services.controller.driver.quorum_request(call, call.request)
-    return None
-
-
-def ask_leader(services: QuorumServices, call: Call) -> None:
-    """Sends the request unchanged to the leader of the quorum, and its response to the client; NOT_CONTROLLER when no
-    leader answers.
-    """
-    endpoint = services.controller.driver.leader_endpoint
-
-    def answered(response: Message | None) -> None:
-        if response is None:
-            response = error_response(call.api.response, call.version, call.request, ErrorCode.NOT_CONTROLLER)
-        call.reply(response)
-
-    if endpoint is None:
-        answered(None)
-    else:
-        services.network.peers().send(
-            endpoint, call.request, answered, timeout_ms=_TIMEOUT_MS, version=call.version, purpose="questions"
-        )
-
-
-ACTIVE_CONTROLLER = Place("the active controller", to_controller, is_controller=True, is_enveloped=True)
-#: For requests between nodes: their senders find the active controller themselves.
-THIS_CONTROLLER = Place("the active controller, which its sender must find", to_this_controller, is_controller=True)
-QUORUM = Place("the quorum's state machine of this node", to_quorum)
-#: Apache Kafka's brokers forward these requests in an Envelope, ours as they are.
-QUORUM_LEADER = Place("the leader of the quorum", to_quorum_leader, is_enveloped=True)
-
-
-def to_broker_sessions(services: QuorumServices, call: Call) -> Message | None:
-    """Has the active controller decide a broker's registration or heartbeat."""
-    broker_sessions = services.controller.sessions
-    assert broker_sessions is not None, "a node without a controller has no controller listener"
-    broker_sessions.ask(call.request, call.version, call.reply, call.connection)
-    return None
-
-
-BROKER_SESSIONS = Place("the active controller, by way of its sessions of brokers", to_broker_sessions)

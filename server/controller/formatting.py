@@ -25,13 +25,15 @@ from ...metadata.features import FEATURES, KRAFT_VERSION, formatted_levels
 from ...metadata.image import METADATA_VERSION
 from ...metadata.metadata_version import DEFAULT, SCRAM
 from ...protocol.internal.cluster_metadata import FeatureLevelRecord, UserScramCredentialRecord
-from ...protocol.records.control import Endpoint, KRaftVersionFeature, VotersVoter
+from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersVoter
 from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
-from ...replication.controller.state import random_uuid
-from ...storage.files.identity import MetaProperties, check_unused, read_meta_properties, write_meta_properties
-from ...storage.files.open_files import make_folder
-from .metadata_log import DIRECTORY_NAME, QuorumVoters, SnapshotId, encode_snapshot, write_snapshot_file
+from ...replication.random_source import random_uuid
+from ...storage.files.meta_properties import MetaProperties, check_unused, read_meta_properties, write_meta_properties
+from ...storage.files.modes import make_folder
+from .metadata_batches import QuorumVoters
+from .metadata_log import DIRECTORY_NAME
+from .metadata_snapshots import SnapshotId, encode_snapshot, write_snapshot_file
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

@@ -9,43 +9,50 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...replication.quorum.core import QuorumConfig
-from ...replication.quorum.log import ElectionState
-from ...replication.quorum.replica import QuorumReplica
+from ...replication.quorum.effects import ElectionState
+from ...replication.quorum.replica import QuorumReplica, Remembered
 from ...replication.quorum.voters import Address, ReplicaKey, VoterHistory, VoterSet
-from ...storage.files.identity import CorruptQuorumState, QuorumState, read_meta_properties, read_quorum_state
-from .raft import QuorumEndpoints, QuorumRaft, QuorumSender, ReplicatedQuorumLog, bootstrap_endpoints, static_voters
+from ...storage.files.meta_properties import read_meta_properties
+from ...storage.files.quorum_state import CorruptQuorumState, QuorumState, read_quorum_state
+from .quorum_requests import (
+    QuorumEndpoints,
+    QuorumSender,
+    bootstrap_endpoints,
+    static_voters,
+)
+from .raft import QuorumRaft
+from .replicated_log import ReplicatedQuorumLog
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..config.broker_config import BrokerConfig
-    from ..config.listeners import Endpoint
+    from ..config.endpoint import Endpoint
     from ..runtime.clock import Clock
-    from ..runtime.counters import BackgroundTasks
-    from ..runtime.subsystem import Lazy
-    from ..runtime.thread_pools import ThreadPool
-    from .metadata_log import QuorumLog, SnapshotId
-    from .startup import Registration
+    from ..runtime.lazy import Lazy
+    from ..runtime.node import Node
+    from .metadata_log import QuorumLog
+    from .metadata_snapshots import SnapshotId
+    from .registration import Registration
 
 log = logging.getLogger("odradek.quorum")
 
 
 def join(
-    config: BrokerConfig,
+    node: Node,
     registration: Registration,
     peers: Lazy[Peers],
     quorum_log: QuorumLog,
     now_ms: Callable[[], int],
-    flushing: ThreadPool,
-    background: BackgroundTasks,
     *,
     changed: Callable[[], None],
     failed: Callable[[Exception], None],
     adopted: Callable[[SnapshotId], None],
     leads_from: int | None = None,
 ) -> QuorumRaft:
-    """Creates the Raft driver and its log. `now_ms`: see `monotonic_clock`. `leads_from`: see QuorumReplica. `changed`,
+    """Creates the Raft driver and its log. `now_ms`: see `monotonic_clock`. `leads_from`: see Remembered. `changed`,
     `failed`, `adopted`: see QuorumRaft and its log. Raises OSError, CorruptQuorumState.
     """
+    config = node.config
     cluster_id, own = registration.cluster_id, registration.endpoints.controller_endpoints()
     replicated = ReplicatedQuorumLog(quorum_log, now_ms, adopted)
     history = voter_history(config, replicated)
@@ -60,15 +67,13 @@ def join(
         _quorum_config(config, cluster_id, own),
         replicated,
         history,
-        state,
+        Remembered(state, leads_from, quorum_log.acknowledged),
         random.SystemRandom(),
         now_ms(),
-        leads_from=leads_from,
-        acknowledged=quorum_log.acknowledged,
     )
     endpoints = QuorumEndpoints(config.node_id, cluster_id, lambda: replica.voter_set, own, bootstrap_endpoints(config))
     sender = QuorumSender(peers, endpoints, config.get("controller.quorum.request.timeout.ms"))
-    return QuorumRaft(quorum_log, replicated, replica, endpoints, sender, now_ms, flushing, background, changed, failed)
+    return QuorumRaft(node, replicated, replica, sender, now_ms, changed, failed)
 
 
 def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
@@ -127,7 +132,7 @@ def voter_history(config: BrokerConfig, replicated: ReplicatedQuorumLog) -> Vote
 
 
 def _learn(history: VoterHistory, offset: int, message: object) -> None:
-    from ...protocol.records.control import KRaftVersionRecord, VotersRecord
+    from ...protocol.internal.control_records import KRaftVersionRecord, VotersRecord
 
     if isinstance(message, VotersRecord):
         history.add(offset, VoterSet.from_record(message))

@@ -7,26 +7,24 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ...storage.files.open_files import LogDirectoryFailure
+from ...protocol.node_ids import NO_NODE
+from ...storage.files.failures import LogDirectoryFailure
 from ..runtime.counters import LeaderlessTimes
-from .metadata_log import FLUSH_RETRY_S, FLUSH_TASK, QuorumLog, QuorumVoters, SnapshotId
+from .metadata_batches import FLUSH_RETRY_S, FLUSH_TASK, QuorumVoters
+from .metadata_log import QuorumLog
+from .metadata_snapshots import SnapshotId
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ..config.broker_config import BrokerConfig
-    from ..runtime.clock import Clock
-    from ..runtime.counters import BackgroundTasks
-    from ..runtime.subsystem import Lazy
-    from ..runtime.thread_pools import ThreadPool
+    from ..runtime.lazy import Lazy
+    from ..runtime.node import Node
     from .raft import QuorumRaft
-    from .startup import Registration
+    from .registration import Registration
 
 log = logging.getLogger("odradek.quorum")
 
-NO_NODE = -1
 
-
-class Leader(NamedTuple):
+class QuorumLeader(NamedTuple):
     """The leader of the quorum. `is_active`: this node leads and its controller is active."""
 
     id: int = NO_NODE
@@ -38,12 +36,12 @@ class KnownLeader:
     """The quorum's leader at this node, and the times without one."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        self.leader = Leader()
+        self.leader = QuorumLeader()
         self.leaderless = LeaderlessTimes()
         self.on_changed: list[Callable[[], None]] = []
         self._now_ms = now_ms
 
-    def note(self, leader: Leader) -> None:
+    def note(self, leader: QuorumLeader) -> None:
         if leader == self.leader:
             return
         self.leader = leader
@@ -105,23 +103,21 @@ class LoneVoter:
 
     def __init__(
         self,
+        node: Node,
         quorum_log: QuorumLog,
         epoch: int,
         epoch_start_offset: int,
-        now_ms: Callable[[], int],
-        flushing: ThreadPool,
         committed: Callable[[int], None],
         failed: Callable[[Exception], None],
-        background: BackgroundTasks,
     ) -> None:
         self.epoch = epoch
         self.epoch_start_offset = epoch_start_offset
         self._log = quorum_log
-        self._now_ms = now_ms
-        self._flushing = flushing
+        self._now_ms = node.clock.now_ms
+        self._flushing = node.pools.metadata
         self._committed = committed
         self._failed = failed
-        self._background = background
+        self._background = node.background
         self._committing: asyncio.Task[None] | None = None
         self._is_retired = False
         #: Everything below this offset is committed.
@@ -183,7 +179,7 @@ class LoneVoter:
 class QuorumMembership:
     """The engine of commits on this node: a single voter becomes a Raft replica with the first request of another node.
 
-    `opened` is called when the log is open, and then `lead_alone` or `join`. `flushing`: the thread that flushes the log.
+    `opened` is called when the log is open, and then `lead_alone` or `join`.
 
     - `committed` is called with the offset below which everything is committed, while this node is the only voter;
     - `changed` when the leader or the high watermark may have changed, from the first other node on;
@@ -193,12 +189,9 @@ class QuorumMembership:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        node: Node,
         registration: Registration,
-        clock: Clock,
         peers: Lazy[Peers],
-        flushing: ThreadPool,
-        background: BackgroundTasks,
         *,
         committed: Callable[[int], None],
         changed: Callable[[], None],
@@ -209,19 +202,16 @@ class QuorumMembership:
         self.raft: QuorumRaft | None = None
         #: None before the start.
         self.engine: CommitEngine | None = None
-        self._config = config
+        self._node = node
         self._registration = registration
-        self._clock = clock
         self._peers = peers
-        self._flushing = flushing
-        self._background = background
         self._committed = committed
         self._changed = changed
         self._replaced = replaced
         self._failed = failed
         self._log: QuorumLog | None = None
 
-    # ---- state
+    # State.
 
     @property
     def log(self) -> QuorumLog:
@@ -252,23 +242,14 @@ class QuorumMembership:
         """Returns the voters and the KRaft version in the log below that offset."""
         return self.log.quorum if self.engine is None else self.engine.voters_at(end_offset)
 
-    # ---- beginning
+    # Beginning.
 
     def opened(self, quorum_log: QuorumLog) -> None:
         self._log = quorum_log
 
     def lead_alone(self, epoch: int, epoch_start_offset: int) -> None:
         """Begins as the only voter. Everything in the log is committed."""
-        self.engine = LoneVoter(
-            self.log,
-            epoch,
-            epoch_start_offset,
-            self._clock.now_ms,
-            self._flushing,
-            self._committed,
-            self._failed,
-            self._background,
-        )
+        self.engine = LoneVoter(self._node, self.log, epoch, epoch_start_offset, self._committed, self._failed)
 
     def join(self) -> QuorumRaft:
         """Begins as one of several nodes. Everything in the log is flushed. The caller begins the returned replica."""
@@ -294,13 +275,11 @@ class QuorumMembership:
         from .joining import join, monotonic_clock
 
         self.engine = self.raft = join(
-            self._config,
+            self._node,
             self._registration,
             self._peers,
             self.log,
-            monotonic_clock(self._clock),
-            self._flushing,
-            self._background,
+            monotonic_clock(self._node.clock),
             changed=self._changed,
             failed=self._failed,
             adopted=self._replaced,
@@ -308,7 +287,7 @@ class QuorumMembership:
         )
         return self.raft
 
-    # ---- work
+    # Work.
 
     def appended(self) -> None:
         """Handles records that this node's controller has appended to the log."""
@@ -334,6 +313,6 @@ class QuorumMembership:
         """Closes the log."""
         if self._log is not None:
             try:
-                self._log.close(self._clock.now_ms())
+                self._log.close(self._node.clock.now_ms())
             except LogDirectoryFailure as failure:
                 log.error("closing the metadata log: %s", failure)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
     from .channel import Submit
@@ -24,12 +24,13 @@ OnAllocated = Callable[[int, int], None]
 
 
 class ProducerIds:
-    """`broker_epoch` returns the epoch of this broker's registration."""
+    """`broker_epoch` returns the epoch of this broker's registration, `floor` the lowest id that may be given."""
 
-    def __init__(self, node_id: int, broker_epoch: Callable[[], int], submit: Submit) -> None:
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], submit: Submit, floor: Callable[[], int]) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._submit = submit
+        self._floor = floor
         self._next = 0
         self._end = 0
         self._waiting: deque[OnAllocated] = deque()
@@ -37,7 +38,7 @@ class ProducerIds:
 
     def take(self, taken: OnAllocated) -> None:
         """Calls `taken` with a new unique id, at once or when the controller has allocated a block."""
-        if self._next < self._end:
+        if self._has_one():
             self._next += 1
             taken(ErrorCode.NONE, self._next - 1)
         elif len(self._waiting) >= MAX_WAITING:
@@ -45,6 +46,10 @@ class ProducerIds:
         else:
             self._waiting.append(taken)
             self._ask()
+
+    def _has_one(self) -> bool:
+        """Returns whether the block has an id that may be given."""
+        return self._floor() <= self._next < self._end
 
     def _ask(self) -> None:
         if self._is_asking:
@@ -63,7 +68,7 @@ class ProducerIds:
             return
         self._next = response.producer_id_start
         self._end = response.producer_id_start + response.producer_id_len
-        while self._waiting and self._next < self._end:
+        while self._waiting and self._has_one():
             self.take(self._waiting.popleft())
         if self._waiting:
             self._ask()

@@ -22,7 +22,8 @@ from ...metadata.image import BrokerImage, ClusterImage, MetadataImage
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ..runtime.subsystem import Lazy, MetadataCache
+    from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
 
 #: Most leaders move in much less; a client without a response for longer might take this broker for dead too.
 HELD_MS = 500
@@ -53,7 +54,7 @@ class StoppedBrokers:
         for task in list(self._leaving.values()):
             task.cancel()
 
-    # ---- for the handler of Metadata
+    # For the handler of Metadata.
 
     @property
     def leaving(self) -> Collection[int]:
@@ -84,7 +85,7 @@ class StoppedBrokers:
         self._fenced_at = {node: at for node, at in self._fenced_at.items() if at > since}
         return self._fenced_at.keys()
 
-    # ---- events
+    # Events.
 
     def _connection_lost(self, host: str, port: int) -> None:
         """Handles the end of a connection that this node had opened to a listener of a broker, or of a controller that

@@ -7,92 +7,60 @@ needs them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
 
-from ..runtime.counters import BackgroundTasks
-from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
-from .driver import QuorumDriver
-from .startup import Registration
+from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Stop, Subsystem, stop_each
+from .driver import OtherNodes, QuorumDriver
+from .registration import Registration
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
     from ...metadata.image import BrokerImage
-    from ...protocol.schema import Message, ResponseCallback
-    from ...storage.directory import LogDirectory
+    from ...protocol.schema import Request, ResponseT
     from ..access.subsystem import AccessSubsystem
-    from ..config.broker_config import BrokerConfig
-    from ..network.listener import ListenerSet
+    from ..network.subsystem import NetworkSubsystem
     from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.subsystem import MetadataCache
-    from ..runtime.thread_pools import ThreadPools
+    from ..runtime.node import Node
     from .active_controller import EndpointOf
     from .broker_lifecycle import BrokerLifecycle
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
-    from .commits import ClientFields, ImagePublisher
-    from .delegation_tokens import TokenExpiry
+    from .image_publishing import ImagePublisher
+    from .pending_replies import ClientFields
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
+    from .token_expiry import TokenExpiry
 
 
 class ControllerSubsystem(Subsystem):
     """The quorum as this node takes part in it, and this node as its controllers see it.
 
-    `cluster_id`: as the directories are formatted. `directories`: open. `partitions`: None on a node that is no broker.
-    `failed` is done when the node cannot continue, which `halt` decides.
+    The log directories of `node` are open, and it has its cluster. `partitions`: None on a node that is no broker.
     """
 
     name = "controller"
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
-        lines: RepeatedLines,
-        pools: ThreadPools,
-        background: BackgroundTasks,
-        cluster_id: str,
-        directories: Sequence[LogDirectory],
+        node: Node,
         access: AccessSubsystem,
-        listeners: ListenerSet,
-        peers: Lazy[Peers],
+        network: NetworkSubsystem,
         partitions: Partitions | None,
         publisher: ImagePublisher,
         endpoint_of: EndpointOf,
-        halt: Callable[[Exception], bool],
-        failed: asyncio.Future[Exception],
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
-        self._directories = directories
-        self._listeners = listeners
-        self._peers = peers
+        self._node = node
+        self._config = node.config
+        self._listeners = network.listeners
+        self._peers = network.peers
         self._partitions = partitions
-        self._failed = failed
         #: Makes the requests in which this node registers.
-        self.registration = Registration(config.node_id, cluster_id, config, listeners, directories)
-        self.driver = QuorumDriver(
-            config,
-            self.registration,
-            clock,
-            peers,
-            lines,
-            pools,
-            publisher,
-            access.quotas,
-            halt,
-            access.authorizer,
-            access.policies,
-            background,
-            endpoint_of,
-            self._forward,
-            self._register_controller,
+        self.registration = Registration(
+            node.identity.node_id, node.identity.cluster_id, node.config, network.listeners, node.directories
         )
+        others = OtherNodes(network.peers, self._forward, self._register_controller)
+        self.driver = QuorumDriver(node, self.registration, others, access, publisher, endpoint_of)
         #: Requests of this node to an active controller on another node.
         self.forwarding = Lazy(self._make_forwarding)
         self.producer_ids = Lazy(self._make_producer_ids)
@@ -112,7 +80,7 @@ class ControllerSubsystem(Subsystem):
 
     async def start(self) -> None:
         """Returns when an image is published, on a broker among others when it is registered."""
-        await self.driver.start(self._directories)
+        await self.driver.start(self._node.directories)
         self._watch_brokers()
         if not self.driver.is_alone:
             await self._join_quorum()
@@ -142,7 +110,7 @@ class ControllerSubsystem(Subsystem):
             stops.append(self.forwarding.made.close)
         await stop_each(stops)
 
-    # ---- the start
+    # The start.
 
     def _watch_brokers(self) -> None:
         config = self._config
@@ -150,9 +118,9 @@ class ControllerSubsystem(Subsystem):
             self.sessions = self._make_sessions()
             self.sessions.start()
         if config.is_controller and config.get("delegation.token.secret.key") is not None:
-            from .delegation_tokens import TokenExpiry
+            from .token_expiry import TokenExpiry
 
-            self._token_expiry = TokenExpiry(config, self._clock, self.driver)
+            self._token_expiry = TokenExpiry(config, self._node.clock, self.driver)
             self._token_expiry.start()
 
     async def _join_quorum(self) -> None:
@@ -161,24 +129,32 @@ class ControllerSubsystem(Subsystem):
         """
         await self._listeners.start_early()
         if self._config.is_broker:
-            ends: list[asyncio.Future[Any]] = [self.driver.caught_up, self._failed]
+            failed = self._node.halt.failed
+            ends: list[asyncio.Future[None] | asyncio.Future[Exception]] = [self.driver.caught_up, failed]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done():
-                raise self._failed.result()
+            if failed.done():
+                raise failed.result()
             self.stopped_brokers = self._make_stopped_brokers()
             self.stopped_brokers.start()
             self.lifecycle = self._make_lifecycle()
             await self.lifecycle.register()
 
-    # ---- parts
+    # Parts.
 
-    def _forward(self, request: Message, version: int, reply: ResponseCallback, **client: Unpack[ClientFields]) -> None:
+    def _forward(
+        self,
+        request: Request[ResponseT],
+        version: int,
+        reply: Callable[[ResponseT], None],
+        **client: Unpack[ClientFields],
+    ) -> None:
         self.forwarding().submit(request, version, reply, **client)
 
     def _register_controller(self) -> None:
-        from .broker_lifecycle import ControllerRegistrar
+        from .controller_registrar import ControllerRegistrar
 
-        ControllerRegistrar(self._clock, self._metadata, self.driver, self.forwarding, self.registration).start()
+        node = self._node
+        ControllerRegistrar(node.clock, node.metadata, self.driver, self.forwarding, self.registration).start()
 
     def _suspect(self, broker: BrokerImage) -> None:
         if self.stopped_brokers is not None:
@@ -188,25 +164,25 @@ class ControllerSubsystem(Subsystem):
         return self._partitions is not None and any(one.role.is_leader for one in self._partitions.values())
 
     def _make_sessions(self) -> BrokerSessionWatch:
-        from .broker_sessions import BrokerSessionWatch, PeriodicTasks
+        from .broker_sessions import BrokerSessionWatch
+        from .periodic_tasks import PeriodicTasks
 
-        tasks = PeriodicTasks(self._config, self._clock, self.driver)
-        made = BrokerSessionWatch(self._config.node_id, self._clock, self._metadata, self.driver, tasks, self._suspect)
+        config, clock, metadata = self._config, self._node.clock, self._node.metadata
+        tasks = PeriodicTasks(config, clock, self.driver)
+        made = BrokerSessionWatch(config.node_id, clock, metadata, self.driver, tasks, self._suspect)
         self._listeners.on_connection_lost.append(made.connection_lost)
         return made
 
     def _make_stopped_brokers(self) -> StoppedBrokers:
         from .stopped_brokers import StoppedBrokers
 
-        return StoppedBrokers(self._metadata, self._peers)
+        return StoppedBrokers(self._node.metadata, self._peers)
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         from .broker_lifecycle import BrokerLifecycle
 
         return BrokerLifecycle(
-            self._config,
-            self._clock,
-            self._metadata,
+            self._node,
             self.driver,
             self.registration,
             self.forwarding,
@@ -218,9 +194,15 @@ class ControllerSubsystem(Subsystem):
     def _make_forwarding(self) -> Forwarding:
         from .channel import Forwarding
 
-        return Forwarding(self.driver, self._peers, self._clock)
+        return Forwarding(self.driver, self._peers, self._node.clock)
 
     def _make_producer_ids(self) -> ProducerIds:
+        from ...metadata.producer_id_floor import producer_id_floor
         from .producer_ids import ProducerIds
 
-        return ProducerIds(self._config.node_id, lambda: self.driver.broker_epoch, self.driver.submit)
+        return ProducerIds(
+            self._config.node_id,
+            lambda: self.driver.broker_epoch,
+            self.driver.submit,
+            lambda: producer_id_floor(self._node.metadata.image),
+        )

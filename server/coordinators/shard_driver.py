@@ -17,84 +17,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ...coordinator.result import Record, Reply
 from ...protocol.errors import ErrorCode
-from ...protocol.records.batch import NO_SEQUENCE, check_crc, iter_headers
+from ...protocol.records.batch import check_crc, iter_headers
 from ...protocol.records.compression import Compression
 from ...protocol.records.errors import BatchError, CorruptBatch
-from ...protocol.records.record import Record as BatchRecord
-from ...protocol.records.record import encode_batch
-from ...protocol.schema import Message
+from ...protocol.schema import Message, Request
 from ...storage.segments.damage import SegmentSuspected
-from ..runtime.counters import BackgroundTasks
+from ..runtime.background_tasks import BackgroundTasks
+from .open_requests import Client, OpenRequests, Pending
+from .shard_batches import append_records, error_for_clients
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
+    from ...protocol.buffer import Buffer
     from ...protocol.schema import ResponseCallback
     from ..partitions.hosted_partition import HostedPartition
 
-
-# Appends the decisions of a coordinator's shard as batches to its partition's log.
-
-
-Encode = Callable[[Record], tuple[bytes, bytes | None]]
-
-#: The maximum size of a record in a batch without its key and value.
-RECORD_OVERHEAD_BYTES = 32
-
-
-def append_records(
-    partition: HostedPartition, records: Iterable[Record], encode: Encode, compression: Compression, now: int
-) -> tuple[ErrorCode, int]:
-    """Appends the records. Returns an error and the offset after the last record. Uses one batch, or more if one would
-    exceed the topic's limit.
-    """
-    # Records, and the id and epoch of the producer whose transaction they belong to; -1 for most records.
-    batches: list[tuple[list[BatchRecord], tuple[int, int]]] = []
-    limit, size = partition.rules.max_message_bytes, 0
-    for record in records:
-        key, value = encode(record)
-        needs = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
-        if not batches or size + needs > limit or batches[-1][1] != record[3:]:
-            batches.append(([], record[3:]))
-            size = 0
-        size += needs
-        batch = batches[-1][0]
-        batch.append(BatchRecord(len(batch), now, key, value))
-    for batch, (producer_id, producer_epoch) in batches:
-        encoded = encode_batch(
-            batch,
-            compression=compression,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=NO_SEQUENCE if producer_id < 0 else 0,
-            transactional=producer_id >= 0,
-        )
-        result = partition.append_own(encoded, now)
-        if result.error:
-            return ErrorCode(result.error), -1
-    return ErrorCode.NONE, result.end_offset
-
-
-def error_for_clients(error: ErrorCode) -> ErrorCode:
-    """Maps an error of the log to the error that group clients expect."""
-    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
-        return ErrorCode.NOT_COORDINATOR
-    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return error
-    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
 log = logging.getLogger("odradek.groups")
-
 #: The bytes to read and the records to replay in one turn of the event loop: some milliseconds of work.
 LOAD_READ_BYTES = 128 * 1024
 LOAD_REPLAY_RECORDS = 500
@@ -133,6 +77,8 @@ class Shard(Protocol):
 
 
 ShardT = TypeVar("ShardT", bound=Shard)
+
+
 LoadedT_co = TypeVar("LoadedT_co", bound=Shard, covariant=True)
 
 
@@ -268,7 +214,7 @@ class ShardDriver(Generic[ShardT]):
 
     async def _feed(self, loader: Loader[ShardT], offset: int) -> int:
         """Feeds the batches from `offset` on to the loader. Returns the offset after them."""
-        found = self.partition.log.read(offset, LOAD_READ_BYTES)
+        found = self.partition.open_log().read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
         if batches is None:
             batches = await self.partition.pools.disk.run(found.bytes)
@@ -290,7 +236,7 @@ class ShardDriver(Generic[ShardT]):
 
     # Requests.
 
-    def submit(self, request: Message, version: int, client: Client, reply: ResponseCallback) -> None:
+    def submit(self, request: Request, version: int, client: Client, reply: ResponseCallback) -> None:
         shard = self._shard
         if shard is None:
             reply(self._error_response(request, version, self._unavailable_error))
@@ -470,98 +416,3 @@ class ShardDriver(Generic[ShardT]):
         log.error("%s failed (%s); the coordinator loads it again", self.partition.name, error.name)
         self.resign(error_for_clients(error))
         self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)
-
-
-# ---- requests that wait for shards
-#
-# Requests that wait for the responses of coordinators' shards.
-#
-# - `Pending`: a request that one shard holds.
-# - `gather`: scatters requests to several shards and gathers their responses.
-
-
-class Client(Protocol):
-    """The client that sends a request; a `Call` is one."""
-
-    @property
-    def client_id(self) -> str | None: ...
-    @property
-    def client_host(self) -> str: ...
-
-
-class DescribingClient(NamedTuple):
-    """A client that may describe only some topics."""
-
-    client_id: str | None
-    client_host: str
-    describable: Callable[[Collection[str]], Set[str]]
-
-
-class Pending:
-    """A request without a response yet: the token that the shard holds."""
-
-    __slots__ = ("reply", "request", "version")
-
-    def __init__(self, request: Message, version: int, reply: ResponseCallback) -> None:
-        self.request = request
-        self.version = version
-        self.reply = reply
-
-
-class OpenRequests:
-    """All requests without a response yet. Each gets exactly one response."""
-
-    def __init__(self, error_response: Callable[[Message, int, ErrorCode], Message]) -> None:
-        self._error_response = error_response
-        # In order of arrival.
-        self._open: dict[Pending, None] = {}
-
-    def add(self, pending: Pending) -> None:
-        self._open[pending] = None
-
-    def respond(self, token: object, response: Message) -> None:
-        assert isinstance(token, Pending)
-        if token in self._open:
-            del self._open[token]
-            self._give(token, response)
-
-    def reject(self, token: object, error: ErrorCode) -> None:
-        assert isinstance(token, Pending)
-        if token in self._open:
-            del self._open[token]
-            self._give(token, self._error_response(token.request, token.version, error))
-
-    def reject_all(self, error: ErrorCode) -> None:
-        waiting, self._open = self._open, {}
-        for pending in waiting:
-            self._give(pending, self._error_response(pending.request, pending.version, error))
-
-    def _give(self, pending: Pending, response: Message) -> None:
-        """Sends a response. A failing reply must not prevent the others."""
-        try:
-            pending.reply(response)
-        except Exception:
-            log.exception("a bug: %s could not be answered", type(pending.request).__name__)
-            with suppress(Exception):
-                pending.reply(self._error_response(pending.request, pending.version, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-
-# ---- scatter and gather
-
-
-def gather(questions: Sequence[Callable[[ResponseCallback], None]], done: Callable[[list[Any]], None]) -> None:
-    """Sends each request with a callback for its response. `done` gets the responses in the order of the requests."""
-    responses: list[Message | None] = [None] * len(questions)
-    missing = len(questions)
-
-    def answered(number: int, response: Message) -> None:
-        nonlocal missing
-        responses[number] = response
-        missing -= 1
-        if not missing:
-            done(responses)
-
-    if not questions:
-        done([])
-    for number, ask in enumerate(questions):
-        ask(partial(answered, number))

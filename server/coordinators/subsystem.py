@@ -8,25 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
-from ...metadata.image import TRANSACTION_STATE_TOPIC
-from ..runtime.late_imports import LateImports
-from ..runtime.subsystem import Lazy, MetadataCache, Subsystem, stop_each
-from .coordinator_driver import GroupDriver
+from ...metadata.internal_topics import TRANSACTION_STATE_TOPIC
+from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Subsystem, stop_each
+from .group_driver import GroupDriver
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
-    from ...protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
-    from ..config.broker_config import BrokerConfig
-    from ..controller.cluster_view import Leaders
-    from ..controller.commits import ClientFields
+    from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ..controller.pending_replies import ClientFields
     from ..controller.subsystem import ControllerSubsystem
-    from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.log_lines import RepeatedLines
-    from .topic_creation import AutoCreation, StreamsTopics, TopicCreation
-    from .transaction_driver import TransactionDriver, TransactionMarkers, TransactionVerification
+    from ..network.subsystem import NetworkSubsystem
+    from ..partitions.subsystem import PartitionsSubsystem
+    from ..replicas.subsystem import ReplicasSubsystem
+    from ..runtime.node import Node
+    from .auto_creation import AutoCreation
+    from .streams_topics import StreamsTopics
+    from .topic_creation import TopicCreation
+    from .transaction_driver import TransactionDriver
+    from .transaction_markers import TransactionMarkers
+    from .transaction_verification import TransactionVerification
 
 
 class CoordinatorsSubsystem(Subsystem):
@@ -36,25 +38,20 @@ class CoordinatorsSubsystem(Subsystem):
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
-        lines: RepeatedLines,
-        late_imports: LateImports,
-        partitions: Partitions,
-        leaders: Leaders,
-        peers: Lazy[Peers],
+        node: Node,
+        network: NetworkSubsystem,
+        partitions: PartitionsSubsystem,
+        replicas: ReplicasSubsystem,
         controller: ControllerSubsystem,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
-        self._lines = lines
-        self._partitions = partitions
-        self._leaders = leaders
-        self._peers = peers
+        self._node = node
+        self._partitions = hosted = partitions.hosted
+        self._leaders = replicas.leaders
+        self._peers = network.peers
         self._controller = controller
-        self.groups = GroupDriver(config, clock, partitions, Lazy(self.topic_creation), metadata, late_imports)
+        self.groups = GroupDriver(
+            node.config, node.clock, hosted, Lazy(self.topic_creation), node.metadata, node.late_imports
+        )
         self.interest: Set[Part] = self.groups.interest
         self.transactions = Lazy(self._make_transactions)
         #: Markers of transactions, on this broker and on others.
@@ -69,7 +66,7 @@ class CoordinatorsSubsystem(Subsystem):
             TRANSACTION_STATE_TOPIC: lambda: self.transactions().ensure_topic(_ignore),
         }
         self.streams_topics = Lazy(self._make_streams_topics)
-        partitions.pending.on_made.append(self._take_up)
+        hosted.pending.on_made.append(self._take_up)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Makes and drops shards by the roles of a new image, those of transactions whatever becomes of those of groups."""
@@ -98,7 +95,7 @@ class CoordinatorsSubsystem(Subsystem):
         """Returns what creates one internal topic."""
         from .topic_creation import TopicCreation
 
-        return TopicCreation(self._config.metadata_log_dir, self._lines, self.create_topics)
+        return TopicCreation(self._node.config.metadata_log_dir, self._node.lines, self.create_topics)
 
     def _take_up(self, image: MetadataImage) -> None:
         """Follows partitions that exist later than the image that names them."""
@@ -106,10 +103,10 @@ class CoordinatorsSubsystem(Subsystem):
         if self.transactions.made is not None:
             self.transactions.made.take_up(image)
 
-    # ---- parts
+    # Parts.
 
     def _make_streams_topics(self) -> StreamsTopics:
-        from .topic_creation import StreamsTopics
+        from .streams_topics import StreamsTopics
 
         return StreamsTopics(self._create_topics_for)
 
@@ -117,32 +114,33 @@ class CoordinatorsSubsystem(Subsystem):
         from .transaction_driver import TransactionDriver
 
         return TransactionDriver(
-            self._config,
-            self._clock,
+            self._node.config,
+            self._node.clock,
             self._partitions,
             Lazy(self.topic_creation),
-            self._metadata,
+            self._node.metadata,
             self._controller.producer_ids(),
             self.markers(),
         )
 
     def _make_markers(self) -> TransactionMarkers:
-        from .transaction_driver import TransactionMarkers
+        from .transaction_markers import TransactionMarkers
 
-        return TransactionMarkers(self._partitions, self._clock, self.groups, self._leaders, self._peers)
+        return TransactionMarkers(self._partitions, self._node.clock, self.groups, self._leaders, self._peers)
 
     def _make_verification(self) -> TransactionVerification:
-        from .transaction_driver import TransactionVerification
+        from .transaction_verification import TransactionVerification
 
-        return TransactionVerification(self._config, self._clock, self.transactions(), self._leaders, self._peers)
+        node = self._node
+        return TransactionVerification(node.config, node.clock, self.transactions(), self._leaders, self._peers)
 
     def _make_auto_creation(self) -> AutoCreation:
-        from .topic_creation import AutoCreation
+        from .auto_creation import AutoCreation
 
         def create_internal(topic: str) -> None:
             self.internal_topics[topic]()
 
-        return AutoCreation(self._controller.driver.submit, create_internal, self._lines)
+        return AutoCreation(self._controller.driver.submit, create_internal, self._node.lines)
 
     def _create_topics_for(
         self,

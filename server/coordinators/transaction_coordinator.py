@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Union
 
-from ...protocol.schema import Message
 from ..network.api_endpoint import Place
 from ..network.call import Call
 from . import group_coordinator, transaction_driver
 
 if TYPE_CHECKING:
+    from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+    from ...protocol.messages.end_txn import EndTxnRequest
+    from ...protocol.messages.init_producer_id import InitProducerIdRequest
+    from ...protocol.schema import Request
     from .subsystem import CoordinatorsSubsystem
+
+    #: A request about one transactional id.
+    RequestAboutTransaction: TypeAlias = Union[AddOffsetsToTxnRequest, EndTxnRequest, InitProducerIdRequest]
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (*group_coordinator.PRELOADED, transaction_driver)
@@ -23,14 +29,15 @@ class TransactionServices(Protocol):
     def coordinators(self) -> CoordinatorsSubsystem: ...
 
 
-def to_coordinator(services: TransactionServices, call: Call) -> Message | None:
+def to_coordinator(services: TransactionServices, call: Call[RequestAboutTransaction]) -> None:
     """Has the coordinator of the transactional id answer."""
-    services.coordinators.transactions().submit(
-        call.request.transactional_id, call.request, call.version, call, call.reply
-    )
-    return None
+    transactional_id = call.request.transactional_id
+    assert transactional_id is not None, "InitProducerId without an id is answered where it arrives"
+    services.coordinators.transactions().submit(transactional_id, call.request, call.version, call, call.reply)
 
 
-TRANSACTION_COORDINATOR = Place("the coordinator of the id in `transactional_id`", to_coordinator)
+TRANSACTION_COORDINATOR: Place[RequestAboutTransaction] = Place(
+    "the coordinator of the id in `transactional_id`", to_coordinator
+)
 #: For requests about several transactional ids, which may be of different shards.
-TRANSACTION_COORDINATORS = Place("the coordinators of transactions on the node that takes the request")
+TRANSACTION_COORDINATORS: Place[Request] = Place("the coordinators of transactions on the node that takes the request")

@@ -11,16 +11,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...client.shown_text import shown
 from ...coordinator.result import Record, Reply
-from ...coordinator.transaction import (
-    NO_PRODUCER_ID,
+from ...coordinator.transaction_loader import TransactionLoader
+from ...coordinator.transaction_records import encode_record
+from ...coordinator.transaction_requests import (
     Effect,
     MarkersWritten,
     NeedProducerId,
@@ -28,176 +28,43 @@ from ...coordinator.transaction import (
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
-    encode_record,
-    error_response,
 )
-from ...coordinator.transaction_shard import TransactionLoader, TransactionShard
+from ...coordinator.transaction_shard import TransactionShard
+from ...coordinator.transactions_state import error_response
 from ...metadata.features import TRANSACTION_VERSION
-from ...metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, MetadataImage, TopicPartition
+from ...metadata.image import MetadataImage, TopicPartition
+from ...metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
-from ...protocol.schema import Message, ResponseCallback
-from ..partitions.batch_validation import AppendResult
-from ..partitions.hosted_partition import HostedPartition, Marker
-from ..runtime.subsystem import MetadataCache
-from .coordinator_driver import CoordinatorDriver, GroupDriver
-from .shard_driver import Client, Pending, ShardDriver
+from ...protocol.records.batch import NO_PRODUCER_ID
+from ...protocol.schema import Message, Request, ResponseCallback
+from ..partitions.hosted_partition import HostedPartition
+from ..partitions.transaction_marker import Marker
+from ..runtime.metadata_cache import MetadataCache
+from .coordinator_driver import CoordinatorDriver
+from .open_requests import Client, Pending
+from .shard_driver import ShardDriver
+from .transaction_markers import TransactionMarkers
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta
     from ..config.broker_config import BrokerConfig
-    from ..controller.cluster_view import Leaders
     from ..controller.producer_ids import ProducerIds
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
-    from ..runtime.subsystem import Lazy
+    from ..runtime.lazy import Lazy
     from .topic_creation import TopicCreation
 
-
-# ---- markers
-#
-# Writes the markers of transactions into partitions.
-#
-# Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
-# partitions led by other brokers, the coordinator sends those brokers WriteTxnMarkers.
-
-
-#: The time for another broker to write and replicate a marker; afterwards the coordinator retries.
-MARKERS_TIMEOUT_MS = 30_000
-MARKERS_PURPOSE = "transaction-markers"
-
-
-class TransactionMarkers:
-    """Writes markers into the logs of partitions led here, and has the leaders of other partitions write theirs."""
-
-    def __init__(
-        self, partitions: Partitions, clock: Clock, groups: GroupDriver, leaders: Leaders, peers: Lazy[Peers]
-    ) -> None:
-        self._partitions = partitions
-        self._clock = clock
-        self._groups = groups
-        self._leaders = leaders
-        self._peers = peers
-        #: The markers to write in the next turn, by partition, and the calls that follow.
-        self._due: dict[HostedPartition, list[Asked]] = {}
-        self._then: list[Callable[[], None]] = []
-
-    def send(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
-        """Writes a marker as `write` does, on the partition's leader wherever it is."""
-        endpoint = self._leaders.other_leader(topic, index)
-        if endpoint is None:
-            self.write(topic, index, marker, done)
-            return
-        producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
-        topics = [WritableTxnMarkerTopic(topic, [index])]
-        asked = WritableTxnMarker(producer_id, epoch, committed, topics, coordinator_epoch, transaction_version)
-
-        def answered(response: WriteTxnMarkersResponse | None) -> None:
-            if response is None:
-                done(ErrorCode.NETWORK_EXCEPTION)
-            else:
-                done(response.markers[0].topics[0].partitions[0].error_code)
-
-        request = WriteTxnMarkersRequest([asked])
-        self._peers().send(endpoint, request, answered, timeout_ms=MARKERS_TIMEOUT_MS, purpose=MARKERS_PURPOSE)
-
-    def write(self, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
-        """Writes a marker into a partition led here, in the next turn. `done` gets an error code, or 0 when the marker is
-        committed. A marker for a group's offsets also goes to the group's shard.
-        """
-        hosted = self._partitions.get((topic, index))
-        if hosted is None:
-            done(self._leaders.absent_error(topic, index))
-        elif topic == GROUP_METADATA_TOPIC:
-            self._groups.end_transaction(index, marker, done)
-        else:
-            if not self._due:
-                asyncio.get_running_loop().call_soon(self._write_due)
-            self._due.setdefault(hosted, []).append((marker, done))
-
-    def when_written(self, then: Callable[[], None]) -> None:
-        """Calls `then` once the markers that are due here have been written; immediately if there are none."""
-        if self._due:
-            self._then.append(then)
-        else:
-            then()
-
-    def _write_due(self) -> None:
-        """Writes the markers that came in one turn: those of a partition together, whatever their coordinators."""
-        due, self._due = self._due, {}
-        then, self._then = self._then, []
-        for hosted, asked in due.items():
-            for part in of_distinct_producers(asked):
-                self._write_some(hosted, part)
-        for call in then:
-            _contained(call, "a reply")
-
-    def _write_some(self, hosted: HostedPartition, asked: list[Asked]) -> None:
-        try:
-            results = hosted.end_transactions([marker for marker, _ in asked], self._clock.now_ms())
-        except Exception:
-            log.exception("a bug: markers could not be written into %s", hosted.name)
-            results = [AppendResult(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(asked)
-        for (_, done), result in zip(asked, results, strict=True):
-            if result.error:
-                _contained(partial(done, result.error), hosted.name)
-            else:
-                _contained(partial(hosted.when_committed, result.end_offset, done), hosted.name)
-
-
-def _contained(call: Callable[[], None], what: str) -> None:
-    """Isolates failures: the markers of other transactions are still written."""
-    try:
-        call()
-    except Exception:
-        log.exception("a bug: the end of a transaction failed: %s", what)
-
-
-#: The markers of one write: 8 KB.
-MOST_MARKERS = 100
-Asked = tuple[Marker, Callable[[int], None]]
-
-
-def of_distinct_producers(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
-    """Yields the markers in their order, in parts with one of each producer: the first of two decides on the second."""
-    part: list[Asked] = []
-    producers: set[int] = set()
-    for one in asked:
-        if one[0].producer_id in producers or len(part) == MOST_MARKERS:
-            yield part
-            part, producers = [], set()
-        part.append(one)
-        producers.add(one[0].producer_id)
-    if part:
-        yield part
-
-
-# ---- coordinators
-
 log = logging.getLogger("odradek.transactions")
-
 #: Delay between two attempts to write a marker.
 MARKER_RETRY_MS = 50
 #: A partition missing from the published metadata was deleted. Just after a start, the metadata may only be incomplete.
 TRIES_FOR_UNKNOWN_PARTITIONS = 20
 COMMIT_TIMEOUT_MS = 5_000
-
 #: The retries last longer than a broker's session (9 s). Within a session a replaced coordinator learns of its
 #: replacement and drops its shard. A coordinator that is cut off ends no transaction either, because the replicas of
 #: its log follow another leader.
 OVERTAKEN_RETRY_MS = 1_000
 OVERTAKEN_TRIES = 12
-
 #: The partition has seen a later epoch: of another coordinator that took over, or in a marker that no coordinator sent.
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
@@ -253,7 +120,7 @@ class TransactionDriver(CoordinatorDriver["TransactionShardDriver"]):
             self._markers,
         )
 
-    def _not_here(self, request: Message, version: int) -> Message:
+    def _not_here(self, request: Request, version: int) -> Message:
         return error_response(request, version, ErrorCode.NOT_COORDINATOR)
 
     def _transactions_config(self) -> TransactionsConfig:
@@ -294,7 +161,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
 
     # Requests.
 
-    def submit(self, request: Message, version: int, client: Client, reply: ResponseCallback) -> None:
+    def submit(self, request: Request, version: int, client: Client, reply: ResponseCallback) -> None:
         shard = self._shard
         if shard is not None and shard.needs_producer_id(request, version):
             self._producer_ids.take(partial(self._submit_with_id, request, version, client, reply))
@@ -303,7 +170,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
 
     def _submit_with_id(
         self,
-        request: Message,
+        request: Request,
         version: int,
         client: Client,
         reply: ResponseCallback,
@@ -368,7 +235,8 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         self._markers.send(topic, index, marker, partial(self._sent, markers, partition, tries + 1, overtaken))
 
     def _sent(self, markers: SendMarkers, partition: TopicPartition, tries: int, overtaken: int, error: int) -> None:
-        if not error:
+        if not error or error == ErrorCode.POLICY_VIOLATION:
+            # A topic that has become a mirror meanwhile has the transaction as far as its source has it.
             self._hand_written(markers, frozenset({partition}))
         elif error in _OVERTAKEN:
             self._overtaken(markers, partition, tries, overtaken + 1)
@@ -409,110 +277,3 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now
         )
         self._collect_output(shard, now)
-
-
-# ---- verification
-
-ADDING_VERSION = 5
-VERIFICATION_TIMEOUT_MS = 10_000
-VERIFICATION_PURPOSE = "transaction-membership"
-
-#: Called with an error code, or 0, for each of the partitions.
-Answered = Callable[[dict[TopicPartition, int]], None]
-#: Called before the coordinator is requested again.
-Retried = Callable[[], None]
-
-
-class Membership(NamedTuple):
-    """A producer's request for verification: `adds` the partitions, or only looks them up."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: tuple[TopicPartition, ...]
-    adds: bool
-
-
-class TransactionVerification:
-    """Sends verifications to the coordinators of transactions, on this broker or another.
-
-    For clients with transaction version 2, a write adds the partition to the transaction. Older clients add
-    partitions beforehand, so their partitions are only looked up. When partitions are added while the previous
-    transaction is still ending (CONCURRENT_TRANSACTIONS), the broker waits a little, because the client would only
-    retry.
-    """
-
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        transactions: TransactionDriver,
-        leaders: Leaders,
-        peers: Lazy[Peers],
-    ) -> None:
-        self._config = config
-        self._clock = clock
-        self._transactions = transactions
-        self._leaders = leaders
-        self._peers = peers
-
-    def verify(self, client: Client, asked: Membership, answered: Answered, retried: Retried) -> None:
-        """Verifies the partitions. `answered` may be called immediately, or when the coordinator's log is committed."""
-        most_backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.max.ms")
-        self._ask(client, asked, answered, retried, self._clock.now_ms() + most_backoff_ms)
-
-    def _ask(self, client: Client, asked: Membership, answered: Answered, retried: Retried, until_ms: int) -> None:
-        topics: dict[str, list[int]] = {}
-        for topic, index in asked.partitions:
-            topics.setdefault(topic, []).append(index)
-        transaction = AddPartitionsToTxnTransaction(
-            transactional_id=asked.transactional_id,
-            producer_id=asked.producer_id,
-            producer_epoch=asked.producer_epoch,
-            verify_only=not asked.adds,
-            topics=[AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
-        )
-        request = AddPartitionsToTxnRequest(transactions=[transaction])
-        reply = partial(self._replied, client, asked, answered, retried, until_ms)
-        transactions = self._transactions
-        index = transactions.partition_for(asked.transactional_id)
-        endpoint = self._leaders.other_leader(transactions.topic, index)
-        if endpoint is None:
-            transactions.submit(asked.transactional_id, request, ADDING_VERSION, client, reply)
-        else:
-            self._peers().send(
-                endpoint, request, reply, timeout_ms=VERIFICATION_TIMEOUT_MS, purpose=VERIFICATION_PURPOSE
-            )
-
-    def _replied(
-        self,
-        client: Client,
-        asked: Membership,
-        answered: Answered,
-        retried: Retried,
-        until_ms: int,
-        response: AddPartitionsToTxnResponse | None,
-    ) -> None:
-        """Handles the coordinator's response; None when a coordinator on another broker could not be reached."""
-        error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
-        errors: dict[TopicPartition, int] = dict.fromkeys(asked.partitions, int(error))
-        if response is not None and not error:
-            errors |= {
-                (topic.name, one.partition_index): one.partition_error_code
-                for transaction in response.results_by_transaction
-                for topic in transaction.topic_results
-                for one in topic.results_by_partition
-            }
-        now_ms = self._clock.now_ms()
-        if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and now_ms < until_ms:
-            backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.ms")
-            again = partial(self._ask_again, client, asked, answered, retried, until_ms)
-            self._clock.call_at(now_ms + backoff_ms, again)
-        else:
-            answered(errors)
-
-    def _ask_again(
-        self, client: Client, asked: Membership, answered: Answered, retried: Retried, until_ms: int
-    ) -> None:
-        retried()
-        self._ask(client, asked, answered, retried, until_ms)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ...protocol.apis import Api
     from ...protocol.schema import Message
     from ..access.authorization.requirements import Sessions
-    from ..network.api_endpoint import BoundHandle
-    from ..network.call import ListenerKind
+    from ..network.call import BoundHandle
+    from ..network.listener_kind import ListenerKind
 
 #: Served only where something receives metrics of clients.
 _FOLDERS = frozenset({"client_telemetry"})

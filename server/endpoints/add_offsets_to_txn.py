@@ -1,22 +1,23 @@
-"""AddOffsetsToTxn (key 25), versions 0-4: the partition of `__consumer_offsets` that keeps the group joins a transaction.
+"""AddOffsetsToTxn: the partition of `__consumer_offsets` that keeps the group joins a transaction.
 
 Asked of the transaction's coordinator in the form of AddPartitionsToTxn, see coordinator/transaction_shard.py.
+
+Contract: `protocol/messages/add_offsets_to_txn.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.image import GROUP_METADATA_TOPIC
+from ...metadata.internal_topics import GROUP_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from ..access.authorization.requirements import on_group, on_transactional_id
+from ..access.authorization.usual_requirements import on_group, on_transactional_id
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 
@@ -29,8 +30,8 @@ FENCED_VERSION = 2
 CLIENT_VERSION = 3
 
 
-def handle(services: Services, call: Call) -> None:
-    request: AddOffsetsToTxnRequest = call.request
+def handle(services: Services, call: Call[AddOffsetsToTxnRequest]) -> None:
+    request = call.request
     index = services.coordinators.groups.partition_for(request.group_id)
     asked = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=request.transactional_id,
@@ -48,4 +49,6 @@ def handle(services: Services, call: Call) -> None:
     services.coordinators.transactions().submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(on_transactional_id(), on_group()), place=TRANSACTION_COORDINATOR)
+ENDPOINT: ApiEndpoint[AddOffsetsToTxnRequest, AddOffsetsToTxnResponse] = ApiEndpoint(
+    handle=handle, authorization=(on_transactional_id(), on_group()), place=TRANSACTION_COORDINATOR
+)

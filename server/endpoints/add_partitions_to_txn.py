@@ -1,18 +1,25 @@
-"""AddPartitionsToTxn (key 24), versions 0-5. See coordinator/transaction_shard.py.
+"""AddPartitionsToTxn: partitions become part of a transaction (KIP-98, KIP-890).
+
+Decided in `coordinator/transaction_partitions.py`.
 
 Up to version 3 it is a client's, for one transaction. From 4 on it is a broker's, for several, each of which may belong to
 another shard. With a partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.
+
+Contract: `protocol/messages/add_partitions_to_txn.py`.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.image import INTERNAL_TOPICS
+from ...metadata.image import TOPIC_RESOURCE
+from ...metadata.internal_topics import INTERNAL_TOPICS
+from ...metadata.mirror_keys import MIRROR_NAME
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
+from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -20,26 +27,28 @@ from ...protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from ..access.authorization.requirements import NONE_DENIED, OF_NODES, Each, NeedsIf, on_transactional_id
-from ..coordinators.shard_driver import gather
+from ..access.authorization.requirements import NONE_DENIED, Each, Needs, NeedsIf
+from ..access.authorization.usual_requirements import OF_NODES
+from ..coordinators.scatter_and_gather import gather
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
-from ..network.api_endpoint import ApiEndpoint, Portioning
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import Portioning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Set
 
     from ...metadata.image import MetadataImage
-    from ...protocol.messages.transactions import AddPartitionsToTxnTransaction
+    from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
     from ..network.call import Call
     from ..services import Services
 
-BATCHED_VERSION = 4
+WITH_TRANSACTIONS = AddPartitionsToTxnRequest.versions_with("transactions")
 _TOPICS = Each(Operation.WRITE, ResourceType.TOPIC)
 
 
-def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
-    request: AddPartitionsToTxnRequest = call.request
-    if call.version >= BATCHED_VERSION:
+def handle(services: Services, call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse | None:
+    request = call.request
+    if call.version in WITH_TRANSACTIONS:
         gather(
             [partial(_ask, services, call, transaction) for transaction in request.transactions],
             lambda results: call.reply(AddPartitionsToTxnResponse(results_by_transaction=results)),
@@ -61,7 +70,7 @@ def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
 
 def _ask(
     services: Services,
-    call: Call,
+    call: Call[AddPartitionsToTxnRequest],
     transaction: AddPartitionsToTxnTransaction,
     done: Callable[[AddPartitionsToTxnResult], None],
 ) -> None:
@@ -82,9 +91,14 @@ def _error_response(
     image: MetadataImage, topics: list[AddPartitionsToTxnTopic], denied: Set[str] = NONE_DENIED
 ) -> list[AddPartitionsToTxnTopicResult] | None:
     """The response when some partition is unknown, or may not be written to, else None. `denied`: names of topics."""
-    if not denied and all(image.partition(t.name, index) is not None for t in topics for index in t.partitions):
+    mirrored = {topic.name for topic in topics if image.config(TOPIC_RESOURCE, topic.name).get(MIRROR_NAME)}
+    if (
+        not denied
+        and not mirrored
+        and all(image.partition(t.name, index) is not None for t in topics for index in t.partitions)
+    ):
         return None
-    return _results(topics, lambda name, index: _error(image, name, index, denied))
+    return _results(topics, lambda name, index: _error(image, name, index, denied, mirrored))
 
 
 def _results(
@@ -99,21 +113,23 @@ def _results(
     ]
 
 
-def _error(image: MetadataImage, topic: str, index: int, denied: Set[str]) -> ErrorCode:
+def _error(image: MetadataImage, topic: str, index: int, denied: Set[str], mirrored: Set[str]) -> ErrorCode:
     if topic in denied:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic in mirrored:
+        return ErrorCode.POLICY_VIOLATION
     is_known = image.partition(topic, index) is not None
     return ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse] = ApiEndpoint(
     handle=handle,
     authorization=(
-        NeedsIf("of brokers, from version 4", lambda asked: asked.version >= BATCHED_VERSION, OF_NODES),
+        NeedsIf("of brokers, from version 4", lambda asked: asked.version in WITH_TRANSACTIONS, OF_NODES),
         NeedsIf(
             "of clients, up to version 3",
-            lambda asked: asked.version < BATCHED_VERSION,
-            on_transactional_id("v3_and_below_transactional_id"),
+            lambda asked: asked.version not in WITH_TRANSACTIONS,
+            Needs(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, attrgetter("v3_and_below_transactional_id")),
         ),
         _TOPICS,
     ),

@@ -1,16 +1,19 @@
-"""AddRaftVoter (key 80), versions 0-1: a controller becomes a voter (KIP-853).
+"""AddRaftVoter: a controller becomes a voter (KIP-853).
 
 Answered in `replication/quorum/voter_changes.py`.
+
+Contract: `protocol/messages/add_raft_voter.py`.
 """
 
 from __future__ import annotations
 
 from ...metadata.acls import Operation
-from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..controller.driver import QUORUM_LEADER
+from ...protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from ..access.authorization.usual_requirements import IN_GENERAL_WORDS, on_cluster
+from ..controller.request_places import QUORUM_LEADER
 from ..network.api_endpoint import ApiEndpoint
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[AddRaftVoterRequest, AddRaftVoterResponse] = ApiEndpoint(
     authorization=(on_cluster(Operation.ALTER, IN_GENERAL_WORDS),),
     place=QUORUM_LEADER,
 )

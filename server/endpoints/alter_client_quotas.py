@@ -1,9 +1,11 @@
-"""AlterClientQuotas (key 49), versions 0-1: quotas of users, client ids and addresses.
+"""AlterClientQuotas: quotas of users, client ids and addresses.
 
-Decided in `replication/controller/security.py`.
+Decided in `replication/controller/client_quotas.py`.
 
 A quota of an address may name a host. The node that takes the request checks that the name resolves, as Kafka's
 controller does: a decision waits for nothing.
+
+Contract: `protocol/messages/alter_client_quotas.py`.
 """
 
 from __future__ import annotations
@@ -13,24 +15,24 @@ from functools import partial
 from ...metadata.acls import Operation
 from ...metadata.client_quotas import IP, no_valid_host
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.client_quotas import (
+from ...protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntityData,
     EntryDataRequest,
     EntryDataResponse,
 )
-from ...protocol.schema import Message
-from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..access.quotas.client_quotas import Addresses, is_address, resolve
-from ..controller.driver import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, SMALL_RESERVE, TOGETHER, ApiEndpoint, Portioning
+from ...protocol.messages.quota_entities import EntityData
+from ..access.authorization.usual_requirements import IN_GENERAL_WORDS, on_cluster
+from ..access.quotas.connection_rates import Addresses, is_address, resolve
+from ..controller.request_places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, SMALL_RESERVE, ApiEndpoint
 from ..network.call import Call
+from ..network.portions import TOGETHER, Portioning
 from ..services import NodeServices
 
 
-def handle(services: NodeServices, call: Call) -> Message | None:
-    request: AlterClientQuotasRequest = call.request
+def handle(services: NodeServices, call: Call[AlterClientQuotasRequest]) -> AlterClientQuotasResponse | None:
+    request = call.request
     names = {host for entry in request.entries if (host := _host(entry)) is not None and not is_address(host)}
     if names:
         call.hold_connection()
@@ -47,10 +49,12 @@ def _host(entry: EntryDataRequest) -> str | None:
     return None
 
 
-def _resolved(services: NodeServices, call: Call, request: AlterClientQuotasRequest, found: Addresses) -> None:
+def _resolved(
+    services: NodeServices, call: Call[AlterClientQuotasRequest], request: AlterClientQuotasRequest, resolved: Addresses
+) -> None:
     if call.connection.closed:
         return
-    absent = {host for host, addresses in found.items() if not addresses}
+    absent = {host for host, addresses in resolved.items() if not addresses}
     rejected = [
         EntryDataResponse(
             error_code=ErrorCode.INVALID_REQUEST,
@@ -64,7 +68,10 @@ def _resolved(services: NodeServices, call: Call, request: AlterClientQuotasRequ
 
 
 def _decide(
-    services: NodeServices, call: Call, request: AlterClientQuotasRequest, rejected: list[EntryDataResponse]
+    services: NodeServices,
+    call: Call[AlterClientQuotasRequest],
+    request: AlterClientQuotasRequest,
+    rejected: list[EntryDataResponse],
 ) -> None:
     def decided(response: AlterClientQuotasResponse) -> None:
         response.entries += rejected
@@ -84,8 +91,19 @@ def _entity(entry: EntryDataRequest) -> frozenset[tuple[str, str | None]]:
     return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
 
 
-ENDPOINT = ApiEndpoint(
+def _rejected(call: Call[AlterClientQuotasRequest], error: ErrorCode, message: str | None) -> AlterClientQuotasResponse:
+    """Returns the response with the entities of the request as they are: one entry may have very many parts."""
+    request = call.request
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryDataResponse(error_code=error, error_message=message, entity=one.entity) for one in request.entries
+        ]
+    )
+
+
+ENDPOINT: ApiEndpoint[AlterClientQuotasRequest, AlterClientQuotasResponse] = ApiEndpoint(
     handle=handle,
+    reject=_rejected,
     authorization=(on_cluster(Operation.ALTER_CONFIGS, IN_GENERAL_WORDS),),
     place=ACTIVE_CONTROLLER,
     is_authorized_twice=True,  # no name is looked up for a client that is denied

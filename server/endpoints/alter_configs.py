@@ -1,35 +1,37 @@
-"""AlterConfigs (key 33), versions 0-2: the older form, replaced by IncrementalAlterConfigs (KIP-133).
+"""AlterConfigs: the older form, replaced by IncrementalAlterConfigs (KIP-133).
 
 The request has all values that the resource keeps: keys that it does not name return to their defaults. Broker loggers
 cannot be changed by it.
+
+Contract: `protocol/messages/alter_configs.py`.
 """
 
 from __future__ import annotations
 
-from ...protocol.messages.configs import AlterConfigsRequest, AlterConfigsResourceResponse, LegacyAlterConfigsResource
-from ...protocol.schema import Message
+from ...protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse, LegacyAlterConfigsResource
+from ...protocol.messages.alter_configs_results import AlterConfigsResourceResponse
 from ..access.authorization.requirements import Checked, Deciding, Split
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.config_changes import (
     ConfigServices,
-    authorized_changes,
     change_configs,
     check_broker_values,
     check_is_this_broker,
-    configs_to_alter,
     is_for_controller,
     reject_nulls,
 )
-from ..controller.driver import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_resource
+from ..controller.config_decisions import authorized_changes, configs_to_alter
+from ..controller.request_places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.call import Call
+from ..network.portions import TOGETHER, Portioning, by_resource
 
 
-def handle(services: ConfigServices, call: Call) -> Message | None:
-    return change_configs(services, call, _check, AlterConfigsResourceResponse)
+def handle(services: ConfigServices, call: Call[AlterConfigsRequest]) -> AlterConfigsResponse | None:
+    return change_configs(services, call, _check, AlterConfigsResourceResponse, AlterConfigsResponse)
 
 
-def _check(services: ConfigServices, call: Call, resource: LegacyAlterConfigsResource) -> bool:
+def _check(services: ConfigServices, call: Call[AlterConfigsRequest], resource: LegacyAlterConfigsResource) -> bool:
     reject_nulls(config.name for config in resource.configs if config.value is None)
     if not is_for_controller(resource.resource_type):
         check_is_this_broker(services.node_id, resource.resource_name)
@@ -42,7 +44,7 @@ def _authorized(session: AuthorizationSession, request: AlterConfigsRequest, on:
     return authorized_changes(session, request, AlterConfigsResourceResponse)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[AlterConfigsRequest, AlterConfigsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(Split("ALTER_CONFIGS on each TOPIC, GROUP or CLUSTER", _authorized),),
     place=ACTIVE_CONTROLLER,

@@ -1,8 +1,10 @@
-"""AlterReplicaLogDirs (key 34), versions 1-2: replicas move to another log directory of this broker (KIP-113).
+"""AlterReplicaLogDirs: replicas move to another log directory of this broker (KIP-113).
 
 The response means that a move has begun; DescribeLogDirs shows its progress. A directory that is not this broker's is
 LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a cordoned one takes nothing (KIP-1066), a partition that is not
 here is REPLICA_NOT_AVAILABLE, and one that is nowhere UNKNOWN_TOPIC_OR_PARTITION.
+
+Contract: `protocol/messages/alter_replica_log_dirs.py`.
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.log_dirs import (
+from ...protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
-from ...storage.files.open_files import LogDirectoryFailure
-from ..access.authorization.requirements import on_cluster
+from ...storage.files.failures import LogDirectoryFailure
+from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..partitions.partitions import cordoned_directories
+from ..partitions.cordoning import cordoned_directories
 from ..replicas import moves
 
 if TYPE_CHECKING:
@@ -36,9 +38,10 @@ log = logging.getLogger("odradek.moves")
 #: Imported with this file, on a thread.
 PRELOADED = (moves,)
 _LONGEST_NAME = 255
+_SUFFIX_LENGTH = len(replica_directory_name("", 0, FUTURE_SUFFIX)) - len("-0")
 
 
-def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
+def handle(services: Services, call: Call[AlterReplicaLogDirsRequest]) -> AlterReplicaLogDirsResponse:
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     cordoned = cordoned_directories(services.config, services.directories)
     found: dict[str, LogDirectory | ErrorCode] = {}
@@ -62,7 +65,9 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
     }
 
 
-def _rejected(call: Call, error: ErrorCode, message: str | None) -> AlterReplicaLogDirsResponse:
+def _rejected(
+    call: Call[AlterReplicaLogDirsRequest], error: ErrorCode, message: str | None
+) -> AlterReplicaLogDirsResponse:
     """Returns each partition once, under its topic, whichever directories name it."""
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for topic, index in _wanted(call.request):
@@ -106,7 +111,6 @@ def _move(
     return ErrorCode.NONE
 
 
-_SUFFIX_LENGTH = len(replica_directory_name("", 0, FUTURE_SUFFIX)) - len("-0")
-
-
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(on_cluster(Operation.ALTER),), reject=_rejected)
+ENDPOINT: ApiEndpoint[AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse] = ApiEndpoint(
+    handle=handle, authorization=(on_cluster(Operation.ALTER),), reject=_rejected
+)

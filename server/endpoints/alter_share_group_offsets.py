@@ -1,30 +1,37 @@
-"""AlterShareGroupOffsets (key 91), version 0: sets the start offsets of a share group without members (KIP-932)."""
+"""AlterShareGroupOffsets: sets the start offsets of a share group without members (KIP-932).
+
+Contract: `protocol/messages/alter_share_group_offsets.py`.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from ...coordinator.groups.share.offset_requests import Followed
+from ...coordinator.groups.share.persister_requests import Followed
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_group_state import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
-from ...protocol.messages.share_groups import (
+from ...protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from ...protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
 from ...protocol.uuids import ZERO_UUID
-from ..access.authorization.requirements import WORDS, on_group
+from ..access.authorization.requirements import WORDS
+from ..access.authorization.usual_requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
-from ..share.share_groups import READ_TOPICS, share_groups_precondition
+from ..share.share_preconditions import READ_TOPICS, share_groups_precondition
 
 
-def handle(services: Services, call: Call) -> None:
-    request: AlterShareGroupOffsetsRequest = call.request
+def handle(services: Services, call: Call[AlterShareGroupOffsetsRequest]) -> None:
+    request = call.request
     names = [topic.topic_name for topic in request.topics]
     denied = READ_TOPICS.denied(services.access.authorizer, call, names)
     rejected = [_denied(services, topic) for topic in request.topics if topic.topic_name in denied]
@@ -50,7 +57,7 @@ def _denied(services: Services, topic: AlterShareGroupOffsetsRequestTopic) -> Al
 
 def _noted(
     services: Services,
-    call: Call,
+    call: Call[AlterShareGroupOffsetsRequest],
     rejected: list[AlterShareGroupOffsetsResponseTopic],
     response: Followed[AlterShareGroupOffsetsResponse],
 ) -> None:
@@ -62,7 +69,11 @@ def _noted(
         call.reply(response.response)
 
 
-def _reply(call: Call, response: AlterShareGroupOffsetsResponse, persisted: InitializeShareGroupStateResponse) -> None:
+def _reply(
+    call: Call[AlterShareGroupOffsetsRequest],
+    response: AlterShareGroupOffsetsResponse,
+    persisted: InitializeShareGroupStateResponse,
+) -> None:
     rejected = {
         (result.topic_id, p.partition): p for result in persisted.results for p in result.partitions if p.error_code
     }
@@ -74,7 +85,7 @@ def _reply(call: Call, response: AlterShareGroupOffsetsResponse, persisted: Init
     call.reply(response)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse] = ApiEndpoint(
     handle=handle,
     precondition=share_groups_precondition,
     authorization=(on_group(message=WORDS[ErrorCode.GROUP_AUTHORIZATION_FAILED]), READ_TOPICS),

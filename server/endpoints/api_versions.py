@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), versions 0-5.
+"""ApiVersions: the APIs and features of this node.
 
 The response lists the APIs of this listener, computed from `protocol/apis.py` and the files beside this one: it has only
 what is implemented. Two entries differ from the list, as in Apache Kafka: Produce begins at version 0 (older librdkafka
@@ -10,6 +10,8 @@ Version 5 has the cluster id and node id that the client expects; a different on
 
 An unknown version is answered in version 0, by UNSUPPORTED_VERSION and the versions of ApiVersions itself
 (KIP-511). A client software name or version of odd characters is INVALID_REQUEST.
+
+Contract: `protocol/messages/api_versions.py`.
 """
 
 from __future__ import annotations
@@ -30,16 +32,19 @@ from ...protocol.messages.api_versions import (
 )
 from ..access.authorization.requirements import Nothing
 from ..network.api_endpoint import ApiEndpoint
+from ..network.no_request import NO_REQUEST
 
 if TYPE_CHECKING:
     from ..network.call import Call
     from ..services import NodeServices
 
-_FIRST_VERSION_WITH_SOFTWARE = _FIRST_VERSION_WITH_FEATURES = 3
+_WITH_SOFTWARE = ApiVersionsRequest.versions_with("client_software_name")
+_WITH_CLUSTER_ID = ApiVersionsRequest.versions_with("cluster_id")
+_WITH_FEATURES = ApiVersionsResponse.versions_with("supported_features")
 _SOFTWARE_WORD = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(services: NodeServices, call: Call) -> ApiVersionsResponse:
+def handle(services: NodeServices, call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
     response = _response(services, call)
     gate = call.connection.sasl_gate
     if gate is not None:
@@ -47,27 +52,27 @@ def handle(services: NodeServices, call: Call) -> ApiVersionsResponse:
     return response
 
 
-def _response(services: NodeServices, call: Call) -> ApiVersionsResponse:
-    request: ApiVersionsRequest | None = call.request
-    if request is None:  # of a version that is not known
+def _response(services: NodeServices, call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
+    request = call.request
+    if request is NO_REQUEST:  # of a version that is not known
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_shown(APIS[API_VERSIONS_KEY])])
     error = _error(request, call.version, services)
     if error:
         return ApiVersionsResponse(error_code=error)
-    if call.version >= _FIRST_VERSION_WITH_SOFTWARE:
+    if call.version in _WITH_SOFTWARE:
         call.connection.software = (request.client_software_name, request.client_software_version)
     response = ApiVersionsResponse(api_keys=[*_all_shown(tuple(call.connection.dispatcher.served))])
-    if call.version >= _FIRST_VERSION_WITH_FEATURES:
+    if call.version in _WITH_FEATURES:
         _add_features(response, services, call.version)
     return response
 
 
 def _error(request: ApiVersionsRequest, version: int, services: NodeServices) -> int:
-    if version >= _FIRST_VERSION_WITH_SOFTWARE:
+    if version in _WITH_SOFTWARE:
         words = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE_WORD.fullmatch(word) for word in words):
             return ErrorCode.INVALID_REQUEST
-    if version >= 5:
+    if version in _WITH_CLUSTER_ID:
         if (request.cluster_id is None) != (request.node_id == -1):
             return ErrorCode.INVALID_REQUEST
         if request.cluster_id is not None and (request.cluster_id, request.node_id) != (
@@ -116,7 +121,7 @@ def _add_features(response: ApiVersionsResponse, services: NodeServices, version
     response.finalized_features = [*_finalized(tuple(finalized.items()))]
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[ApiVersionsRequest, ApiVersionsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(Nothing("It comes before the authentication."),),
     encodes_many_whole=True,

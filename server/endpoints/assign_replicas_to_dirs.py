@@ -1,15 +1,18 @@
-"""AssignReplicasToDirs (key 73), version 0: the log directories of a broker's replicas (KIP-858).
+"""AssignReplicasToDirs: the log directories of a broker's replicas (KIP-858).
 
-Decided in `replication/controller/alter_partition.py`.
+Decided in `replication/controller/replica_directories.py`.
+
+Contract: `protocol/messages/assign_replicas_to_dirs.py`.
 """
 
 from __future__ import annotations
 
-from ..access.authorization.requirements import OF_NODES
-from ..controller.driver import THIS_CONTROLLER
+from ...protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from ..access.authorization.usual_requirements import OF_NODES
+from ..controller.request_places import THIS_CONTROLLER
 from ..network.api_endpoint import ApiEndpoint
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[AssignReplicasToDirsRequest, AssignReplicasToDirsResponse] = ApiEndpoint(
     authorization=(OF_NODES,),
     place=THIS_CONTROLLER,
 )

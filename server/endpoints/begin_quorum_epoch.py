@@ -1,15 +1,18 @@
-"""BeginQuorumEpoch (key 53), versions 0-1: a new leader of the quorum makes itself known (KIP-595, KIP-853).
+"""BeginQuorumEpoch: a new leader of the quorum makes itself known (KIP-595, KIP-853).
 
 Answered in `replication/quorum/replica.py`.
+
+Contract: `protocol/messages/begin_quorum_epoch.py`.
 """
 
 from __future__ import annotations
 
-from ..access.authorization.requirements import OF_NODES
-from ..controller.driver import QUORUM
+from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from ..access.authorization.usual_requirements import OF_NODES
+from ..controller.request_places import QUORUM
 from ..network.api_endpoint import ApiEndpoint
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[BeginQuorumEpochRequest, BeginQuorumEpochResponse] = ApiEndpoint(
     authorization=(OF_NODES,),
     place=QUORUM,
 )

@@ -1,6 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0-1: a member joins, stays, leaves (KIP-848).
+"""ConsumerGroupHeartbeat: a member joins, stays, leaves (KIP-848).
 
 Decided in `coordinator/groups/consumer/heartbeat.py`.
+
+Contract: `protocol/messages/consumer_group_heartbeat.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from functools import partial
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
-from ...protocol.schema import Message
-from ..access.authorization.requirements import Each, on_group
+from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ..access.authorization.requirements import Each
+from ..access.authorization.usual_requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, consumer_groups_precondition
-from ..coordinators.shard_driver import Client, DescribingClient
+from ..coordinators.open_requests import Client, DescribingClient
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
@@ -21,7 +23,7 @@ from ..services import Services
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
-def handle(services: Services, call: Call) -> Message | None:
+def handle(services: Services, call: Call[ConsumerGroupHeartbeatRequest]) -> ConsumerGroupHeartbeatResponse | None:
     topics = call.request.subscribed_topic_names or ()
     if topics and _TOPICS.denied(services.access.authorizer, call, topics):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -31,7 +33,7 @@ def handle(services: Services, call: Call) -> Message | None:
     return None
 
 
-def _client(services: Services, call: Call) -> Client:
+def _client(services: Services, call: Call[ConsumerGroupHeartbeatRequest]) -> Client:
     """Returns the client, with the topics of regular expressions that it may describe."""
     authorizer = services.access.authorizer
     if authorizer is None:
@@ -41,7 +43,7 @@ def _client(services: Services, call: Call) -> Client:
     return DescribingClient(call.client_id, call.client_host, allowed)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse] = ApiEndpoint(
     handle=handle,
     precondition=consumer_groups_precondition,
     authorization=(on_group(), _TOPICS),

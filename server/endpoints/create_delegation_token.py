@@ -1,7 +1,9 @@
-"""CreateDelegationToken (key 38), versions 1-3: a token for the client, or for another owner (KIP-48, KIP-373).
+"""CreateDelegationToken: a token for the client, or for another owner (KIP-48, KIP-373).
 
 The client is authenticated, and not by a token; renewers are users. The active controller makes the token
-(`replication/controller/security.py`).
+(`replication/controller/delegation_tokens.py`).
+
+Contract: `protocol/messages/create_delegation_token.py`.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.credentials import MAX_TOKEN_BYTES, token_bytes
+from ...metadata.delegation_tokens import MAX_TOKEN_BYTES, token_bytes
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.credentials import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from ...protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ..access.authorization.requirements import NeedsBy
 from ..controller.delegation_tokens import tokens_precondition
-from ..controller.driver import ACTIVE_CONTROLLER, to_controller
+from ..controller.request_places import ACTIVE_CONTROLLER, to_controller
 from ..network.api_endpoint import ApiEndpoint
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from ..services import NodeServices
 
 
-def handle(services: NodeServices, call: Call) -> CreateDelegationTokenResponse | None:
+def handle(services: NodeServices, call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse | None:
     if any(renewer.principal_type != "User" for renewer in call.request.renewers):
         return _rejected(call, ErrorCode.INVALID_PRINCIPAL_TYPE, None)
     if token_bytes(renewer.principal_name for renewer in call.request.renewers) > MAX_TOKEN_BYTES:
@@ -41,7 +43,9 @@ def _authorized(session: AuthorizationSession, request: CreateDelegationTokenReq
     return None if is_allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
 
 
-def _rejected(call: Call, error: ErrorCode, message: str | None) -> CreateDelegationTokenResponse:
+def _rejected(
+    call: Call[CreateDelegationTokenRequest], error: ErrorCode, message: str | None
+) -> CreateDelegationTokenResponse:
     request = call.request
     requester_type, _, requester = call.principal.partition(":")
     owner_type, owner = request.owner_principal_type, request.owner_principal_name
@@ -57,7 +61,7 @@ def _rejected(call: Call, error: ErrorCode, message: str | None) -> CreateDelega
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[CreateDelegationTokenRequest, CreateDelegationTokenResponse] = ApiEndpoint(
     handle=handle,
     precondition=tokens_precondition,
     authorization=(NeedsBy("CREATE_TOKENS on the USER, if that is another", _authorized),),

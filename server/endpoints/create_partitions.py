@@ -1,7 +1,9 @@
-"""CreatePartitions (key 37), versions 0-3: more partitions for topics (KIP-195, KIP-599).
+"""CreatePartitions: more partitions for topics (KIP-195, KIP-599).
 
-Decided in `replication/controller/topics.py`. Version 3 is refused while a client exceeds its quota of changes to
+Decided in `replication/controller/partitions.py`. Version 3 is refused while a client exceeds its quota of changes to
 topics.
+
+Contract: `protocol/messages/create_partitions.py`.
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ from collections import Counter
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopicResult
-from ...replication.controller import topics
+from ...protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from ...replication.controller import partitions
 from ..access.authorization.requirements import Checked, Deciding, Split, adding, without
 from ..access.authorization.sessions import AuthorizationSession
-from ..controller.driver import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_name
+from ..controller.request_places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
+from ..network.portions import TOGETHER, Portioning, by_name
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (topics,)
+PRELOADED = (partitions,)
 
 
 def _authorized(session: AuthorizationSession, request: CreatePartitionsRequest, on: Deciding) -> Checked:
@@ -31,7 +38,7 @@ def _authorized(session: AuthorizationSession, request: CreatePartitionsRequest,
     return without(request, "topics", kept, adding("results", results))
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[CreatePartitionsRequest, CreatePartitionsResponse] = ApiEndpoint(
     authorization=(Split("ALTER on each TOPIC", _authorized),),
     place=ACTIVE_CONTROLLER,
     portionings=(Portioning(("topics",), ("results",), TOGETHER, by_name, first=8),),

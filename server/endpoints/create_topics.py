@@ -1,7 +1,9 @@
-"""CreateTopics (key 19), versions 2-7: topics with their partitions and configurations (KIP-4, KIP-464, KIP-599).
+"""CreateTopics: topics with their partitions and configurations (KIP-4, KIP-464, KIP-599).
 
 Decided in `replication/controller/topics.py`. Versions from 6 are refused while a client exceeds its quota of changes to
 topics. A client without DESCRIBE_CONFIGS on a new topic gets no configuration of it (version 5, KIP-525).
+
+Contract: `protocol/messages/create_topics.py`.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from collections import Counter
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ...protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ...replication.controller import topics
-from ...replication.controller.state import CLUSTER_METADATA_TOPIC
+from ...replication.controller.topic_names import CLUSTER_METADATA_TOPIC
 from ..access.authorization.requirements import Checked, Deciding, Split, without
 from ..access.authorization.sessions import AuthorizationSession
-from ..controller.driver import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_name
+from ..controller.request_places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
+from ..network.portions import TOGETHER, Portioning, by_name
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = (topics,)
@@ -53,7 +56,7 @@ def _partitions(request: CreateTopicsRequest) -> int:
     return sum(len(topic.assignments) or max(topic.num_partitions, 1) for topic in request.topics)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[CreateTopicsRequest, CreateTopicsResponse] = ApiEndpoint(
     authorization=(
         Split("CREATE on CLUSTER, or CREATE on each TOPIC; DESCRIBE_CONFIGS on TOPIC for its configs", _authorized),
     ),

@@ -1,8 +1,10 @@
-"""DeleteGroups (key 42), versions 0-3: groups without members (KIP-229).
+"""DeleteGroups: groups without members (KIP-229).
 
 Decided in `coordinator/groups/shard.py`. The groups may be of different shards.
 
 A share group's states are deleted first (KIP-932): while that cannot be done the group stays.
+
+Contract: `protocol/messages/delete_groups.py`.
 """
 
 from __future__ import annotations
@@ -11,22 +13,23 @@ from functools import partial
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
-from ..coordinators.shard_driver import gather
-from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
+from ..coordinators.scatter_and_gather import gather
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import ONCE, Portioning
 from ..services import Services
-from ..share.share_groups import PRELOADED as _PRELOADED
+from ..share.share_preconditions import PRELOADED as _PRELOADED
 
 _GROUPS = Each(Operation.DELETE, ResourceType.GROUP)
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = _PRELOADED
 
 
-def handle(services: Services, call: Call) -> None:
-    request: DeleteGroupsRequest = call.request
+def handle(services: Services, call: Call[DeleteGroupsRequest]) -> None:
+    request = call.request
     asked_once = list(dict.fromkeys(request.groups_names))
     denied = _GROUPS.denied(services.access.authorizer, call, asked_once)
     permitted = [group_id for group_id in asked_once if group_id not in denied]
@@ -36,7 +39,9 @@ def handle(services: Services, call: Call) -> None:
     )
 
 
-def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict[str, int]) -> None:
+def _delete(
+    services: Services, call: Call[DeleteGroupsRequest], group_ids: list[str], rejected: dict[str, int]
+) -> None:
     groups = services.coordinators.groups
 
     def reply(responses: list[DeleteGroupsResponse]) -> None:
@@ -54,7 +59,7 @@ def _delete(services: Services, call: Call, group_ids: list[str], rejected: dict
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DeleteGroupsRequest, DeleteGroupsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(_GROUPS,),
     place=GROUP_COORDINATORS,

@@ -1,11 +1,13 @@
-"""DeleteRecords (key 21), versions 0-2.
+"""DeleteRecords: moves the start of partitions up (KIP-107).
 
 Moves the start of a log up to an offset, -1 for the high watermark; whole segments below it go with the next retention
 pass. The response is the smallest log start among the replicas that are alive, and waits for them to come after;
 REQUEST_TIMED_OUT after the request's timeout, when they are still asked to.
 
-OFFSET_OUT_OF_RANGE above the high watermark, POLICY_VIOLATION where `cleanup.policy` is `compact` alone,
+OFFSET_OUT_OF_RANGE above the high watermark, POLICY_VIOLATION where `cleanup.policy` is `compact` alone, or for a mirror,
 INVALID_TOPIC_EXCEPTION for internal topics.
+
+Contract: `protocol/messages/delete_records.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.topics import (
+from ...protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -23,7 +25,8 @@ from ...protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 from ..access.authorization.requirements import Each
-from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import TOPIC_PARTITIONS
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.parked_requests import Deadlines, Parked
 
@@ -36,8 +39,8 @@ HIGH_WATERMARK = -1
 _NO_WATERMARK = -1
 
 
-def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
-    request: DeleteRecordsRequest = call.request
+def handle(services: Services, call: Call[DeleteRecordsRequest]) -> DeleteRecordsResponse | None:
+    request = call.request
     response = DeleteRecordsResponse()
     waiting: list[_Deletion] = []
     names = [topic.name for topic in request.topics]
@@ -52,7 +55,7 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
         response.topics.append(DeleteRecordsTopicResult(topic.name, results))
     if not waiting:
         return response
-    ParkedDeletion(services.data_path.deadlines, call, response, waiting)
+    ParkedDeletion(services.produce.deadlines, call, response, waiting)
     return None
 
 
@@ -92,7 +95,11 @@ class ParkedDeletion(Parked):
     __slots__ = ("_call", "_deadlines", "_pending", "_response")
 
     def __init__(
-        self, deadlines: Deadlines, call: Call, response: DeleteRecordsResponse, waiting: list[_Deletion]
+        self,
+        deadlines: Deadlines,
+        call: Call[DeleteRecordsRequest],
+        response: DeleteRecordsResponse,
+        waiting: list[_Deletion],
     ) -> None:
         super().__init__()
         self._call = call
@@ -103,11 +110,11 @@ class ParkedDeletion(Parked):
         for one in waiting:
             one.hosted.when_deleted(one.offset, partial(self._finish_one, one))
 
-    def _finish_one(self, one: _Deletion, error: int) -> None:
-        if self._pending.pop(id(one.result), None) is None:
+    def _finish_one(self, deletion: _Deletion, error: int) -> None:
+        if self._pending.pop(id(deletion.result), None) is None:
             return
-        one.result.error_code = error
-        one.result.low_watermark = _NO_WATERMARK if error else one.hosted.low_watermark
+        deletion.result.error_code = error
+        deletion.result.low_watermark = _NO_WATERMARK if error else deletion.hosted.low_watermark
         if not self._pending:
             self._deadlines.remove(self)
             self._call.reply(self._response)
@@ -122,6 +129,8 @@ class ParkedDeletion(Parked):
 def _error(hosted: HostedPartition, up_to_offset: int) -> int:
     if hosted.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if hosted.rules.mirror:
+        return ErrorCode.POLICY_VIOLATION
     error = hosted.error_for_epoch(-1)
     if error:
         return error
@@ -130,4 +139,6 @@ def _error(hosted: HostedPartition, up_to_offset: int) -> int:
     return ErrorCode.NONE if 0 <= up_to_offset <= hosted.high_watermark else ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(_TOPICS,), portionings=TOPIC_PARTITIONS)
+ENDPOINT: ApiEndpoint[DeleteRecordsRequest, DeleteRecordsResponse] = ApiEndpoint(
+    handle=handle, authorization=(_TOPICS,), portionings=TOPIC_PARTITIONS
+)

@@ -1,28 +1,32 @@
-"""DeleteShareGroupOffsets (key 92), version 0: topics that a share group without members is to know no more (KIP-932)."""
+"""DeleteShareGroupOffsets: topics that a share group without members is to know no more (KIP-932).
+
+Contract: `protocol/messages/delete_share_group_offsets.py`.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from ...coordinator.groups.share.offset_requests import Followed
+from ...coordinator.groups.share.persister_requests import Followed
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_group_state import DeleteShareGroupStateRequest
-from ...protocol.messages.share_groups import (
+from ...protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from ..access.authorization.requirements import WORDS, on_group
+from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from ..access.authorization.requirements import WORDS
+from ..access.authorization.usual_requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
-from ..share.share_groups import READ_TOPICS, share_groups_precondition
+from ..share.share_preconditions import READ_TOPICS, share_groups_precondition
 
 
-def handle(services: Services, call: Call) -> None:
-    request: DeleteShareGroupOffsetsRequest = call.request
+def handle(services: Services, call: Call[DeleteShareGroupOffsetsRequest]) -> None:
+    request = call.request
     names = [topic.topic_name for topic in request.topics]
     denied = READ_TOPICS.denied(services.access.authorizer, call, names)
     rejected = [_denied(name) for name in names if name in denied]
@@ -42,7 +46,7 @@ def _denied(name: str) -> DeleteShareGroupOffsetsResponseTopic:
 
 def _noted(
     services: Services,
-    call: Call,
+    call: Call[DeleteShareGroupOffsetsRequest],
     rejected: list[DeleteShareGroupOffsetsResponseTopic],
     response: Followed[DeleteShareGroupOffsetsResponse],
 ) -> None:
@@ -54,7 +58,12 @@ def _noted(
         call.reply(response.response)
 
 
-def _reply(services: Services, call: Call, response: DeleteShareGroupOffsetsResponse, errors: dict[bytes, int]) -> None:
+def _reply(
+    services: Services,
+    call: Call[DeleteShareGroupOffsetsRequest],
+    response: DeleteShareGroupOffsetsResponse,
+    errors: dict[bytes, int],
+) -> None:
     for topic_id, error in errors.items():
         topic = services.metadata.image.topic_by_id(topic_id)
         response.responses.append(
@@ -67,7 +76,7 @@ def _reply(services: Services, call: Call, response: DeleteShareGroupOffsetsResp
     call.reply(response)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse] = ApiEndpoint(
     handle=handle,
     precondition=share_groups_precondition,
     authorization=(on_group(Operation.DELETE, WORDS[ErrorCode.GROUP_AUTHORIZATION_FAILED]), READ_TOPICS),

@@ -1,8 +1,10 @@
-"""DeleteTopics (key 20), versions 1-6: by name, and from version 6 by id (KIP-516, KIP-599).
+"""DeleteTopics: by name, and from version 6 by id (KIP-516, KIP-599).
 
 Decided in `replication/controller/topics.py`. Versions from 5 are refused while a client exceeds its quota of changes to
 topics. Unlike other responses this one names topics that the client may not describe as unauthorized, whether they exist
 or not.
+
+Contract: `protocol/messages/delete_topics.py`.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from operator import attrgetter
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.topics import DeletableTopicResult, DeleteTopicsRequest
+from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import WORDS, Checked, Deciding, Split, adding
 from ..access.authorization.sessions import AuthorizationSession
-from ..controller.driver import ACTIVE_CONTROLLER
-from ..network.api_endpoint import SMALL_RESERVE, TOGETHER, ApiEndpoint, Portioning
+from ..controller.request_places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
+from ..network.portions import TOGETHER, Portioning
 
 
 def _authorized(session: AuthorizationSession, request: DeleteTopicsRequest, on: Deciding) -> Checked:
@@ -54,7 +57,7 @@ def _denied(name: str | None, topic_id: bytes) -> DeletableTopicResult:
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=WORDS[error])
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DeleteTopicsRequest, DeleteTopicsResponse] = ApiEndpoint(
     authorization=(Split("DELETE on CLUSTER, or DESCRIBE and DELETE on each TOPIC", _authorized),),
     place=ACTIVE_CONTROLLER,
     portionings=(

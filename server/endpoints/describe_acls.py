@@ -1,4 +1,7 @@
-"""DescribeAcls (key 29), versions 1-3: the access rules that match a filter, by resource; SECURITY_DISABLED without any."""
+"""DescribeAcls: the access rules that match a filter, by resource; SECURITY_DISABLED without any.
+
+Contract: `protocol/messages/describe_acls.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ from collections.abc import Iterable
 from ...metadata.acls import AclFilter, Operation, names_unknown
 from ...metadata.image import AclImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.acls import AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse
-from ...protocol.schema import Message
-from ..access.authorization.requirements import on_cluster
+from ...protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call, ProtocolViolation
-from ..network.large_requests import work_in_turns
+from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices
 
@@ -20,7 +27,7 @@ from ..services import NodeServices
 _LOOKED_AT_ONCE = 256
 
 
-def _named(services: NodeServices, call: Call) -> ErrorCode:
+def _named(services: NodeServices, call: Call[DescribeAclsRequest]) -> ErrorCode:
     """Raises ProtocolViolation for a code that names nothing: Kafka refuses it while it decodes the request."""
     asked: DescribeAclsRequest = call.request
     if names_unknown(asked.resource_type_filter, asked.pattern_type_filter, asked.operation, asked.permission_type):
@@ -28,7 +35,7 @@ def _named(services: NodeServices, call: Call) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def handle(services: NodeServices, call: Call) -> Message | None:
+def handle(services: NodeServices, call: Call[DescribeAclsRequest]) -> DescribeAclsResponse | None:
     asked: DescribeAclsRequest = call.request
     if services.access.authorizer is None or not services.access.authorizer.uses_acls:
         error = ErrorCode.SECURITY_DISABLED
@@ -60,4 +67,6 @@ def _described(rules: Iterable[AclImage], wanted: AclFilter) -> Steps[DescribeAc
     return DescribeAclsResponse(resources=list(resources.values()))
 
 
-ENDPOINT = ApiEndpoint(handle=handle, precondition=_named, authorization=(on_cluster(Operation.DESCRIBE),))
+ENDPOINT: ApiEndpoint[DescribeAclsRequest, DescribeAclsResponse] = ApiEndpoint(
+    handle=handle, precondition=_named, authorization=(on_cluster(Operation.DESCRIBE),)
+)

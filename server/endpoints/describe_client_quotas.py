@@ -1,27 +1,30 @@
-"""DescribeClientQuotas (key 48), versions 0-1: the quotas of the entities that match a filter (KIP-546)."""
+"""DescribeClientQuotas: the quotas of the entities that match a filter (KIP-546).
+
+Contract: `protocol/messages/describe_client_quotas.py`.
+"""
 
 from __future__ import annotations
 
 from ...metadata.acls import Operation
-from ...metadata.client_quotas import Component, InvalidFilter, QuotaFilter, describe
+from ...metadata.quota_filters import Component, InvalidFilter, QuotaFilter, describe
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.client_quotas import (
+from ...protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
     EntryData,
     ValueData,
 )
-from ..access.authorization.requirements import on_cluster
+from ...protocol.messages.quota_entities import EntityData
+from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..network.large_requests import work_in_turns
+from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import Steps
 from ..services import Services
 
 
-def handle(services: Services, call: Call) -> DescribeClientQuotasResponse | None:
-    request: DescribeClientQuotasRequest = call.request
+def handle(services: Services, call: Call[DescribeClientQuotasRequest]) -> DescribeClientQuotasResponse | None:
+    request = call.request
     components = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
     try:
         wanted = QuotaFilter(components, strict=request.strict)
@@ -47,8 +50,12 @@ def _described(services: Services, wanted: QuotaFilter) -> Steps[DescribeClientQ
     return DescribeClientQuotasResponse(entries=entries)
 
 
-def _rejected(call: Call, error: ErrorCode, message: str | None) -> DescribeClientQuotasResponse:
+def _rejected(
+    call: Call[DescribeClientQuotasRequest], error: ErrorCode, message: str | None
+) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(on_cluster(Operation.DESCRIBE_CONFIGS),), reject=_rejected)
+ENDPOINT: ApiEndpoint[DescribeClientQuotasRequest, DescribeClientQuotasResponse] = ApiEndpoint(
+    handle=handle, authorization=(on_cluster(Operation.DESCRIBE_CONFIGS),), reject=_rejected
+)

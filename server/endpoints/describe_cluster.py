@@ -1,25 +1,30 @@
-"""DescribeCluster (key 60), versions 0-2: the brokers, or on a controller's listener the controllers (KIP-700, KIP-919).
+"""DescribeCluster: the brokers, or on a controller's listener the controllers (KIP-700, KIP-919).
 
 From version 2 the response may include fenced brokers (KIP-1073).
+
+Contract: `protocol/messages/describe_cluster.py`.
 """
 
 from __future__ import annotations
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from ..access.authorization.requirements import Each, NeedsOn, cluster_operations, on_cluster
+from ...protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from ..access.authorization.authorized_operations import cluster_operations
+from ..access.authorization.requirements import Each, NeedsOn
+from ..access.authorization.usual_requirements import on_cluster
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import CONTROLLER, Call
+from ..network.call import Call
+from ..network.listener_kind import CONTROLLER
 from ..services import NodeServices
 
 _BROKERS, _CONTROLLERS = 1, 2
 _TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
-def handle(services: NodeServices, call: Call) -> DescribeClusterResponse:
-    request: DescribeClusterRequest = call.request
+def handle(services: NodeServices, call: Call[DescribeClusterRequest]) -> DescribeClusterResponse:
+    request = call.request
     served = _CONTROLLERS if _is_controller_listener(services, call) else _BROKERS
     if request.endpoint_type != served:
         return _wrong_endpoint(request.endpoint_type, served, call.version)
@@ -33,7 +38,7 @@ def handle(services: NodeServices, call: Call) -> DescribeClusterResponse:
     return response
 
 
-def _is_controller_listener(services: NodeServices, call: Call) -> bool:
+def _is_controller_listener(services: NodeServices, call: Call[DescribeClusterRequest]) -> bool:
     return any(listener.name == call.listener for listener in services.config.listeners.controllers)
 
 
@@ -53,7 +58,10 @@ def _wrong_endpoint(asked: int, served: int, version: int) -> DescribeClusterRes
 
 
 def _describe_brokers(
-    services: NodeServices, call: Call, request: DescribeClusterRequest, response: DescribeClusterResponse
+    services: NodeServices,
+    call: Call[DescribeClusterRequest],
+    request: DescribeClusterRequest,
+    response: DescribeClusterResponse,
 ) -> None:
     view = ClusterView(services.metadata.image, call.listener)
     shown = view.brokers() if request.include_fenced_brokers else view.alive_brokers()
@@ -66,7 +74,9 @@ def _describe_brokers(
     response.controller_id = view.controller_id()
 
 
-def _describe_controllers(services: NodeServices, call: Call, response: DescribeClusterResponse) -> None:
+def _describe_controllers(
+    services: NodeServices, call: Call[DescribeClusterRequest], response: DescribeClusterResponse
+) -> None:
     for controller_id, controller in sorted(services.metadata.image.cluster.controllers.items()):
         endpoint = controller.listeners.get(call.listener)
         if endpoint is not None:
@@ -77,7 +87,7 @@ def _describe_controllers(services: NodeServices, call: Call, response: Describe
         response.controller_id = services.node_id
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeClusterRequest, DescribeClusterResponse] = ApiEndpoint(
     handle=handle,
     authorization=(
         NeedsOn(CONTROLLER, on_cluster(Operation.ALTER)),

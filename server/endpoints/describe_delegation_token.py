@@ -1,7 +1,9 @@
-"""DescribeDelegationToken (key 41), versions 1-3: the tokens of owners and renewers (KIP-48, KIP-373).
+"""DescribeDelegationToken: the tokens of owners and renewers (KIP-48, KIP-373).
 
 Null owners ask for all tokens, an empty list for none. A token is shown to its owner and renewers, and, without an
 authorizer, to every authenticated client.
+
+Contract: `protocol/messages/describe_delegation_token.py`.
 """
 
 from __future__ import annotations
@@ -9,9 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.credentials import may_renew, token_hmac
+from ...metadata.delegation_tokens import may_renew, token_hmac
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.credentials import DescribedDelegationToken, DescribeDelegationTokenResponse, TokenPrincipal
+from ...protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from ...protocol.messages.token_principals import TokenPrincipal
 from ..access.authorization.requirements import Each
 from ..controller.delegation_tokens import token_secret, tokens_precondition
 from ..network.api_endpoint import ApiEndpoint
@@ -25,7 +32,7 @@ _TOKENS = Each(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
 _OWNERS = Each(Operation.DESCRIBE_TOKENS, ResourceType.USER)
 
 
-def handle(services: Services, call: Call) -> DescribeDelegationTokenResponse:
+def handle(services: Services, call: Call[DescribeDelegationTokenRequest]) -> DescribeDelegationTokenResponse:
     secret = token_secret(services.config)
     if not secret:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
@@ -41,7 +48,9 @@ def handle(services: Services, call: Call) -> DescribeDelegationTokenResponse:
     )
 
 
-def _may_describe(services: Services, call: Call, token_id: str, token: DelegationTokenImage) -> bool:
+def _may_describe(
+    services: Services, call: Call[DescribeDelegationTokenRequest], token_id: str, token: DelegationTokenImage
+) -> bool:
     """Returns whether the client may describe a token of others."""
     authorizer = services.access.authorizer
     return not _TOKENS.denies(authorizer, call, token_id) or not _OWNERS.denies(authorizer, call, token.owner)
@@ -67,6 +76,6 @@ def _described(token_id: str, token: DelegationTokenImage, hmac: bytes) -> Descr
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeDelegationTokenRequest, DescribeDelegationTokenResponse] = ApiEndpoint(
     handle=handle, precondition=tokens_precondition, authorization=(_TOKENS, _OWNERS), rejects_token_clients=True
 )

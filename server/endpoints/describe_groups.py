@@ -1,29 +1,33 @@
-"""DescribeGroups (key 15), versions 0-6: classic groups and their members.
+"""DescribeGroups: classic groups and their members.
 
 Answered in `coordinator/groups/shard.py`. The groups may be of different shards.
+
+Contract: `protocol/messages/describe_groups.py`.
 """
 
 from __future__ import annotations
 
-from ...protocol.messages.groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from ..coordinators.group_coordinator import DESCRIBED_GROUPS, GROUP_COORDINATORS, describe
-from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
+from ...protocol.messages.describe_groups import DescribedClassicGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ..coordinators.group_coordinator import GROUP_COORDINATORS
+from ..coordinators.group_descriptions import DESCRIBED_GROUPS, describe
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import ONCE, Portioning
 from ..services import Services
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call[DescribeGroupsRequest]) -> None:
     describe(
         services,
         call,
         call.request.groups,
         lambda ids: DescribeGroupsRequest(groups=ids),
         DescribeGroupsResponse,
-        DescribedGroup,
+        DescribedClassicGroup,
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeGroupsRequest, DescribeGroupsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(DESCRIBED_GROUPS,),
     place=GROUP_COORDINATORS,

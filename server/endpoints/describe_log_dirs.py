@@ -1,9 +1,11 @@
-"""DescribeLogDirs (key 35), versions 1-5: the replicas in each log directory, and its free space.
+"""DescribeLogDirs: the replicas in each log directory, and its free space.
 
 Null for the topics is every partition. A replica that is on its way from another directory is shown where it goes as a
 future one, with what it has still to copy as its lag (KIP-113). From version 4 the response has the space of the file system
 (KIP-827), from version 5 whether the directory takes new replicas (KIP-1066). A directory that has failed is shown by its
 error alone. The metadata log is not shown.
+
+Contract: `protocol/messages/describe_log_dirs.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.log_dirs import (
+from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -22,17 +24,17 @@ from ...protocol.messages.log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.directory import LogDirectory
-from ..access.authorization.requirements import on_cluster
+from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..partitions.partitions import cordoned_directories
+from ..partitions.cordoning import cordoned_directories
 
 if TYPE_CHECKING:
     from ..services import Services
 
 
-def handle(services: Services, call: Call) -> DescribeLogDirsResponse:
-    request: DescribeLogDirsRequest = call.request
+def handle(services: Services, call: Call[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
+    request = call.request
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -100,7 +102,7 @@ def _partitions(
         )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeLogDirsRequest, DescribeLogDirsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(on_cluster(Operation.DESCRIBE),),
     most_items=100_000,  # a tool asks for the replicas that it moves

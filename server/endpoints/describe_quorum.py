@@ -1,6 +1,8 @@
-"""DescribeQuorum (key 55), versions 0-2: the voters of `__cluster_metadata` and their log end offsets (KIP-595, KIP-853).
+"""DescribeQuorum: the voters of `__cluster_metadata` and their log end offsets (KIP-595, KIP-853).
 
 The leader answers; a broker forwards the request. Observers that have not fetched for five minutes are left out.
+
+Contract: `protocol/messages/describe_quorum.py`.
 """
 
 from __future__ import annotations
@@ -9,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.quorum import (
+from ...protocol.messages.describe_quorum import (
     DescribeQuorumPartitionResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumTopicResponse,
-    Node,
     NodeListener,
-    ReplicaState,
+    QuorumNode,
+    QuorumReplicaState,
 )
 from ...protocol.uuids import ZERO_UUID
-from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..controller.driver import QUORUM_LEADER, ask_leader
+from ..access.authorization.usual_requirements import IN_GENERAL_WORDS, on_cluster
 from ..controller.metadata_log import TOPIC
+from ..controller.request_places import QUORUM_LEADER, ask_leader
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import BROKER, Call
+from ..network.call import Call
+from ..network.listener_kind import BROKER
 
 if TYPE_CHECKING:
     from ...replication.quorum.replica import QuorumReplica
@@ -38,8 +41,8 @@ _NOT_LEADER = (
 _NOT_HOSTED = "This server does not host this topic-partition."
 
 
-def handle(services: NodeServices, call: Call) -> DescribeQuorumResponse | None:
-    request: DescribeQuorumRequest = call.request
+def handle(services: NodeServices, call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse | None:
+    request = call.request
     if not _is_of_the_quorum(request):
         return DescribeQuorumResponse(topics=_unknown(request))
     controller = services.controller.driver
@@ -61,14 +64,16 @@ def _not_the_leader(leader_id: int, epoch: int) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(topics=[DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[said])])
 
 
-def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
+def _led_here(
+    services: NodeServices, call: Call[DescribeQuorumRequest], replica: QuorumReplica
+) -> DescribeQuorumResponse:
     from ...replication.quorum.roles import Leader
 
     role, now_ms = replica.role, call.now_ms
     assert isinstance(role, Leader)
     voting = {voter.key.id: voter.key for voter in replica.voter_set.voters.values()}
     known = {
-        key: ReplicaState(
+        key: QuorumReplicaState(
             replica_id=key.id,
             # Static voters are known by their ids alone.
             replica_directory_id=voting[key.id].directory_id if key in replica.voter_set else key.directory_id,
@@ -90,7 +95,7 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
         observers=observers,
     )
     nodes = [
-        Node(
+        QuorumNode(
             node_id=voter.key.id,
             listeners=[NodeListener(name=a.name, host=a.host, port=a.port) for a in voter.addresses],
         )
@@ -100,11 +105,13 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
 
-def _voter(services: NodeServices, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int) -> ReplicaState:
+def _voter(
+    services: NodeServices, key: ReplicaKey, known: dict[ReplicaKey, QuorumReplicaState], now_ms: int
+) -> QuorumReplicaState:
     """A voter without a fetch in this epoch has offset -1. The leader is always caught up with itself."""
     if key.id == services.node_id:
         end_offset = services.controller.driver.quorum_log.end_offset
-        return ReplicaState(
+        return QuorumReplicaState(
             replica_id=key.id,
             replica_directory_id=key.directory_id,
             log_end_offset=end_offset,
@@ -114,18 +121,18 @@ def _voter(services: NodeServices, key: ReplicaKey, known: dict[ReplicaKey, Repl
     for found, state in known.items():
         if found.matches(key):
             return state
-    return ReplicaState(replica_id=key.id, replica_directory_id=key.directory_id, log_end_offset=-1)
+    return QuorumReplicaState(replica_id=key.id, replica_directory_id=key.directory_id, log_end_offset=-1)
 
 
-def _is_live(observer: ReplicaState, now_ms: int) -> bool:
+def _is_live(observer: QuorumReplicaState, now_ms: int) -> bool:
     return now_ms - observer.last_fetch_timestamp < OBSERVER_SESSION_MS
 
 
-def _alone(services: NodeServices, call: Call) -> DescribeQuorumResponse:
+def _alone(services: NodeServices, call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse:
     """A quorum of one is its leader: it has caught up with itself at the time of the response."""
     topic = DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[_partition(services, call)])
     nodes = [
-        Node(
+        QuorumNode(
             node_id=voter.voter_id,
             listeners=[NodeListener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
         )
@@ -158,10 +165,10 @@ def _unknown(request: DescribeQuorumRequest) -> list[DescribeQuorumTopicResponse
     ]
 
 
-def _partition(services: NodeServices, call: Call) -> DescribeQuorumPartitionResponse:
+def _partition(services: NodeServices, call: Call[DescribeQuorumRequest]) -> DescribeQuorumPartitionResponse:
     controller = services.controller.driver
     directories = {voter.voter_id: voter.voter_directory_id for voter in controller.quorum_log.quorum.voters}
-    state = ReplicaState(
+    state = QuorumReplicaState(
         replica_id=services.node_id,
         replica_directory_id=directories.get(services.node_id, ZERO_UUID),
         log_end_offset=controller.quorum_log.end_offset,
@@ -178,6 +185,6 @@ def _partition(services: NodeServices, call: Call) -> DescribeQuorumPartitionRes
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeQuorumRequest, DescribeQuorumResponse] = ApiEndpoint(
     handle=handle, authorization=(on_cluster(Operation.DESCRIBE, IN_GENERAL_WORDS),), place=QUORUM_LEADER
 )

@@ -1,7 +1,9 @@
-"""DescribeShareGroupOffsets (key 90), versions 0-1: start offsets of share groups, and from version 1 their lag (KIP-1226).
+"""DescribeShareGroupOffsets: start offsets of share groups, and from version 1 their lag (KIP-1226).
 
 A group without topics in the request gets all partitions that the persister has of it. The lag counts the records that
 are not finished, up to the end of the partition; its leader returns that end.
+
+Contract: `protocol/messages/describe_share_group_offsets.py`.
 """
 
 from __future__ import annotations
@@ -10,16 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...coordinator.groups.share.offset_requests import InitializedPartitions, KnownPartitions
+from ...coordinator.groups.share.persister_requests import InitializedPartitions, KnownPartitions
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_group_state import (
-    ReadShareGroupStateSummaryRequest,
-    ReadShareGroupStateSummaryResponse,
-    ReadStateData,
-    ReadStatePartition,
-)
-from ...protocol.messages.share_groups import (
+from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
@@ -27,13 +23,21 @@ from ...protocol.messages.share_groups import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from ...protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
+from ...protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
 from ..access.authorization.requirements import WORDS, Each
-from ..coordinators.group_coordinator import GROUP_COORDINATORS, NAMED_TOPICS
-from ..coordinators.shard_driver import gather
-from ..network.api_endpoint import ApiEndpoint, Portioning
+from ..coordinators.group_coordinator import GROUP_COORDINATORS
+from ..coordinators.group_descriptions import NAMED_TOPICS
+from ..coordinators.scatter_and_gather import gather
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import Portioning
 from ..services import Services
-from ..share.share_groups import End, Ends, are_enabled
+from ..share.latest_offsets import End, Ends
+from ..share.share_preconditions import are_enabled
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 UNINITIALIZED = -1
@@ -41,8 +45,8 @@ MAX_INT64 = (1 << 63) - 1
 Done = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
 
 
-def handle(services: Services, call: Call) -> None:
-    request: DescribeShareGroupOffsetsRequest = call.request
+def handle(services: Services, call: Call[DescribeShareGroupOffsetsRequest]) -> None:
+    request = call.request
 
     def reply(groups: list[DescribeShareGroupOffsetsResponseGroup]) -> None:
         call.reply(DescribeShareGroupOffsetsResponse(groups=groups))
@@ -50,7 +54,12 @@ def handle(services: Services, call: Call) -> None:
     gather([partial(_describe, services, call, group) for group in request.groups], reply)
 
 
-def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Done) -> None:
+def _describe(
+    services: Services,
+    call: Call[DescribeShareGroupOffsetsRequest],
+    group: DescribeShareGroupOffsetsRequestGroup,
+    done: Done,
+) -> None:
     group_offsets = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
     if not are_enabled(services):
         group_offsets.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -71,7 +80,12 @@ def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRe
         _named(services, call, group, group_offsets, done)
 
 
-def _show(services: Services, call: Call, done: Done, group_offsets: DescribeShareGroupOffsetsResponseGroup) -> None:
+def _show(
+    services: Services,
+    call: Call[DescribeShareGroupOffsetsRequest],
+    done: Done,
+    group_offsets: DescribeShareGroupOffsetsResponseGroup,
+) -> None:
     """Leaves out the topics that the client may not describe."""
     names = [topic.topic_name for topic in group_offsets.topics]
     denied = NAMED_TOPICS.denied(services.access.authorizer, call, names)
@@ -92,7 +106,7 @@ def _known(
 
 def _named(
     services: Services,
-    call: Call,
+    call: Call[DescribeShareGroupOffsetsRequest],
     group: DescribeShareGroupOffsetsRequestGroup,
     group_offsets: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
@@ -111,10 +125,10 @@ def _named(
         else:
             absent.append(_absent(topic.topic_name, topic.partitions))
 
-    def described(one: DescribeShareGroupOffsetsResponseGroup) -> None:
-        if not one.error_code:
-            one.topics += absent
-        done(one)
+    def described(group: DescribeShareGroupOffsetsResponseGroup) -> None:
+        if not group.error_code:
+            group.topics += absent
+        done(group)
 
     _ask(services, group_offsets, wanted, described)
 
@@ -186,27 +200,27 @@ def _summed_up(
     services.share.latest_offsets().look_up(begun, ends_are_known)
 
 
-def _is_begun(found: Any) -> bool:
-    return not found.error_code and UNINITIALIZED not in (found.start_offset, found.delivery_complete_count)
+def _is_begun(state: Any) -> bool:
+    return not state.error_code and UNINITIALIZED not in (state.start_offset, state.delivery_complete_count)
 
 
-def _partition(found: Any, end: End | None) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(state: Any, end: End | None) -> DescribeShareGroupOffsetsResponsePartition:
     """`end`: None of what the persister did not tell, which is no error but the absence of data."""
-    one = DescribeShareGroupOffsetsResponsePartition(partition_index=found.partition)
+    one = DescribeShareGroupOffsetsResponsePartition(partition_index=state.partition)
     if end is not None and end.error:
         one.error_code = end.error
         return one
-    if found.error_code:
+    if state.error_code:
         one.start_offset = UNINITIALIZED
         return one
-    one.start_offset, one.leader_epoch = found.start_offset, found.leader_epoch
+    one.start_offset, one.leader_epoch = state.start_offset, state.leader_epoch
     if end is not None:
         # A client wrote the start offset, which may be any number.
-        one.lag = min(MAX_INT64, end.offset - found.start_offset - found.delivery_complete_count)
+        one.lag = min(MAX_INT64, end.offset - state.start_offset - state.delivery_complete_count)
     return one
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(_GROUPS, NAMED_TOPICS),
     place=GROUP_COORDINATORS,

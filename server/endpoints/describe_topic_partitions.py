@@ -1,7 +1,9 @@
-"""DescribeTopicPartitions (key 75), version 0: topics by name, a page of partitions at a time (KIP-966).
+"""DescribeTopicPartitions: topics by name, a page of partitions at a time (KIP-966).
 
 A page ends after as many partitions as the client wants, and as max.request.partition.size.limit allows; then the response
 has a cursor for the next request. Topics come in the order of their names.
+
+Contract: `protocol/messages/describe_topic_partitions.py`.
 """
 
 from __future__ import annotations
@@ -9,34 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.internal_topics import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.topics import (
-    Cursor,
+from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicPartitionsCursor,
 )
-from ...replication.controller.state import topic_name_fault
-from ..access.authorization.requirements import Each, authorized_operations
+from ...replication.controller.topic_names import topic_name_fault
+from ..access.authorization.authorized_operations import authorized_operations
+from ..access.authorization.requirements import Each
 from ..controller.cluster_view import ClusterView
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
-from ..network.large_requests import work_in_turns
+from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import Steps, in_order
 from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
-_START = Cursor(topic_name="", partition_index=0)
+_START = TopicPartitionsCursor(topic_name="", partition_index=0)
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call[DescribeTopicPartitionsRequest]) -> None:
     work_in_turns(call, _page(services, call, call.request), call.reply)
 
 
 def _page(
-    services: Services, call: Call, request: DescribeTopicPartitionsRequest
+    services: Services, call: Call[DescribeTopicPartitionsRequest], request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
     view = ClusterView(services.metadata.image, call.listener)
     cursor = request.cursor or _START
@@ -49,7 +53,7 @@ def _page(
         return (yield from _error_response(asked))
     wanted = (name for name in asked or view.image.topics.by_name if name >= cursor.topic_name)
     names = yield from in_order(wanted)
-    limit: int = services.config.get("max.request.partition.size.limit")
+    limit = services.config.get("max.request.partition.size.limit")
     page = _Page(services, call, view, max(min(limit, request.response_partition_limit), 1))
     hidden: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
@@ -78,7 +82,9 @@ def _error_response(names: Iterable[str]) -> Steps[DescribeTopicPartitionsRespon
 class _Page:
     """A response that is being filled with `limit` partitions at the most."""
 
-    def __init__(self, services: Services, call: Call, view: ClusterView, limit: int) -> None:
+    def __init__(
+        self, services: Services, call: Call[DescribeTopicPartitionsRequest], view: ClusterView, limit: int
+    ) -> None:
         self.response = DescribeTopicPartitionsResponse()
         self._services = services
         self._call = call
@@ -92,7 +98,7 @@ class _Page:
     def add(self, name: str, start: int, *, tells_missing: bool) -> None:
         """Adds a topic's partitions from `start` on, or the place where the next page begins."""
         if self._left == 0:
-            self.response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            self.response.next_cursor = TopicPartitionsCursor(topic_name=name, partition_index=0)
             return
         topic = self._view.image.topic(name)
         if topic is None:
@@ -102,7 +108,7 @@ class _Page:
         end = min(len(topic.partitions), start + self._left)
         self.response.topics.append(self._topic(topic, start, end))
         if end < len(topic.partitions):
-            self.response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            self.response.next_cursor = TopicPartitionsCursor(topic_name=name, partition_index=end)
             return
         self._left -= max(0, end - start)
 
@@ -140,4 +146,6 @@ class _Page:
         )
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(_TOPICS,), is_sliced=True)
+ENDPOINT: ApiEndpoint[DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse] = ApiEndpoint(
+    handle=handle, authorization=(_TOPICS,), is_sliced=True
+)

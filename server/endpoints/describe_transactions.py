@@ -1,4 +1,9 @@
-"""DescribeTransactions (key 65), version 0. See coordinator/transaction_shard.py. Ids may be of different shards."""
+"""DescribeTransactions: state, producer and partitions of transactions (KIP-664).
+
+Answered in `coordinator/transaction_admin.py`. Ids may be of different shards.
+
+Contract: `protocol/messages/describe_transactions.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,25 @@ from functools import partial
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.transactions import (
+from ...protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
 from ..access.authorization.requirements import Each
-from ..coordinators.shard_driver import gather
+from ..coordinators.scatter_and_gather import gather
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
-from ..network.api_endpoint import ONCE, ApiEndpoint, Portioning
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import ONCE, Portioning
 from ..services import Services
 
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
-def handle(services: Services, call: Call) -> None:
-    request: DescribeTransactionsRequest = call.request
+def handle(services: Services, call: Call[DescribeTransactionsRequest]) -> None:
+    request = call.request
     asked = request.transactional_ids
     denied = _IDS.denied(services.access.authorizer, call, asked)
     error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -47,7 +53,7 @@ def handle(services: Services, call: Call) -> None:
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[DescribeTransactionsRequest, DescribeTransactionsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(_IDS, _TOPICS),
     place=TRANSACTION_COORDINATORS,

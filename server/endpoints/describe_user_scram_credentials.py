@@ -1,7 +1,9 @@
-"""DescribeUserScramCredentials (key 50), version 0: the mechanisms and iterations of users' SCRAM credentials (KIP-554).
+"""DescribeUserScramCredentials: the mechanisms and iterations of users' SCRAM credentials (KIP-554).
 
 No users, or null, asks for all of them, in the order of their names. A user named twice is DUPLICATE_RESOURCE, one
 without credentials RESOURCE_NOT_FOUND.
+
+Contract: `protocol/messages/describe_user_scram_credentials.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation
 from ...metadata.credentials import BY_CODE
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.credentials import (
+from ...protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
+    DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ..access.authorization.requirements import on_cluster
+from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from ..services import Services
 
 
-def handle(services: Services, call: Call) -> DescribeUserScramCredentialsResponse:
+def handle(services: Services, call: Call[DescribeUserScramCredentialsRequest]) -> DescribeUserScramCredentialsResponse:
     image = services.metadata.image
     if not call.request.users:
         results = [_known(name, infos) for name, infos in sorted(_all_users(image).items())]
@@ -66,7 +69,9 @@ def _result(image: MetadataImage, name: str, count: int) -> DescribeUserScramCre
     )
 
 
-def _rejected(call: Call, error: ErrorCode, message: str | None) -> DescribeUserScramCredentialsResponse:
+def _rejected(
+    call: Call[DescribeUserScramCredentialsRequest], error: ErrorCode, message: str | None
+) -> DescribeUserScramCredentialsResponse:
     """Has a result for each user of the request, without a name, as Kafka's has."""
     unseen = [
         DescribeUserScramCredentialsResult(error_code=error, error_message=None) for _ in call.request.users or ()
@@ -74,4 +79,6 @@ def _rejected(call: Call, error: ErrorCode, message: str | None) -> DescribeUser
     return DescribeUserScramCredentialsResponse(error_code=error, error_message=None, results=unseen)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(on_cluster(Operation.DESCRIBE),), reject=_rejected)
+ENDPOINT: ApiEndpoint[DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse] = ApiEndpoint(
+    handle=handle, authorization=(on_cluster(Operation.DESCRIBE),), reject=_rejected
+)

@@ -1,7 +1,9 @@
-"""Envelope (key 58), version 0: a client's request that a broker forwards (KIP-590).
+"""Envelope: a client's request that a broker forwards (KIP-590).
 
 The controller decides as if the client had sent it the request. When it is not active, it returns NOT_CONTROLLER, and the
 broker asks another. A request that cannot be read or forwarded is INVALID_REQUEST.
+
+Contract: `protocol/messages/envelope.py`.
 """
 
 from __future__ import annotations
@@ -11,19 +13,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from ...protocol.apis import APIS, Api, RequestHeader, ResponseHeader
+from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, decode, encode, stepwise_encoder
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.nodes import EnvelopeRequest, EnvelopeResponse
-from ...protocol.schema import Message
-from ..access.authorization.requirements import OF_NODES
-from ..controller.channel import decoded_principal, is_not_controller
+from ...protocol.headers import RequestHeader, ResponseHeader
+from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ...protocol.schema import Message, Request
+from ..access.authorization.usual_requirements import OF_NODES
+from ..controller.channel import is_not_controller
+from ..controller.envelopes import decoded_principal
+from ..network.addresses import decoded_client_host
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import BROKER, Call, Relay, arrays_of, set_throttle_time
+from ..network.call import Call
 from ..network.dispatch import MAX_HEADER_BYTES
-from ..network.large_requests import decoded, in_portions, released, work_in_turns
-from ..network.sockets import decoded_client_host
+from ..network.large_requests import decoded
+from ..network.listener_kind import BROKER
+from ..network.portioned_call import in_portions
+from ..network.relay import Relay
+from ..network.response_fields import set_throttle_time
+from ..network.response_size import arrays_of
+from ..network.sliced_responses import released
+from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices
 
@@ -32,16 +43,16 @@ log = logging.getLogger("odradek.quorum")
 _KEY_BYTES = 4
 
 
-def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
+def handle(services: NodeServices, call: Call[EnvelopeRequest]) -> EnvelopeResponse | None:
     if not services.controller.driver.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     _find(services, call)
     return None
 
 
-def _find(services: NodeServices, call: Call) -> None:
+def _find(services: NodeServices, call: Call[EnvelopeRequest]) -> None:
     """Opens the envelope when the endpoint of the request in it is imported."""
-    request: EnvelopeRequest = call.request
+    request = call.request
     api = APIS.get(int.from_bytes(request.request_data[:2], "big"))
     if api is None or api not in services.network.endpoints or "broker" not in api.listeners:
         call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
@@ -64,13 +75,13 @@ class _Opened(NamedTuple):
     api: Api
     endpoint: ApiEndpoint
     header: RequestHeader
-    request: Any
+    request: Request
     principal: str
     client_host: str
     is_token_authenticated: bool
 
 
-def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
+def _handle(services: NodeServices, call: Call[EnvelopeRequest], opened: _Opened | None) -> None:
     if opened is None:
         call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
@@ -180,4 +191,4 @@ def _enveloped(api: Api, header: RequestHeader, response: Message, *, is_elsewhe
     return EnvelopeResponse(response_data=cast(bytes, data))
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(OF_NODES,))
+ENDPOINT: ApiEndpoint[EnvelopeRequest, EnvelopeResponse] = ApiEndpoint(handle=handle, authorization=(OF_NODES,))

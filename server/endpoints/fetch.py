@@ -1,13 +1,15 @@
-"""Fetch (key 1), versions 4-18.
+"""Fetch: record batches for consumers, followers and the quorum.
 
-Version 7 brought sessions (KIP-227, `server/data_path/fetch_sessions.py`), 13 topic ids (KIP-516).
-`server/data_path/fetch.py` decides which records are read, how many, and when a response is due. An unknown session, a
-wrong epoch of it, or one begun with names and continued with ids is an error for the whole request; every other error
-is a partition's, from version 16 with its current leader (KIP-951).
+`server/fetch/fetch_sessions.py` keeps the sessions (KIP-227). `server/fetch/fetch.py` decides which records are
+read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one begun with names and
+continued with ids is an error for the whole request; every other error is a partition's, from version 16 with its
+current leader (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 
 With read_committed only what is below the last stable offset is given, with the aborted transactions in it.
+
+Contract: `protocol/messages/fetch.py`.
 """
 
 from __future__ import annotations
@@ -17,32 +19,36 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.encoded_fetch import decode_large
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchResponse
-from ..access.authorization.requirements import OF_NODES, Each, NeedsOn
-from ..data_path.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch, FollowerFetch, ThrottledFetch
-from ..data_path.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
-from ..data_path.subsystem import FetchAuthorization
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ..access.authorization.requirements import Each, NeedsOn
+from ..access.authorization.usual_requirements import OF_NODES
+from ..fetch.fetch import WITH_REPLICA_STATE, Fetch
+from ..fetch.fetch_authorization import FetchAuthorization
+from ..fetch.fetch_context import FetchContext
+from ..fetch.fetch_session import INITIAL_EPOCH
+from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
+from ..fetch.follower_fetch import FollowerFetch
+from ..fetch.throttled_fetch import ThrottledFetch
 from ..network.api_endpoint import ApiEndpoint, Cost
-from ..network.call import CONTROLLER
+from ..network.listener_kind import CONTROLLER
 
 if TYPE_CHECKING:
-    from ...protocol.schema import Message
-    from ..data_path.subsystem import FetchPath
+    from ..fetch.fetch_path import FetchPath
     from ..network.call import Call, CostMeter
     from ..services import Services
 
 
-def handle(services: Services, call: Call) -> Message | None:
+def handle(services: Services, call: Call[FetchRequest]) -> FetchResponse | None:
     if call.listener_kind == CONTROLLER:
         services.controller.driver.quorum_request(call, call.request)
         return None
-    request, path = call.request, services.data_path.fetch
+    request, path = call.request, services.fetch.path
     state = request.replica_state
-    is_follower = (request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else state.replica_id) >= 0
+    is_follower = (request.replica_id if call.version not in WITH_REPLICA_STATE else state.replica_id) >= 0
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
         context = path.sessions.go_on(request, call.version, path.clock.now_ms(), call.connection)
     elif is_large_fetch(request):
-        from ..data_path.large_fetch import open_and_fetch
+        from ..fetch.fetch_opening import open_and_fetch
 
         open_and_fetch(path, call, is_follower=is_follower)
         return None
@@ -50,8 +56,8 @@ def handle(services: Services, call: Call) -> Message | None:
         context = path.sessions.open_at_once(request, call.version, path.clock.now_ms(), call.connection)
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
-    if len(context.partitions) > LARGE_FETCH and _looks_at_many(context):
-        from ..data_path.large_fetch import fetch
+    if len(context.partitions) > LARGE_FETCH and (path.authorization is not None or _looks_at_many(context)):
+        from ..fetch.fetch_opening import fetch
 
         fetch(path, call, context, is_follower=is_follower)
         return None
@@ -63,7 +69,7 @@ def handle(services: Services, call: Call) -> Message | None:
 
 
 def _metered(
-    path: FetchPath, call: Call, meter: CostMeter, context: FetchContext, *, is_follower: bool
+    path: FetchPath, call: Call[FetchRequest], meter: CostMeter, context: FetchContext, *, is_follower: bool
 ) -> FetchResponse | None:
     """Fetches while there are quotas, which do not hold for followers."""
     if is_follower:
@@ -78,7 +84,7 @@ def _looks_at_many(context: FetchContext) -> bool:
     return session is None or not session.sets_idle_aside or len(session.active_partitions) > LARGE_FETCH
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[FetchRequest, FetchResponse] = ApiEndpoint(
     handle=handle,
     authorization=(
         NeedsOn(CONTROLLER, OF_NODES),

@@ -1,15 +1,18 @@
-"""FetchSnapshot (key 59), versions 0-1: a part of a snapshot, for nodes whose log lags far (KIP-630).
+"""FetchSnapshot: a part of a snapshot, for nodes whose log lags far (KIP-630).
 
 Answered in `replication/quorum/leading.py`.
+
+Contract: `protocol/messages/fetch_snapshot.py`.
 """
 
 from __future__ import annotations
 
-from ..access.authorization.requirements import OF_NODES
-from ..controller.driver import QUORUM
+from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from ..access.authorization.usual_requirements import OF_NODES
+from ..controller.request_places import QUORUM
 from ..network.api_endpoint import ApiEndpoint
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[FetchSnapshotRequest, FetchSnapshotResponse] = ApiEndpoint(
     authorization=(OF_NODES,),
     place=QUORUM,
 )

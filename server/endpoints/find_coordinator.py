@@ -1,8 +1,9 @@
-"""FindCoordinator (key 10), versions 0-6: the broker that coordinates a group, a transactional id, or (from version 6) the
-state of a share partition, whose key is "group:topic id:partition" (several keys from version 4, KIP-699).
+"""FindCoordinator: the broker that coordinates a group, a transactional id or a share partition.
 
 The first to ask has the topic of that coordinator made, and is answered when it is there (Kafka answers
 COORDINATOR_NOT_AVAILABLE, and the client asks again after a while).
+
+Contract: `protocol/messages/find_coordinator.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from typing import Any, NamedTuple
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.metadata import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
 from ...replication.controller import topics
 from ..access.authorization.requirements import WORDS, Each
 from ..coordinators import topic_creation, transaction_coordinator
 from ..coordinators.coordinator_driver import CoordinatorDriver
-from ..data_path import transactional_produce
-from ..network.api_endpoint import ApiEndpoint, Portioning
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import Portioning
+from ..produce import transactional_produce
 from ..services import Services
 
 #: Imported with this file, on a thread: what a client that looks for a coordinator uses next.
@@ -31,7 +33,7 @@ _SHARE_PARTITIONS = Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
 SHARE_KEY_TYPE = 2
-SEVERAL_KEYS_VERSION = 4
+WITH_SEVERAL_KEYS = FindCoordinatorRequest.versions_with("coordinator_keys")
 SHARE_KEY_VERSION = 6
 #: Kafka's words for these errors, which versions 1 to 3 carry.
 MESSAGES = {
@@ -50,18 +52,18 @@ _DENIED = {
 }
 
 
-class Found(NamedTuple):
+class FoundCoordinator(NamedTuple):
     error: ErrorCode
     node_id: int = -1
     host: str = ""
     port: int = -1
 
 
-NOT_AVAILABLE = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
+NOT_AVAILABLE = FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+NOT_SERVED = FoundCoordinator(ErrorCode.INVALID_REQUEST)
 
 
-def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
+def handle(services: Services, call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse | None:
     if services.access.authorizer is not None and not any(_is_permitted(services, call, key) for key in _keys(call)):
         return _respond(services, call)  # no topic is made for a client that may not know of it
     driver = _driver(services, call)
@@ -71,7 +73,7 @@ def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
     return _respond(services, call)
 
 
-def _driver(services: Services, call: Call) -> CoordinatorDriver[Any] | None:
+def _driver(services: Services, call: Call[FindCoordinatorRequest]) -> CoordinatorDriver[Any] | None:
     key_type = call.request.key_type
     if key_type == GROUP_KEY_TYPE:
         return services.coordinators.groups
@@ -92,13 +94,13 @@ def _is_share_key(key: str) -> bool:
     return bool(group_id.strip()) and partition.isdigit()
 
 
-def _reply(services: Services, call: Call) -> None:
+def _reply(services: Services, call: Call[FindCoordinatorRequest]) -> None:
     call.reply(_respond(services, call))
 
 
-def _respond(services: Services, call: Call) -> FindCoordinatorResponse:
-    request: FindCoordinatorRequest = call.request
-    if call.version < SEVERAL_KEYS_VERSION:
+def _respond(services: Services, call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+    request = call.request
+    if call.version not in WITH_SEVERAL_KEYS:
         error, node_id, host, port = _find(services, call, request.key)
         return FindCoordinatorResponse(
             error_code=error, error_message=MESSAGES[error], node_id=node_id, host=host, port=port
@@ -117,12 +119,14 @@ def _respond(services: Services, call: Call) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _keys(call: Call) -> list[str]:
-    request: FindCoordinatorRequest = call.request
-    return [request.key] if call.version < SEVERAL_KEYS_VERSION else request.coordinator_keys
+def _keys(call: Call[FindCoordinatorRequest]) -> list[str]:
+    request = call.request
+    return [request.key] if call.version not in WITH_SEVERAL_KEYS else request.coordinator_keys
 
 
-def _is_permitted(services: Services, call: Call, key: str, *, log_denied: bool = False) -> bool:
+def _is_permitted(
+    services: Services, call: Call[FindCoordinatorRequest], key: str, *, log_denied: bool = False
+) -> bool:
     """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
     key_type = call.request.key_type
     if key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION:
@@ -131,9 +135,9 @@ def _is_permitted(services: Services, call: Call, key: str, *, log_denied: bool 
     return requirement is None or not requirement.denies(services.access.authorizer, call, key, log_denied=log_denied)
 
 
-def _find(services: Services, call: Call, key: str) -> Found:
+def _find(services: Services, call: Call[FindCoordinatorRequest], key: str) -> FoundCoordinator:
     if not _is_permitted(services, call, key, log_denied=True):
-        return Found(_DENIED[call.request.key_type])
+        return FoundCoordinator(_DENIED[call.request.key_type])
     driver = _driver(services, call)
     if driver is None:
         return NOT_SERVED
@@ -141,10 +145,10 @@ def _find(services: Services, call: Call, key: str) -> Found:
     if place in services.partitions.hosted.pending:
         return NOT_AVAILABLE
     node = services.replicas.leaders.current_leader(call.listener, *place).node
-    return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)
+    return NOT_AVAILABLE if node is None else FoundCoordinator(ErrorCode.NONE, node.id, node.host, node.port)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[FindCoordinatorRequest, FindCoordinatorResponse] = ApiEndpoint(
     handle=handle,
     authorization=(_GROUPS, _TRANSACTIONAL_IDS, _SHARE_PARTITIONS),
     portionings=(Portioning(("coordinator_keys",), ("coordinators",)),),

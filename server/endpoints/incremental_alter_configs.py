@@ -1,61 +1,69 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1: changes of single keys (KIP-339, KIP-412).
+"""IncrementalAlterConfigs: changes of single keys (KIP-339, KIP-412).
 
 Each change of a key is SET, DELETE (back to what it would be without), or, for a list, APPEND and SUBTRACT elements. A
 resource is changed whole or not at all. A broker checks its own values and changes its own loggers; the controller does the
 rest and keeps it.
+
+Contract: `protocol/messages/incremental_alter_configs.py`.
 """
 
 from __future__ import annotations
 
 from ...metadata.acls import CLUSTER_NAME, Operation
 from ...metadata.acls import ResourceType as AclResourceType
-from ...metadata.configs import ResourceType, default_text, definition, is_list
+from ...metadata.configs import ConfigResourceType, appended, default_text, definition, is_list, subtracted
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.configs import (
+from ...protocol.messages.alter_configs_results import AlterConfigsResourceResponse
+from ...protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
-from ...protocol.schema import Message
 from ..access.authorization.requirements import Checked, Deciding, Each, Split
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.config_changes import (
-    LEVEL_NAMES,
-    ROOT_LOGGER,
     ConfigServices,
-    Rejected,
-    authorized_changes,
+    RejectedResource,
     broker_id_of,
     change_configs,
     check_broker_values,
     check_is_this_broker,
-    configs_to_alter,
     is_for_controller,
-    logger_exists,
     reject_nulls,
-    set_logger_level,
     stored_dynamic,
+)
+from ..controller.config_decisions import authorized_changes, configs_to_alter
+from ..controller.logger_levels import (
+    LEVEL_NAMES,
+    ROOT_LOGGER,
+    logger_exists,
+    set_logger_level,
     unset_logger_level,
 )
-from ..controller.driver import ACTIVE_CONTROLLER
-from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, TOGETHER, ApiEndpoint, Portioning, by_resource
+from ..controller.request_places import ACTIVE_CONTROLLER
+from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndpoint
 from ..network.call import Call
+from ..network.portions import TOGETHER, Portioning, by_resource
 
 _LOGGERS = Each(Operation.ALTER_CONFIGS, AclResourceType.CLUSTER)
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _WORDS = {_APPEND: "append", _SUBTRACT: "subtract"}
 
 
-def handle(services: ConfigServices, call: Call) -> Message | None:
-    return change_configs(services, call, _check, AlterConfigsResourceResponse)
+def handle(
+    services: ConfigServices, call: Call[IncrementalAlterConfigsRequest]
+) -> IncrementalAlterConfigsResponse | None:
+    return change_configs(services, call, _check, AlterConfigsResourceResponse, IncrementalAlterConfigsResponse)
 
 
-def _check(services: ConfigServices, call: Call, resource: AlterConfigsResource) -> bool:
+def _check(
+    services: ConfigServices, call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsResource
+) -> bool:
     reject_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
-    if resource.resource_type == ResourceType.BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         if _LOGGERS.denies(services.access.authorizer, call, CLUSTER_NAME):
-            raise Rejected(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+            raise RejectedResource(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         _change_loggers(services, call, resource)
         return True
     if not is_for_controller(resource.resource_type):
@@ -76,36 +84,29 @@ def _apply(configs: dict[str, str], config: AlterableConfig) -> None:
         configs.pop(name, None)
     elif operation in _WORDS:
         _check_is_list(name, operation)
-        configs[name] = _list_changed(configs, config)
+        old = configs[name] if name in configs else default_text(ConfigResourceType.BROKER, name)
+        change = appended if operation == _APPEND else subtracted
+        configs[name] = change(old or "", config.value or "")
     else:
-        raise Rejected(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+        raise RejectedResource(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
 
 
 def _check_is_list(name: str, operation: int) -> None:
-    key = definition(ResourceType.BROKER).get(name)
+    key = definition(ConfigResourceType.BROKER).get(name)
     if key is None or key.dynamic_only:
-        raise Rejected(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
-    if not is_list(ResourceType.BROKER, name):
+        raise RejectedResource(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if not is_list(ConfigResourceType.BROKER, name):
         words = f"Config value {_WORDS[operation]} is not allowed for config key: {name}"
-        raise Rejected(ErrorCode.INVALID_CONFIG, words)
+        raise RejectedResource(ErrorCode.INVALID_CONFIG, words)
 
 
-def _list_changed(configs: dict[str, str], config: AlterableConfig) -> str:
-    old = configs.get(config.name, default_text(ResourceType.BROKER, config.name)) or ""
-    elements = old.split(",") if old else []
-    for element in (config.value or "").split(","):
-        if config.config_operation == _APPEND and element not in elements:
-            elements.append(element)
-        elif config.config_operation == _SUBTRACT and element in elements:
-            elements.remove(element)
-    return ",".join(elements)
-
-
-def _change_loggers(services: ConfigServices, call: Call, resource: AlterConfigsResource) -> None:
+def _change_loggers(
+    services: ConfigServices, call: Call[IncrementalAlterConfigsRequest], resource: AlterConfigsResource
+) -> None:
     node_id = broker_id_of(resource.resource_name)
     if node_id != services.node_id:
         words = f"Unexpected node id. Expected {services.node_id}, but received {node_id}"
-        raise Rejected(ErrorCode.INVALID_REQUEST, words)
+        raise RejectedResource(ErrorCode.INVALID_REQUEST, words)
     for config in resource.configs:
         _check_logger(config)
     for config in () if call.request.validate_only else resource.configs:
@@ -120,24 +121,24 @@ def _check_logger(config: AlterableConfig) -> None:
     if operation not in (_SET, _DELETE):
         words = {_APPEND: "APPEND operation", _SUBTRACT: "SUBTRACT operation"}
         what = words.get(operation, f"Unknown operation type {operation}")
-        raise Rejected(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
+        raise RejectedResource(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
     if not logger_exists(name):
-        raise Rejected(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+        raise RejectedResource(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == _SET and config.value not in LEVEL_NAMES:
-        raise Rejected(
+        raise RejectedResource(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
             f"Valid log levels are {', '.join(LEVEL_NAMES)}",
         )
     if operation == _DELETE and name == ROOT_LOGGER:
-        raise Rejected(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
+        raise RejectedResource(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
 
 
 def _authorized(session: AuthorizationSession, request: IncrementalAlterConfigsRequest, on: Deciding) -> Checked:
     return authorized_changes(session, request, AlterConfigsResourceResponse)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(Split("ALTER_CONFIGS on each TOPIC, GROUP or CLUSTER", _authorized), _LOGGERS),
     place=ACTIVE_CONTROLLER,

@@ -1,7 +1,9 @@
-"""InitProducerId (key 22), versions 0-6; the last is unstable and not offered.
+"""InitProducerId: a producer id and epoch (KIP-98, KIP-360).
 
 A producer without a transactional id gets a new producer id, always with epoch 0, whatever id it had (KIP-360). With one,
 the coordinator of that id decides: coordinator/transaction_shard.py.
+
+Contract: `protocol/messages/init_producer_id.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..access.authorization.requirements import NeedsBy
 from ..coordinators import transaction_coordinator
-from ..data_path import transactional_produce
 from ..network.api_endpoint import ApiEndpoint
+from ..produce import transactional_produce
 
 if TYPE_CHECKING:
     from ..access.authorization.sessions import AuthorizationSession
@@ -23,13 +26,11 @@ if TYPE_CHECKING:
 
 #: Imported with this file, on a thread: what a transactional producer uses next.
 PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce)
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 FIRST_EPOCH = 0
 
 
-def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
-    request: InitProducerIdRequest = call.request
+def handle(services: Services, call: Call[InitProducerIdRequest]) -> InitProducerIdResponse | None:
+    request = call.request
     half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_known or request.transactional_id == "":
         return _error_response(ErrorCode.INVALID_REQUEST)
@@ -59,7 +60,7 @@ def _error_response(error: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[InitProducerIdRequest, InitProducerIdResponse] = ApiEndpoint(
     handle=handle,
     authorization=(
         NeedsBy(

@@ -1,16 +1,23 @@
-"""InitializeShareGroupState (key 83), version 0: the start offset of share partitions that a group has not read (KIP-932).
+"""InitializeShareGroupState: the start offset of share partitions that a group has not read (KIP-932).
 
 Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
+
+Contract: `protocol/messages/initialize_share_group_state.py`.
 """
 
 from __future__ import annotations
 
 from ...metadata.acls import Operation
-from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..network.api_endpoint import SHARE_STATE_PARTITIONS, ApiEndpoint
-from ..share.share_groups import SHARE_STATE_COORDINATOR
+from ...protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
+from ..access.authorization.usual_requirements import IN_GENERAL_WORDS, on_cluster
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import SHARE_STATE_PARTITIONS
+from ..share.share_preconditions import SHARE_STATE_COORDINATOR
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[InitializeShareGroupStateRequest, InitializeShareGroupStateResponse] = ApiEndpoint(
     authorization=(on_cluster(Operation.CLUSTER_ACTION, IN_GENERAL_WORDS),),
     place=SHARE_STATE_COORDINATOR,
     portionings=SHARE_STATE_PARTITIONS,

@@ -1,8 +1,10 @@
-"""ListConfigResources (key 74), versions 0-1: resources that may have a configuration (KIP-714, KIP-1142).
+"""ListConfigResources: resources that may have a configuration (KIP-714, KIP-1142).
 
 Version 0 names the client metrics subscriptions. Version 1 names whatever can have a configuration, of the types that are
 asked for or of all: topics, brokers and their loggers, groups and subscriptions that have one. An unknown type is
 UNSUPPORTED_VERSION.
+
+Contract: `protocol/messages/list_config_resources.py`.
 """
 
 from __future__ import annotations
@@ -10,28 +12,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...metadata.acls import Operation
-from ...metadata.configs import ResourceType
+from ...metadata.configs import ConfigResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.configs import ConfigResource, ListConfigResourcesResponse
-from ..access.authorization.requirements import on_cluster
+from ...protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
 
 _KNOWN = {
-    0: (ResourceType.CLIENT_METRICS,),
+    0: (ConfigResourceType.CLIENT_METRICS,),
     1: (
-        ResourceType.GROUP,
-        ResourceType.CLIENT_METRICS,
-        ResourceType.BROKER_LOGGER,
-        ResourceType.BROKER,
-        ResourceType.TOPIC,
+        ConfigResourceType.GROUP,
+        ConfigResourceType.CLIENT_METRICS,
+        ConfigResourceType.BROKER_LOGGER,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.TOPIC,
     ),
 }
 
 
-def handle(services: Services, call: Call) -> ListConfigResourcesResponse:
+def handle(services: Services, call: Call[ListConfigResourcesRequest]) -> ListConfigResourcesResponse:
     known = _KNOWN[call.version]
     asked = call.request.resource_types or known
     if not set(asked) <= set(known):
@@ -46,14 +52,16 @@ def handle(services: Services, call: Call) -> ListConfigResourcesResponse:
     )
 
 
-def _names(image: MetadataImage, resource_type: ResourceType) -> Iterable[str]:
+def _names(image: MetadataImage, resource_type: ConfigResourceType) -> Iterable[str]:
     match resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             return image.topics.by_name
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
             return (str(broker.id) for broker in image.cluster.brokers.values() if not broker.fenced)
         case _:
             return (name for kind, name in image.configs if kind == resource_type)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(on_cluster(Operation.DESCRIBE_CONFIGS),))
+ENDPOINT: ApiEndpoint[ListConfigResourcesRequest, ListConfigResourcesResponse] = ApiEndpoint(
+    handle=handle, authorization=(on_cluster(Operation.DESCRIBE_CONFIGS),)
+)

@@ -1,7 +1,9 @@
-"""ListGroups (key 16), versions 0-5: the groups whose coordinator this broker is, by state and type (KIP-518, KIP-848).
+"""ListGroups: the groups whose coordinator this broker is, by state and type (KIP-518, KIP-848).
 
 The entries of a list of very many groups are encoded once, in slices of the loop's time, and kept until their group changes.
 Most groups have the same type, state and protocol type: the entry's end is encoded once for each of these.
+
+Contract: `protocol/messages/list_groups.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +15,15 @@ from typing import cast
 from ...coordinator.groups.state import KeptListing
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.codec import stepwise_element_encoder
+from ...protocol.encoded_runs import EncodedRuns
 from ...protocol.errors import ErrorCode
-from ...protocol.lowering import EncodedRuns
-from ...protocol.messages.groups import ListedGroup, ListGroupsResponse
+from ...protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import PLAIN_RESPONSE_ITEMS, Call
-from ..network.large_requests import work_in_turns
+from ..network.call import Call
+from ..network.response_size import PLAIN_RESPONSE_ITEMS
+from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import Steps, run_to_completion
 from ..services import Services
 
@@ -28,13 +31,13 @@ _CLUSTER = Each(Operation.DESCRIBE, ResourceType.CLUSTER)
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 #: Groups that are encoded in one step.
 _ENCODED_AT_ONCE = 64
-_FIRST_FLEXIBLE = 3
+_FLEXIBLE = ListGroupsResponse.flexible_versions()
 #: The longest text whose compact count takes one byte.
 _SHORT_BYTES = 126
 _pack_size = struct.Struct(">h").pack
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call[ListGroupsRequest]) -> None:
     sees_all = not _CLUSTER.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False)
 
     def is_hidden(group_id: str) -> bool:
@@ -77,7 +80,7 @@ class _ListEncoder:
     def __init__(self, version: int) -> None:
         self._version = version
         self._encode_element = stepwise_element_encoder(ListGroupsResponse, "groups", version)
-        self._is_flexible = version >= _FIRST_FLEXIBLE
+        self._is_flexible = version in _FLEXIBLE
         #: By protocol type, state and type: the encoded fields behind the group id.
         self._ends: dict[tuple[str, str, str], bytes] = {}
 
@@ -106,4 +109,6 @@ class _ListEncoder:
         return b"".join(pieces)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(_CLUSTER, _GROUPS), place=GROUP_COORDINATORS)
+ENDPOINT: ApiEndpoint[ListGroupsRequest, ListGroupsResponse] = ApiEndpoint(
+    handle=handle, authorization=(_CLUSTER, _GROUPS), place=GROUP_COORDINATORS
+)

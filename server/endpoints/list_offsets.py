@@ -1,4 +1,4 @@
-"""ListOffsets (key 2), versions 1-11.
+"""ListOffsets: the offset of a timestamp, or of a named place in the log.
 
 A timestamp is looked up by the time index, and is answered by the first record that is not older; no record from
 the high watermark on is found (the last stable offset with read_committed). Below zero, timestamps are questions of their
@@ -13,6 +13,8 @@ A timestamp is looked up in the remote part of a tiered topic first, on a thread
 
 A partition that is twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
 the start of its epoch returns OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
+
+Contract: `protocol/messages/list_offsets.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.log_offsets import (
+from ...protocol.isolation import READ_COMMITTED
+from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -34,10 +37,11 @@ from ...protocol.messages.log_offsets import (
     ListOffsetsTopicResponse,
 )
 from ...protocol.records.errors import BatchError
-from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.segments.segment import LargeBatch, TimestampedOffset
+from ...storage.files.failures import LogDirectoryFailure
+from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
 from ..access.authorization.requirements import Each
-from ..network.api_endpoint import TOGETHER, ApiEndpoint, Portioning
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import TOGETHER, Portioning
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.memory import LARGE_BYTES, release_after
 
@@ -60,20 +64,19 @@ _FIRST_VERSION = {
 
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
-READ_COMMITTED = 1
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 _UNKNOWN = -1
 
 
-class Rejected(Exception):
+class RejectedLookUp(Exception):
     def __init__(self, error: int) -> None:
         super().__init__()
         self.error = error
 
 
-def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
-    request: ListOffsetsRequest = call.request
+def handle(services: Services, call: Call[ListOffsetsRequest]) -> ListOffsetsResponse | None:
+    request = call.request
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     response = ListOffsetsResponse()
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
@@ -89,11 +92,11 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
             results.append(result)
             try:
                 if topic.name in denied:
-                    raise Rejected(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    raise RejectedLookUp(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked[topic.name, index] > 1:
-                    raise Rejected(ErrorCode.INVALID_REQUEST)
+                    raise RejectedLookUp(ErrorCode.INVALID_REQUEST)
                 _fill(result, _find(services, call, topic.name, partition))
-            except Rejected as rejected:
+            except RejectedLookUp as rejected:
                 result.error_code = rejected.error
             except _Later as later:
                 lookups.append((result, later))
@@ -109,8 +112,12 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     return None
 
 
-def _fill(result: ListOffsetsPartitionResponse, found: TimestampedOffset) -> None:
-    result.timestamp, result.offset, result.leader_epoch = found.timestamp, found.offset, found.leader_epoch
+def _fill(result: ListOffsetsPartitionResponse, timestamped: TimestampedOffset) -> None:
+    result.timestamp, result.offset, result.leader_epoch = (
+        timestamped.timestamp,
+        timestamped.offset,
+        timestamped.leader_epoch,
+    )
 
 
 class _Later(Exception):
@@ -135,7 +142,7 @@ class _InRemote(Exception):
 
 def _search_remote(
     services: Services,
-    call: Call,
+    call: Call[ListOffsetsRequest],
     response: ListOffsetsResponse,
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]],
     remote: list[tuple[ListOffsetsPartitionResponse, _InRemote]],
@@ -156,15 +163,15 @@ def _search_remote(
         else:
             call.reply(response)
 
-    def searched(number: int, error: int, found: TimestampedOffset | None) -> None:
+    def searched(number: int, error: int, timestamped: TimestampedOffset | None) -> None:
         if pending.pop(number, None) is None:
             return
         result, search = remote[number]
         try:
             if error:
-                raise Rejected(error)
-            _fill(result, found if found is not None else _guarded(services, search.hosted, search.local))
-        except Rejected as rejected:
+                raise RejectedLookUp(error)
+            _fill(result, timestamped if timestamped is not None else _guarded(services, search.hosted, search.local))
+        except RejectedLookUp as rejected:
             result.error_code = rejected.error
         except _Later as later:
             lookups.append((result, later))
@@ -180,12 +187,12 @@ def _search_remote(
 
 def _respond_later(
     services: Services,
-    call: Call,
+    call: Call[ListOffsetsRequest],
     response: ListOffsetsResponse,
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]],
 ) -> None:
     work = [later.batch.find for _, later in lookups]
-    opening = services.pools.cpu.start(lambda: [find() for find in work])
+    opening = services.node.pools.cpu.start(lambda: [find() for find in work])
 
     def reply(opened: asyncio.Future[list[TimestampedOffset | None]]) -> None:
         for (result, later), found in zip(lookups, opened.result(), strict=True):
@@ -199,17 +206,19 @@ def _respond_later(
     opening.add_done_callback(reply)
 
 
-def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
-    request: ListOffsetsRequest = call.request
+def _find(
+    services: Services, call: Call[ListOffsetsRequest], topic: str, asked: ListOffsetsPartition
+) -> TimestampedOffset:
+    request = call.request
     if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
-        raise Rejected(ErrorCode.UNSUPPORTED_VERSION)
+        raise RejectedLookUp(ErrorCode.UNSUPPORTED_VERSION)
     hosted = services.partitions.hosted.get((topic, asked.partition_index))
     if hosted is None:
-        raise Rejected(services.replicas.leaders.absent_error(topic, asked.partition_index))
+        raise RejectedLookUp(services.replicas.leaders.absent_error(topic, asked.partition_index))
     leader_only = request.replica_id != DEBUGGING_CONSUMER
     error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
     if error:
-        raise Rejected(error)
+        raise RejectedLookUp(error)
     is_consumer = request.replica_id == CONSUMER
     isolated = request.isolation_level == READ_COMMITTED
     local = partial(_look_up, hosted, asked.timestamp, call.version, is_consumer=is_consumer, isolated=isolated)
@@ -223,16 +232,16 @@ def _look_up_tiered(
     hosted: HostedPartition, port: RemotePort | None, timestamp: int, local: Callable[[], TimestampedOffset]
 ) -> TimestampedOffset:
     """Looks up in a log with a remote part. Raises _InRemote where the store is to be searched first."""
-    log = hosted.log
+    log = hosted.open_log()
     start = log.local_log_start_offset
     if timestamp == EARLIEST_LOCAL:
         return TimestampedOffset(start, _UNKNOWN, log.epochs.epoch_for_offset(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        from ...tiers.lineage import earliest_pending_upload, latest_tiered
+        from ...tiers.listed_offsets import earliest_pending_upload, latest_tiered
 
         highest = None if port is None else port.highest_remote_offset(hosted)
         if highest is None:
-            raise Rejected(ErrorCode.REPLICA_NOT_AVAILABLE)
+            raise RejectedLookUp(ErrorCode.REPLICA_NOT_AVAILABLE)
         epochs = log.epochs.entries()
         if timestamp == LATEST_TIERED:
             found = latest_tiered(epochs, highest)
@@ -252,10 +261,10 @@ def _guarded(
         return look_up()
     except LogDirectoryFailure as failure:
         hosted.on_failure(failure)
-        raise Rejected(ErrorCode.KAFKA_STORAGE_ERROR) from None
+        raise RejectedLookUp(ErrorCode.KAFKA_STORAGE_ERROR) from None
     except BatchError as damaged:
         services.replicas.scrubber.met(hosted, damaged)
-        raise Rejected(damaged.error_code) from None
+        raise RejectedLookUp(damaged.error_code) from None
 
 
 def _look_up(
@@ -272,8 +281,9 @@ def _look_up(
         end = hosted.last_stable_offset if isolated else hosted.high_watermark
     if timestamp == LATEST:
         if not_yet:
-            raise Rejected(_not_available(version))
+            raise RejectedLookUp(_not_available(version))
         return TimestampedOffset(end, _UNKNOWN, hosted.leader_epoch)
+    log = hosted.open_log()
     try:
         found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     except LargeBatch as batch:
@@ -281,13 +291,13 @@ def _look_up(
     if found is not None and found.offset < end:
         return found
     if not_yet:
-        raise Rejected(_not_available(version))
+        raise RejectedLookUp(_not_available(version))
     return TimestampedOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
 
 
 def _epoch_at_start(hosted: HostedPartition) -> int:
     """The epoch that wrote the first record, where it is known."""
-    entries = hosted.log.epochs.entries()
+    entries = hosted.open_log().epochs.entries()
     return entries[0][0] if entries and entries[0][1] <= hosted.log_start_offset else _UNKNOWN
 
 
@@ -297,7 +307,7 @@ def _not_available(version: int) -> int:
     return ErrorCode.LEADER_NOT_AVAILABLE
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[ListOffsetsRequest, ListOffsetsResponse] = ApiEndpoint(
     handle=handle,
     authorization=(_TOPICS,),
     portionings=(

@@ -1,10 +1,13 @@
-"""ListTransactions (key 66), versions 0-2: the transactional ids whose coordinator this broker is (KIP-664)."""
+"""ListTransactions: the transactional ids whose coordinator this broker is (KIP-664).
+
+Contract: `protocol/messages/list_transactions.py`.
+"""
 
 from __future__ import annotations
 
-from ...coordinator.transaction_shard import unknown_states
+from ...coordinator.transaction_admin import unknown_states
 from ...metadata.acls import Operation, ResourceType
-from ...protocol.messages.transactions import ListTransactionsResponse
+from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..access.authorization.requirements import Each
 from ..coordinators.transaction_coordinator import TRANSACTION_COORDINATORS
 from ..network.api_endpoint import ApiEndpoint
@@ -14,7 +17,7 @@ from ..services import Services
 _IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call[ListTransactionsRequest]) -> None:
     def reply(shards: list[ListTransactionsResponse]) -> None:
         errors = [shard.error_code for shard in shards if shard.error_code]
         if errors:
@@ -32,4 +35,6 @@ def handle(services: Services, call: Call) -> None:
     services.coordinators.transactions().submit_to_all(call.request, call.version, call, reply)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(_IDS,), place=TRANSACTION_COORDINATORS)
+ENDPOINT: ApiEndpoint[ListTransactionsRequest, ListTransactionsResponse] = ApiEndpoint(
+    handle=handle, authorization=(_IDS,), place=TRANSACTION_COORDINATORS
+)

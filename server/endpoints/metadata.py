@@ -1,4 +1,4 @@
-"""Metadata (key 3), versions 0-13: brokers and topics as they are seen through the listener that the request came by.
+"""Metadata: brokers and topics as they are seen through the listener that the request came by.
 
 - Null for the topics is every topic, and an empty list none; in version 0 an empty list is every topic.
 - From version 12 topics may be asked for by id (KIP-516). If any is, the names in the request do not count.
@@ -10,6 +10,8 @@
   are kept encoded for the next such request (`KeptTopics`), until they or a broker change.
 - A broker that accepts connections lists itself, also in the milliseconds until the controller unfences it.
 - While leaders of a dead broker move, the response waits for a short time (`server/controller/stopped_brokers.py`).
+
+Contract: `protocol/messages/metadata.py`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
-from ...metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.internal_topics import INTERNAL_TOPICS
 from ...protocol.codec import stepwise_element_encoder
+from ...protocol.encoded_runs import Encoded
 from ...protocol.errors import ErrorCode
-from ...protocol.lowering import Encoded
 from ...protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -31,13 +34,15 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.uuids import ZERO_UUID
-from ...replication.controller.state import topic_name_fault
-from ..access.authorization.requirements import Each, authorized_operations, cluster_operations
+from ...replication.controller.topic_names import topic_name_fault
+from ..access.authorization.authorized_operations import authorized_operations, cluster_operations
+from ..access.authorization.requirements import Each
 from ..controller.cluster_view import ClusterView
 from ..coordinators import topic_creation
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import PLAIN_RESPONSE_ITEMS, Call
-from ..network.large_requests import work_in_turns
+from ..network.call import Call
+from ..network.response_size import PLAIN_RESPONSE_ITEMS
+from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import SeenValues, Steps, in_order
 
 if TYPE_CHECKING:
@@ -54,8 +59,8 @@ _CREATED_TOPICS = Each(Operation.CREATE, ResourceType.TOPIC)
 _CREATED_ON_CLUSTER = Each(Operation.CREATE, ResourceType.CLUSTER)
 _FIRST_WITH_IDS = 12
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
-_FIRST_WITH_OPERATIONS = 8
-_LAST_WITH_CLUSTER_OPERATIONS = 10
+_WITH_TOPIC_OPERATIONS = MetadataRequest.versions_with("include_topic_authorized_operations")
+_WITH_CLUSTER_OPERATIONS = MetadataRequest.versions_with("include_cluster_authorized_operations")
 #: Topics of a request that are kept until it is answered.
 _KEPT_TOPICS = 1000
 _FREED_AT_ONCE = 64
@@ -67,8 +72,8 @@ KEPT_TOPIC_BYTES = 300
 MOST_KEPT_VERSIONS = 4
 
 
-def handle(services: Services, call: Call) -> MetadataResponse | None:
-    request: MetadataRequest = call.request
+def handle(services: Services, call: Call[MetadataRequest]) -> MetadataResponse | None:
+    request = call.request
     stopped_brokers = services.controller.stopped_brokers
     if stopped_brokers is None or not _names_topics(request, call.version):
         _respond(services, call, _Wanted(request), call.reply)
@@ -120,7 +125,9 @@ class _Wanted:
         self.error = error
 
 
-def _respond_when_known(services: Services, call: Call, wanted: _Wanted, stopped_brokers: StoppedBrokers) -> None:
+def _respond_when_known(
+    services: Services, call: Call[MetadataRequest], wanted: _Wanted, stopped_brokers: StoppedBrokers
+) -> None:
     def made(response: MetadataResponse) -> None:
         if wanted.is_released or not stopped_brokers.leaving or _leaders(response).isdisjoint(stopped_brokers.leaving):
             call.reply(response)
@@ -140,18 +147,22 @@ def _leaders(response: MetadataResponse) -> set[int]:
     return leaders
 
 
-def _respond(services: Services, call: Call, wanted: _Wanted, made: Callable[[MetadataResponse], None]) -> None:
-    """`made` gets the response, before this returns if it did not take long."""
+def _respond(
+    services: Services, call: Call[MetadataRequest], wanted: _Wanted, done: Callable[[MetadataResponse], None]
+) -> None:
+    """`done` gets the response, before this returns if it did not take long."""
 
     def failed(failure: Exception) -> None:
         log.error("a bug: the topics could not be described", exc_info=failure)
         call.reply(MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
 
     view = ClusterView(services.metadata.image, call.listener)
-    work_in_turns(call, _made(services, call, wanted, view), made, failed)
+    work_in_turns(call, _made(services, call, wanted, view), done, failed)
 
 
-def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataResponse]:
+def _made(
+    services: Services, call: Call[MetadataRequest], wanted: _Wanted, view: ClusterView
+) -> Steps[MetadataResponse]:
     yield from wanted.read(call.version)
     if wanted.error:
         return (yield from _error_response(wanted.request, wanted.error))
@@ -161,7 +172,9 @@ def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) ->
     return response
 
 
-def _response(services: Services, call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
+def _response(
+    services: Services, call: Call[MetadataRequest], request: MetadataRequest, view: ClusterView
+) -> MetadataResponse:
     """All but the topics."""
     stopped_brokers, lifecycle = services.controller.stopped_brokers, services.controller.lifecycle
     listed = set(stopped_brokers.still_listed()) if stopped_brokers is not None else set()
@@ -177,7 +190,7 @@ def _response(services: Services, call: Call, request: MetadataRequest, view: Cl
         cluster_id=services.cluster_id,
         controller_id=view.controller_id(),
     )
-    asked = _FIRST_WITH_OPERATIONS <= call.version <= _LAST_WITH_CLUSTER_OPERATIONS
+    asked = call.version in _WITH_CLUSTER_OPERATIONS
     if asked and request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(services.access.authorizer, call)
     return response
@@ -204,7 +217,11 @@ def _error_response(request: MetadataRequest, error: ErrorCode) -> Steps[Metadat
 
 
 def _describe(
-    services: Services, call: Call, wanted: _Wanted, view: ClusterView, entries: list[MetadataResponseTopic]
+    services: Services,
+    call: Call[MetadataRequest],
+    wanted: _Wanted,
+    view: ClusterView,
+    entries: list[MetadataResponseTopic],
 ) -> Steps[None]:
     """Adds the topics to the response, a partition at a time; each once, however often the request has it."""
     image, request = view.image, wanted.request
@@ -243,7 +260,7 @@ def _describe(
     yield from _absent(services, call, request, missing, entries)
 
 
-def _is_hidden(services: Services, call: Call, name: str, *, log_denied: bool = True) -> bool:
+def _is_hidden(services: Services, call: Call[MetadataRequest], name: str, *, log_denied: bool = True) -> bool:
     """Returns whether the client may not describe the topic: the response is the same whether it exists or not."""
     return _TOPICS.denies(services.access.authorizer, call, name, log_denied=log_denied)
 
@@ -273,7 +290,7 @@ class KeptTopics:
     def describe(
         self,
         services: Services,
-        call: Call,
+        call: Call[MetadataRequest],
         request: MetadataRequest,
         view: ClusterView,
         topics: Iterable[TopicImage],
@@ -298,13 +315,13 @@ class KeptTopics:
         before, self._topics, self._brokers = self._topics, now, brokers
         call.connection.listener.shared.turns.free(before)
 
-    def _encoded(self, topic: TopicImage, made: MetadataResponseTopic) -> Steps[KeptTopic]:
+    def _encoded(self, topic: TopicImage, response_topic: MetadataResponseTopic) -> Steps[KeptTopic]:
         pieces: list[bytes] = []
-        yield from self._encoder(made, pieces.append)
-        return KeptTopic(b"".join(pieces), topic, frozenset(one.leader_id for one in made.partitions))
+        yield from self._encoder(response_topic, pieces.append)
+        return KeptTopic(b"".join(pieces), topic, frozenset(one.leader_id for one in response_topic.partitions))
 
 
-def _kept_topics(services: Services, call: Call, view: ClusterView) -> Steps[KeptTopics | None]:
+def _kept_topics(services: Services, call: Call[MetadataRequest], view: ClusterView) -> Steps[KeptTopics | None]:
     """Returns None where there are too few partitions: a response that is encoded at once has no encoded topics."""
     left = PLAIN_RESPONSE_ITEMS
     for topic in view.image.topics.by_name.values():
@@ -324,7 +341,7 @@ def _kept_topics(services: Services, call: Call, view: ClusterView) -> Steps[Kep
 
 def described(
     services: Services,
-    call: Call,
+    call: Call[MetadataRequest],
     request: MetadataRequest,
     view: ClusterView,
     topics: Iterable[TopicImage],
@@ -340,7 +357,11 @@ def described(
 
 
 def _absent(
-    services: Services, call: Call, request: MetadataRequest, names: list[str], entries: list[MetadataResponseTopic]
+    services: Services,
+    call: Call[MetadataRequest],
+    request: MetadataRequest,
+    names: list[str],
+    entries: list[MetadataResponseTopic],
 ) -> Steps[None]:
     creates = request.allow_auto_topic_creation and services.config.get("auto.create.topics.enable")
     authorizer = services.access.authorizer
@@ -364,9 +385,9 @@ def _missing(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) ->
 
 
 def _with_operations(
-    services: Services, call: Call, request: MetadataRequest, topic: MetadataResponseTopic
+    services: Services, call: Call[MetadataRequest], request: MetadataRequest, topic: MetadataResponseTopic
 ) -> MetadataResponseTopic:
-    if call.version >= _FIRST_WITH_OPERATIONS and request.include_topic_authorized_operations:
+    if call.version in _WITH_TOPIC_OPERATIONS and request.include_topic_authorized_operations:
         name = topic.name or ""
         topic.topic_authorized_operations = authorized_operations(
             services.access.authorizer, call, ResourceType.TOPIC, name
@@ -401,4 +422,6 @@ def _no_leader(view: ClusterView, version: int, leader: int) -> ErrorCode:
     return ErrorCode.LEADER_NOT_AVAILABLE
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(_TOPICS, _CREATED_TOPICS, _CREATED_ON_CLUSTER), is_sliced=True)
+ENDPOINT: ApiEndpoint[MetadataRequest, MetadataResponse] = ApiEndpoint(
+    handle=handle, authorization=(_TOPICS, _CREATED_TOPICS, _CREATED_ON_CLUSTER), is_sliced=True
+)

@@ -1,9 +1,11 @@
-"""OffsetCommit (key 8), versions 2-10: the offsets to which a member of a group has read (KIP-848).
+"""OffsetCommit: the offsets to which a member of a group has read (KIP-848).
 
 Decided in `coordinator/groups/offsets.py`.
 
 A commit for a partition that does not exist is refused here, and does not keep the others from being committed. Version
 10 names topics by id (KIP-848); the coordinator records both, whatever the version.
+
+Contract: `protocol/messages/offset_commit.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import partial
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TopicImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
+from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -21,20 +23,23 @@ from ...protocol.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ..access.authorization.requirements import Each, on_group
-from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
-from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
+from ..access.authorization.requirements import Each
+from ..access.authorization.usual_requirements import on_group
+from ..coordinators.group_coordinator import GROUP_COORDINATOR
+from ..coordinators.topic_responses import merged
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import TOPIC_PARTITIONS
 from ..services import Services
 
-TOPIC_ID_VERSION = 10
+WITH_TOPIC_IDS = OffsetCommitRequestTopic.versions_with("topic_id")
 _TOPICS = Each(Operation.READ, ResourceType.TOPIC)
 
 
-def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
-    request: OffsetCommitRequest = call.request
+def handle(services: Services, call: Call[OffsetCommitRequest]) -> OffsetCommitResponse | None:
+    request = call.request
     image = services.metadata.image
-    by_id = call.version >= TOPIC_ID_VERSION
+    by_id = call.version in WITH_TOPIC_IDS
     error_results: list[OffsetCommitResponseTopic] = []
     topics: list[OffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
@@ -59,18 +64,20 @@ def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
     return None
 
 
-def _reply(call: Call, error_results: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> None:
+def _reply(
+    call: Call[OffsetCommitRequest], error_results: list[OffsetCommitResponseTopic], response: OffsetCommitResponse
+) -> None:
     call.reply(OffsetCommitResponse(topics=merged(error_results, response.topics)))
 
 
 def _keep_existing(
-    topic: OffsetCommitRequestTopic, found: TopicImage, error_results: list[OffsetCommitResponseTopic]
+    topic: OffsetCommitRequestTopic, topic_image: TopicImage, error_results: list[OffsetCommitResponseTopic]
 ) -> bool:
     """Takes the partitions that do not exist out of the request; False when none is left."""
-    unknown = [partition for partition in topic.partitions if partition.partition_index not in found.partitions]
+    unknown = [partition for partition in topic.partitions if partition.partition_index not in topic_image.partitions]
     if unknown:
         error_results.append(_error_response(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        topic.partitions = [p for p in topic.partitions if p.partition_index in found.partitions]
+        topic.partitions = [p for p in topic.partitions if p.partition_index in topic_image.partitions]
     return bool(topic.partitions)
 
 
@@ -86,7 +93,7 @@ def _error_response(
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[OffsetCommitRequest, OffsetCommitResponse] = ApiEndpoint(
     handle=handle,
     authorization=(on_group(), _TOPICS),
     place=GROUP_COORDINATOR,

@@ -1,6 +1,8 @@
-"""OffsetDelete (key 47), version 0: committed offsets of a group without such a consumer (KIP-496).
+"""OffsetDelete: committed offsets of a group without such a consumer (KIP-496).
 
 Decided in `coordinator/groups/offsets.py`. Partitions that do not exist are rejected here.
+
+Contract: `protocol/messages/offset_delete.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
+from ...protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -16,17 +18,19 @@ from ...protocol.messages.offsets import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ..access.authorization.requirements import Each, on_group
+from ..access.authorization.requirements import Each
+from ..access.authorization.usual_requirements import on_group
 from ..coordinators.group_coordinator import GROUP_COORDINATOR
-from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import TOPIC_PARTITIONS
 from ..services import Services
 
 _TOPICS = Each(Operation.READ, ResourceType.TOPIC)
 
 
-def handle(services: Services, call: Call) -> None:
-    request: OffsetDeleteRequest = call.request
+def handle(services: Services, call: Call[OffsetDeleteRequest]) -> None:
+    request = call.request
     names = [topic.name for topic in request.topics]
     denied = _TOPICS.denied(services.access.authorizer, call, names)
     permitted = [topic for topic in request.topics if topic.name not in denied]
@@ -83,7 +87,7 @@ def _merged(
     return list(merged.values())
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[OffsetDeleteRequest, OffsetDeleteResponse] = ApiEndpoint(
     handle=handle,
     authorization=(on_group(Operation.DELETE), _TOPICS),
     place=GROUP_COORDINATOR,

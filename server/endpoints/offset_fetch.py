@@ -1,9 +1,11 @@
-"""OffsetFetch (key 9), versions 1-10: the committed offsets of groups.
+"""OffsetFetch: the committed offsets of groups.
 
 Answered in `coordinator/groups/offsets.py`.
 
 Up to version 7 a request is for one group, and is converted to the form of version 8, which is for several
 (KIP-709); their coordinator is this broker, but they may be of different shards. Version 10 names topics by id (KIP-848).
+
+Contract: `protocol/messages/offset_fetch.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
+from ...protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -29,22 +31,23 @@ from ...protocol.messages.offsets import (
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.requirements import Each
 from ..coordinators.group_coordinator import GROUP_COORDINATORS
-from ..coordinators.shard_driver import gather
-from ..network.api_endpoint import ApiEndpoint, Portioning
+from ..coordinators.scatter_and_gather import gather
+from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
+from ..network.portions import Portioning
 from ..services import Services
 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
-TOP_LEVEL_ERROR_VERSION = 2
-SEVERAL_GROUPS_VERSION = 8
-TOPIC_ID_VERSION = 10
+WITH_TOP_LEVEL_ERROR = OffsetFetchResponse.versions_with("error_code")
+WITH_SEVERAL_GROUPS = OffsetFetchRequest.versions_with("groups")
+WITH_TOPIC_IDS = OffsetFetchRequestTopics.versions_with("topic_id")
 
 
-def handle(services: Services, call: Call) -> None:
+def handle(services: Services, call: Call[OffsetFetchRequest]) -> None:
     """Asks each shard once, for all the groups that it has."""
-    request: OffsetFetchRequest = call.request
-    groups = request.groups if call.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
+    request = call.request
+    groups = request.groups if call.version in WITH_SEVERAL_GROUPS else [_as_group(request)]
     positions: dict[int, list[int]] = {}
     for position, group in enumerate(groups):
         positions.setdefault(services.coordinators.groups.partition_for(group.group_id), []).append(position)
@@ -69,7 +72,7 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 def _fetch(
     services: Services,
-    call: Call,
+    call: Call[OffsetFetchRequest],
     groups: list[OffsetFetchRequestGroup],
     done: Callable[[list[OffsetFetchResponseGroup]], None],
 ) -> None:
@@ -82,7 +85,7 @@ def _fetch(
         if groups_denied:
             _fetch_permitted(services, call, groups, groups_denied, done)
             return
-    by_id = call.version >= TOPIC_ID_VERSION
+    by_id = call.version in WITH_TOPIC_IDS
     fetches_all = [group.topics is None for group in groups]
     unknown: dict[int, list[OffsetFetchResponseTopics]] = {}
     if by_id:
@@ -106,13 +109,13 @@ def _fetch(
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
     services.coordinators.groups.submit(
-        groups[0].group_id, asked, max(call.version, SEVERAL_GROUPS_VERSION), call, reply
+        groups[0].group_id, asked, max(call.version, WITH_SEVERAL_GROUPS.start), call, reply
     )
 
 
 def _fetch_permitted(
     services: Services,
-    call: Call,
+    call: Call[OffsetFetchRequest],
     groups: list[OffsetFetchRequestGroup],
     denied: Set[str],
     done: Callable[[list[OffsetFetchResponseGroup]], None],
@@ -120,8 +123,8 @@ def _fetch_permitted(
     """Fetches the groups that the client may describe; the responses are in the order of all."""
     permitted = [group for group in groups if group.group_id not in denied]
 
-    def fetched(found: list[OffsetFetchResponseGroup]) -> None:
-        left = iter(found)
+    def fetched(fetched_groups: list[OffsetFetchResponseGroup]) -> None:
+        left = iter(fetched_groups)
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
         done(
             [
@@ -138,7 +141,9 @@ def _fetch_permitted(
         fetched([])
 
 
-def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+def _take_out_denied(
+    services: Services, call: Call[OffsetFetchRequest], group: OffsetFetchRequestGroup
+) -> list[OffsetFetchResponseTopics]:
     """Takes the topics that the client may not describe out of the request. Returns the responses for them."""
     topics = group.topics or []
     names = [topic.name for topic in topics]
@@ -157,7 +162,7 @@ def _take_out_denied(services: Services, call: Call, group: OffsetFetchRequestGr
 
 
 def _describable(
-    services: Services, call: Call, topics: list[OffsetFetchResponseTopics]
+    services: Services, call: Call[OffsetFetchRequest], topics: list[OffsetFetchResponseTopics]
 ) -> list[OffsetFetchResponseTopics]:
     """Leaves out the topics that the client may not describe."""
     names = [topic.name for topic in topics]
@@ -200,10 +205,10 @@ def _with_ids(image: MetadataImage, topics: list[OffsetFetchResponseTopics]) -> 
 
 
 def _response(version: int, request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
-    if version >= SEVERAL_GROUPS_VERSION:
+    if version in WITH_SEVERAL_GROUPS:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
-    if group.error_code != ErrorCode.NONE and version < TOP_LEVEL_ERROR_VERSION:
+    if group.error_code != ErrorCode.NONE and version not in WITH_TOP_LEVEL_ERROR:
         return OffsetFetchResponse(topics=_errors_for_all(request, group.error_code))
     topics = [
         OffsetFetchResponseTopic(name=topic.name, partitions=[_old_form(p) for p in topic.partitions])
@@ -238,7 +243,7 @@ def _errors_for_all(request: OffsetFetchRequest, error_code: int) -> list[Offset
     ]
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[OffsetFetchRequest, OffsetFetchResponse] = ApiEndpoint(
     handle=handle,
     authorization=(_GROUPS, _TOPICS),
     place=GROUP_COORDINATORS,

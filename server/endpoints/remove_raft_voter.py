@@ -1,16 +1,19 @@
-"""RemoveRaftVoter (key 81), version 0: a voter leaves the quorum (KIP-853).
+"""RemoveRaftVoter: a voter leaves the quorum (KIP-853).
 
 Answered in `replication/quorum/voter_changes.py`.
+
+Contract: `protocol/messages/remove_raft_voter.py`.
 """
 
 from __future__ import annotations
 
 from ...metadata.acls import Operation
-from ..access.authorization.requirements import IN_GENERAL_WORDS, on_cluster
-from ..controller.driver import QUORUM_LEADER
+from ...protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from ..access.authorization.usual_requirements import IN_GENERAL_WORDS, on_cluster
+from ..controller.request_places import QUORUM_LEADER
 from ..network.api_endpoint import ApiEndpoint
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[RemoveRaftVoterRequest, RemoveRaftVoterResponse] = ApiEndpoint(
     authorization=(on_cluster(Operation.ALTER, IN_GENERAL_WORDS),),
     place=QUORUM_LEADER,
 )

@@ -1,7 +1,9 @@
-"""SaslAuthenticate (key 36), versions 0-2: one token of the SASL exchange (KIP-152, KIP-368).
+"""SaslAuthenticate: one token of the SASL exchange (KIP-152, KIP-368).
 
 On a listener without SASL, and after the authentication, it is ILLEGAL_SASL_STATE. See
 `server/access/authentication/authentication.py`.
+
+Contract: `protocol/messages/sasl_authenticate.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.sasl import SaslAuthenticateResponse
+from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..access.authorization.requirements import Nothing
 from ..network.api_endpoint import ApiEndpoint
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from ..services import NodeServices
 
 
-def handle(services: NodeServices, call: Call) -> SaslAuthenticateResponse | None:
+def handle(services: NodeServices, call: Call[SaslAuthenticateRequest]) -> SaslAuthenticateResponse | None:
     gate = call.connection.sasl_gate
     if gate is None:
         shown = "SaslAuthenticate request received after successful authentication"
@@ -26,4 +28,6 @@ def handle(services: NodeServices, call: Call) -> SaslAuthenticateResponse | Non
     return gate.authenticate(call)
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(Nothing("It is the authentication."),))
+ENDPOINT: ApiEndpoint[SaslAuthenticateRequest, SaslAuthenticateResponse] = ApiEndpoint(
+    handle=handle, authorization=(Nothing("It is the authentication."),)
+)

@@ -1,7 +1,8 @@
-"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and what became of those it has (KIP-932).
+"""ShareFetch: records for a member of a share group, and what became of those it has (KIP-932).
 
-Version 2 brought how strictly the number of records is meant (KIP-1206), and renewals, with which nothing is fetched
-(KIP-1222). See share_fetch.py and share_acknowledge.py.
+A request with renewals fetches nothing (KIP-1222).
+
+Contract: `protocol/messages/share_fetch.py`.
 """
 
 from __future__ import annotations
@@ -10,29 +11,29 @@ from functools import partial
 
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.share_records import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
+from ...protocol.messages.node_endpoints import NodeEndpoint
+from ...protocol.messages.share_fetch import (
     ShareFetchableTopicResponse,
     ShareFetchPartitionData,
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ..access.authorization.requirements import on_group
+from ...protocol.messages.share_leaders import ShareLeaderIdAndEpoch
+from ..access.authorization.usual_requirements import on_group
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import Call
 from ..services import Services
-from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
+from ..share.share_acknowledge import WITH_RENEWALS, Outcome, Renewing, topic_counters
 from ..share.share_fetch import Response
-from ..share.share_groups import READ_TOPICS, denied_topics, names_member, share_groups_precondition
+from ..share.share_preconditions import READ_TOPICS, denied_topics, names_member, share_groups_precondition
 from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(services: Services, call: Call) -> ShareFetchResponse | None:
-    request: ShareFetchRequest = call.request
-    is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
+def handle(services: Services, call: Call[ShareFetchRequest]) -> ShareFetchResponse | None:
+    request = call.request
+    is_renewing = call.version in WITH_RENEWALS and request.is_renew_ack
     fetches = any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms))
     if not names_member(call) or (is_renewing and fetches):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -45,7 +46,7 @@ def handle(services: Services, call: Call) -> ShareFetchResponse | None:
 
 
 def _without_session(
-    services: Services, call: Call, request: ShareFetchRequest, error: ErrorCode
+    services: Services, call: Call[ShareFetchRequest], request: ShareFetchRequest, error: ErrorCode
 ) -> ShareFetchResponse | None:
     response = ShareFetchResponse(error_code=error)
     if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
@@ -59,11 +60,16 @@ class _Responding:
     """First what became of the member's records, then, when that is written, records for it."""
 
     def __init__(
-        self, services: Services, call: Call, session: ShareSession, is_renewing: bool, has_acks: bool
+        self,
+        services: Services,
+        call: Call[ShareFetchRequest],
+        session: ShareSession,
+        is_renewing: bool,
+        has_acks: bool,
     ) -> None:
         self._services = services
         self._call = call
-        self._request: ShareFetchRequest = call.request
+        self._request = call.request
         self._session = session
         self._is_renewing = is_renewing
         self._has_acks = has_acks
@@ -77,7 +83,7 @@ class _Responding:
         if not self._has_acks:
             self._fetch({})
             return
-        renewing = Renewing(self._call.version >= RENEW_VERSION, self._is_renewing)
+        renewing = Renewing(self._call.version in WITH_RENEWALS, self._is_renewing)
         acknowledgements = self._services.share.acknowledgements()
         acknowledgements.acknowledge(self._session.key, self._request.topics, renewing, self._fetch, self._denied)
 
@@ -112,7 +118,7 @@ class _Responding:
         call, services = self._call, self._services
         failed = {topic_id for (topic_id, _), data in partitions.items() if data.error_code}
         topic_ids = {topic_id for topic_id, _ in self._session.partitions}
-        for topic_id, counters in topic_counters(services.metadata.image, services.metrics, topic_ids):
+        for topic_id, counters in topic_counters(services.metadata.image, services.node.metrics, topic_ids):
             counters.share_fetches += 1
             counters.failed_share_fetches += topic_id in failed
         if self._is_final:
@@ -144,12 +150,12 @@ class _Responding:
             leader = self._services.replicas.leaders.current_leader(
                 self._call.listener, topic.name, data.partition_index
             )
-            data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            data.current_leader = ShareLeaderIdAndEpoch(leader.id, leader.epoch)
             if leader.node is not None:
                 nodes[leader.id] = NodeEndpoint(*leader.node)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[ShareFetchRequest, ShareFetchResponse] = ApiEndpoint(
     handle=handle,
     precondition=share_groups_precondition,
     authorization=(on_group(), READ_TOPICS),

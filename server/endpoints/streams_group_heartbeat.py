@@ -1,27 +1,30 @@
-"""StreamsGroupHeartbeat (key 88), versions 0-1: a member joins, stays, leaves (KIP-1071).
+"""StreamsGroupHeartbeat: a member joins, stays, leaves (KIP-1071).
 
 Decided in `coordinator/groups/streams/heartbeat.py`. Missing topics are created here.
+
+Contract: `protocol/messages/streams_group_heartbeat.py`.
 """
 
 from __future__ import annotations
 
 from ...coordinator.groups.share import kind as share_kind
 from ...coordinator.groups.streams import kind
-from ...coordinator.groups.streams.heartbeat import NeedsTopics, names_in_topology
+from ...coordinator.groups.streams.response import NeedsTopics
+from ...coordinator.groups.streams.validation import names_in_topology
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
-from ...metadata.image import INTERNAL_TOPICS
+from ...metadata.internal_topics import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.streams_groups import StreamsGroupHeartbeatResponse
-from ...protocol.schema import Message
-from ...replication.controller.state import topic_name_fault
-from ..access.authorization.requirements import Each, on_group
+from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ...replication.controller.topic_names import topic_name_fault
+from ..access.authorization.requirements import Each
+from ..access.authorization.usual_requirements import on_group
 from ..coordinators import topic_creation
 from ..coordinators.group_coordinator import GROUP_COORDINATOR, streams_groups_precondition
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
 
-#: Imported with this file, on a thread. A shard takes all kinds of groups that it does not know at once (`KINDS.load_all`).
+#: Imported with this file, on a thread. A shard takes all kinds of groups that it does not know at once (`Kinds.load_all`).
 PRELOADED = (kind, share_kind, topic_creation)
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
@@ -29,7 +32,7 @@ _CREATED_TOPICS = Each(Operation.CREATE, ResourceType.TOPIC)
 _CREATED_ON_CLUSTER = Each(Operation.CREATE, ResourceType.CLUSTER)
 
 
-def handle(services: Services, call: Call) -> Message | None:
+def handle(services: Services, call: Call[StreamsGroupHeartbeatRequest]) -> StreamsGroupHeartbeatResponse | None:
     request = call.request
     names = names_in_topology(request)
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
@@ -43,7 +46,7 @@ def handle(services: Services, call: Call) -> Message | None:
     if _TOPICS.denied(services.access.authorizer, call, names):
         return _error_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
-    def reply(response: Message) -> None:
+    def reply(response: StreamsGroupHeartbeatResponse | NeedsTopics) -> None:
         if isinstance(response, NeedsTopics):
             denied = _denied_creations(services, call, response)
             if denied:
@@ -59,7 +62,7 @@ def handle(services: Services, call: Call) -> Message | None:
     return None
 
 
-def _denied_creations(services: Services, call: Call, response: NeedsTopics) -> list[str]:
+def _denied_creations(services: Services, call: Call[StreamsGroupHeartbeatRequest], response: NeedsTopics) -> list[str]:
     if not _CREATED_ON_CLUSTER.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=False):
         return []
     names = [topic.name for topic in response.topics]
@@ -71,11 +74,13 @@ def _error_response(error: ErrorCode, words: str | None = None) -> StreamsGroupH
     return StreamsGroupHeartbeatResponse(error_code=error, error_message=words, status=[])
 
 
-def _rejected(call: Call, error: ErrorCode, message: str | None) -> StreamsGroupHeartbeatResponse:
+def _rejected(
+    call: Call[StreamsGroupHeartbeatRequest], error: ErrorCode, message: str | None
+) -> StreamsGroupHeartbeatResponse:
     return _error_response(error)
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse] = ApiEndpoint(
     handle=handle,
     precondition=streams_groups_precondition,
     authorization=(on_group(), _TOPICS, _CREATED_TOPICS, _CREATED_ON_CLUSTER),

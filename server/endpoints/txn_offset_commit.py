@@ -1,9 +1,13 @@
-"""TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/offsets.py.
+"""TxnOffsetCommit: offsets committed in a transaction (KIP-98, KIP-447).
+
+Decided in `coordinator/groups/offsets.py`.
 
 The group's partition of `__consumer_offsets` must be in the transaction. From version 5 on this request adds it. Before,
 AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the response comes after the end of that transaction, the
 offsets are not written: they would be pending for good. A missing partition gets its own error. Version 6 names topics by
 id.
+
+Contract: `protocol/messages/txn_offset_commit.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...metadata.acls import Operation, ResourceType
-from ...metadata.image import GROUP_METADATA_TOPIC, TopicPartition
-from ...protocol.error_responses import error_response_to
+from ...metadata.image import TopicPartition
+from ...metadata.internal_topics import GROUP_METADATA_TOPIC
+from ...protocol.error_responses import error_response, error_response_to
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offsets import (
+from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
@@ -23,15 +28,17 @@ from ...protocol.messages.offsets import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.records.batch import NO_SEQUENCE
-from ..access.authorization.requirements import Each, on_group, on_transactional_id
-from ..coordinators.group_coordinator import GROUP_COORDINATOR, merged
+from ..access.authorization.requirements import Each
+from ..access.authorization.usual_requirements import on_group, on_transactional_id
+from ..coordinators.group_coordinator import GROUP_COORDINATOR
+from ..coordinators.topic_responses import merged
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
-from ..coordinators.transaction_driver import Membership
-from ..network.api_endpoint import TOPIC_PARTITIONS, ApiEndpoint
+from ..coordinators.transaction_verification import Membership
+from ..network.api_endpoint import ApiEndpoint
+from ..network.portions import TOPIC_PARTITIONS
 
 if TYPE_CHECKING:
-    from ...protocol.schema import Message
-    from ...storage.log.producers import Verification
+    from ...storage.log.verifications import Verification
     from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
     from ..services import Services
@@ -39,15 +46,15 @@ if TYPE_CHECKING:
 #: Imported with this file, on a thread: the event loop imports none of it later.
 PRELOADED = _PRELOADED
 _TOPICS = Each(Operation.READ, ResourceType.TOPIC)
-TOPIC_ID_VERSION = 6
+WITH_TOPIC_IDS = TxnOffsetCommitRequestTopic.versions_with("topic_id")
 ADDING_VERSION = 5
 ABORTABLE_VERSION = 4
 
 
-def handle(services: Services, call: Call) -> Message | None:
-    request: TxnOffsetCommitRequest = call.request
+def handle(services: Services, call: Call[TxnOffsetCommitRequest]) -> TxnOffsetCommitResponse | None:
+    request = call.request
     if not request.group_id:
-        return error_response_to(request, call.version, ErrorCode.INVALID_GROUP_ID)
+        return error_response(TxnOffsetCommitResponse, call.version, request, ErrorCode.INVALID_GROUP_ID)
     error_results = _take_out_unknown(services, call, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=error_results)
@@ -78,11 +85,11 @@ class _Verifying:
 
     def begin(self) -> None:
         _, producer_id, epoch, _, adds = self._asked
-        now_ms, producers = self._clock.now_ms(), self.hosted.log.producers
+        now_ms, producers = self._clock.now_ms(), self.hosted.open_log().producers
         self.verification = producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
 
 
-def _is_asked(services: Services, call: Call, hosted: HostedPartition) -> bool:
+def _is_asked(services: Services, call: Call[TxnOffsetCommitRequest], hosted: HostedPartition) -> bool:
     if hosted.is_in_transaction(call.request.producer_id, call.request.producer_epoch):
         return False
     return call.version >= ADDING_VERSION or bool(services.config.get("transaction.partition.verification.enable"))
@@ -90,7 +97,7 @@ def _is_asked(services: Services, call: Call, hosted: HostedPartition) -> bool:
 
 def _answered(
     services: Services,
-    call: Call,
+    call: Call[TxnOffsetCommitRequest],
     error_results: list[TxnOffsetCommitResponseTopic],
     verifying: _Verifying,
     errors: dict[TopicPartition, int],
@@ -114,7 +121,7 @@ def _answered(
 def _error_by_now(request: TxnOffsetCommitRequest, verifying: _Verifying) -> int:
     """0 when the transaction that was asked for is still going on, and where the group has left to another coordinator."""
     hosted = verifying.hosted
-    producer_id, producers = request.producer_id, hosted.log.producers
+    producer_id, producers = request.producer_id, hosted.open_log().producers
     if producers.verifications.get(producer_id) is verifying.verification or not hosted.is_leader:
         return 0
     if hosted.is_in_transaction(producer_id, request.producer_epoch):
@@ -124,7 +131,9 @@ def _error_by_now(request: TxnOffsetCommitRequest, verifying: _Verifying) -> int
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_stale else ErrorCode.INVALID_TXN_STATE
 
 
-def _commit(services: Services, call: Call, error_results: list[TxnOffsetCommitResponseTopic]) -> None:
+def _commit(
+    services: Services, call: Call[TxnOffsetCommitRequest], error_results: list[TxnOffsetCommitResponseTopic]
+) -> None:
     def reply(response: TxnOffsetCommitResponse) -> None:
         call.reply(TxnOffsetCommitResponse(topics=merged(error_results, response.topics)))
 
@@ -132,10 +141,10 @@ def _commit(services: Services, call: Call, error_results: list[TxnOffsetCommitR
 
 
 def _take_out_unknown(
-    services: Services, call: Call, request: TxnOffsetCommitRequest
+    services: Services, call: Call[TxnOffsetCommitRequest], request: TxnOffsetCommitRequest
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Leaves in the request what exists, with names and ids both; the responses for the others."""
-    image, by_id = services.metadata.image, call.version >= TOPIC_ID_VERSION
+    image, by_id = services.metadata.image, call.version in WITH_TOPIC_IDS
     error_results: list[TxnOffsetCommitResponseTopic] = []
     kept: list[TxnOffsetCommitRequestTopic] = []
     places = [(image.topic_by_id(t.topic_id) if by_id else image.topic(t.name)) for t in request.topics]
@@ -163,7 +172,7 @@ def _take_out_unknown(
     return error_results
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[TxnOffsetCommitRequest, TxnOffsetCommitResponse] = ApiEndpoint(
     handle=handle,
     authorization=(on_transactional_id(), on_group(), _TOPICS),
     place=GROUP_COORDINATOR,

@@ -1,7 +1,9 @@
-"""WriteTxnMarkers (key 27), versions 1-2: a transaction's coordinator, or a tool, ends transactions in partitions led here.
+"""WriteTxnMarkers: a transaction's coordinator, or a tool, ends transactions in partitions led here.
 
 Answered when all markers are committed. A marker for `__consumer_offsets` also applies or drops the offsets that were
 committed in the transaction.
+
+Contract: `protocol/messages/write_txn_markers.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
-from ...protocol.messages.transactions import (
+from ...protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -18,11 +20,13 @@ from ...protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..access.authorization.requirements import OF_NODES, NeedsAny, on_cluster
-from ..coordinators.shard_driver import gather
+from ..access.authorization.requirements import NeedsAny
+from ..access.authorization.usual_requirements import OF_NODES, on_cluster
+from ..coordinators.scatter_and_gather import gather
 from ..coordinators.transaction_coordinator import PRELOADED as _PRELOADED
-from ..network.api_endpoint import ApiEndpoint, Cost, Portioning
-from ..partitions.hosted_partition import Marker
+from ..network.api_endpoint import ApiEndpoint, Cost
+from ..network.portions import Portioning
+from ..partitions.transaction_marker import Marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +38,8 @@ if TYPE_CHECKING:
 PRELOADED = _PRELOADED
 
 
-def handle(services: Services, call: Call) -> None:
-    request: WriteTxnMarkersRequest = call.request
+def handle(services: Services, call: Call[WriteTxnMarkersRequest]) -> None:
+    request = call.request
     gather(
         [partial(_write, services, marker) for marker in request.markers],
         lambda results: call.reply(WriteTxnMarkersResponse(markers=results)),
@@ -64,7 +68,7 @@ def _write(services: Services, asked: WritableTxnMarker, done: Callable[[Writabl
     )
 
 
-ENDPOINT = ApiEndpoint(
+ENDPOINT: ApiEndpoint[WriteTxnMarkersRequest, WriteTxnMarkersResponse] = ApiEndpoint(
     handle=handle,
     authorization=(NeedsAny((on_cluster(Operation.ALTER, log_denied=False), OF_NODES)),),
     portionings=(Portioning(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),),

@@ -1,11 +1,11 @@
-"""A request in progress: the route that handles it, its connection, and its response.
+"""A request in progress: what its handler needs, the connection that its response goes to, and the code that follows it.
 
-- `is_large`: decides by the lengths of a response's arrays whether it is too large to be encoded in one go.
+These are one noun: a connection parks and answers calls, an observer follows one, and a call has both.
+
 - `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the client and its connection, as
   calls and handlers use them.
 - `Observer`: code that follows a call, such as quotas (`CostMeter`) and times (`Timing`).
-- `Call`: one request, from its frame to its response; `Relay` takes the response of an inner one.
-- `Route`: the functions that decode, handle and encode one version of one API.
+- `Call`: one request, from its frame to its response.
 """
 
 from __future__ import annotations
@@ -14,82 +14,65 @@ import logging
 import struct
 from collections.abc import Callable, Hashable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
-from ...client.shown_text import shown
-from ...protocol.apis import Api
-from ...protocol.codec import lowered_decoder, lowered_encoder
 from ...protocol.errors import ErrorCode
-from ...protocol.schema import ArrayOf, Message
-from ..access.authorization.requirements import Nothing
-from ..runtime.counters import Times
-from .api_endpoint import ApiEndpoint, BoundHandle, Cost
+from ...protocol.schema import Message
+from .response_fields import has_error_code, set_throttle_time
+from .response_size import is_large
+from .throttling import log_throttled
+from .type_variables import CallRequest, HandledRequest
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
+    from ...protocol.apis import Api
+    from ...protocol.buffer import Buffer
+    from ...protocol.codec import Encoder
+    from ...protocol.schema import Request, ResponseT
     from ..access.authentication.gate import SaslGate
     from ..access.authorization.sessions import AuthorizationSession
     from ..access.quotas.sensors import Meters
+    from ..runtime.counters import Times
     from .file_sender import Piece
+    from .listener_kind import ListenerKind
+    from .response_size import Arrays
     from .shared_parts import SharedParts
 
-
-# ---- the size of a response
-
-#: A response with more structures is encoded in slices: some 5 us each, with all that they may hold.
-PLAIN_RESPONSE_ITEMS = 500
-
-#: The arrays of structures of a response, each with the arrays in its structures.
-Arrays = tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def arrays_of(cls: type[Message]) -> Arrays:
-    """The arrays of structures of a response, each with the arrays in its structures."""
-    return tuple((name, tuple(inner for inner, _ in _arrays(element))) for name, element in _arrays(cls))
-
-
-def _arrays(cls: type[Message]) -> list[tuple[str, type[Message]]]:
-    """Names and structures of the arrays of structures."""
-    return [
-        (field.name, field.type.element)
-        for field in cls.SCHEMA.fields
-        if isinstance(field.type, ArrayOf) and isinstance(field.type.element, type)
-    ]
-
-
-def is_large(response: Message, arrays: Arrays) -> bool:
-    """Returns True if a response has too many structures to encode in one go; the third level is not counted."""
-    left = PLAIN_RESPONSE_ITEMS
-    for name, inner in arrays:
-        structures = getattr(response, name)
-        if structures:
-            left -= len(structures)
-            if left < 0:
-                return True
-            for array in inner:
-                for structure in structures:
-                    left -= len(getattr(structure, array) or ())
-            if left < 0:
-                return True
-    return False
-
-
-# ---- calls
-
 log = logging.getLogger("odradek.dispatch")
-quota_log = logging.getLogger("odradek.quotas")
-
 _pack_head = struct.Struct(">ii").pack
 _pack_flexible_head = struct.Struct(">iib").pack
-
-#: The purpose of a listener: clients and brokers, or the quorum of controllers.
-ListenerKind = Literal["broker", "controller"]
-BROKER: ListenerKind = "broker"
-CONTROLLER: ListenerKind = "controller"
 
 
 class ProtocolViolation(Exception):
     """The peer broke the protocol; the words say how. The connection ends."""
+
+
+class CallRoute(Protocol):
+    """The `Route` of a call, which imports the endpoints and so is not named here."""
+
+    #: Requests that failed by a bug of ours.
+    failures: int
+
+    @property
+    def api(self) -> Api: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def response_version(self) -> int: ...
+    @property
+    def encode(self) -> Encoder[Any]: ...
+    @property
+    def flexible_response(self) -> bool: ...
+    @property
+    def arrays(self) -> Arrays: ...
+    @property
+    def times(self) -> Times: ...
+    @property
+    def is_exempt(self) -> bool: ...
+    @property
+    def is_served(self) -> bool: ...
+    @property
+    def endpoint(self) -> Any:
+        """The `ApiEndpoint`."""
 
 
 class RequestDispatch(Protocol):
@@ -105,10 +88,10 @@ class RequestDispatch(Protocol):
     def call(self, connection: Any, frame: Buffer) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""
 
-    def handle(self, call: Call, route: Route, handle: BoundHandle) -> None:
+    def handle(self, call: Call, route: CallRoute, handle: BoundHandle) -> None:
         """Has a handler answer the call, now or later. Raises ProtocolViolation."""
 
-    def failed_later(self, call: Call, route: Route, failure: Exception) -> None:
+    def failed_later(self, call: Call, route: CallRoute, failure: Exception) -> None:
         """Ends a call of which a later slice failed."""
 
     def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
@@ -174,6 +157,13 @@ class ClientConnection(Protocol):
     def close_for(self, reason: str) -> None:
         """Closes the connection for a fault of the peer."""
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of responses that wait for the peer."""
+
+    def drop_for(self, reason: str) -> None:
+        """Closes the connection for a fault of the peer, with all that waits for it."""
+
 
 class ClientIdentity(Protocol):
     """The client of a request, as its handler sees it; a connection is one."""
@@ -229,7 +219,7 @@ class Observer:
 
 
 class CostMeter(Observer):
-    """Records the cost of a call while clients have quotas (observers.py)."""
+    """Records the cost of a call while clients have quotas (metering.py)."""
 
     __slots__ = ()
 
@@ -294,7 +284,7 @@ class Timing(Observer):
         call.route.times.add(perf_counter_ns() - self._began_ns)
 
 
-class Call:
+class Call(Generic[CallRequest]):
     """A request in progress: the data that the handler needs, and the connection that its response goes to."""
 
     __slots__ = (
@@ -318,7 +308,12 @@ class Call:
     )
 
     def __init__(
-        self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
+        self,
+        connection: ClientConnection,
+        route: CallRoute,
+        correlation_id: int,
+        client_id: str | None,
+        request: CallRequest,
     ) -> None:
         self.connection = connection
         #: The client that the request is of; another one than that of the connection where a broker forwards it.
@@ -374,7 +369,7 @@ class Call:
     def now_ms(self) -> int:
         return self.connection.listener.shared.clock.now_ms()
 
-    def reply(self, response: Message) -> None:
+    def reply(self: Call[Request[ResponseT]], response: ResponseT) -> None:
         """Answers, once, now or later, in any order among the calls of a connection."""
         if self.pieces is not None or self.has_failed:
             self._respond_again()
@@ -447,12 +442,7 @@ class Call:
     def _mute(self) -> None:
         connection = self.connection
         connection.mute(self.throttle_time_ms)
-        if not quota_log.isEnabledFor(logging.INFO):
-            return
-        peer, client = connection.client_host.lstrip("/"), shown(self.client_id)
-        words = f"throttling client {client} of {peer} ({connection.principal}), which exceeds a quota"
-        kind = ("throttled", client, connection.principal)
-        connection.listener.shared.lines.log(quota_log, logging.INFO, peer, kind, words)
+        log_throttled(connection.listener.shared.lines, connection.client_host, self.client_id, connection.principal)
 
     def reply_nothing(self) -> None:
         """Ends a call to which the protocol gives no response (Produce with acks=0)."""
@@ -509,117 +499,5 @@ class Call:
             self.connection.hold(self)
 
 
-class Relay(Observer):
-    """Takes the response of a call in place of the client. `outer`: the call that the connection has, and that fails or
-    holds the connection in its place.
-    """
-
-    __slots__ = ("_outer",)
-
-    def __init__(self, outer: Call) -> None:
-        self._outer = outer
-
-    def taken(self, call: Call, response: Message | None) -> None:
-        """Takes the response, None where the protocol gives none."""
-        raise NotImplementedError
-
-    def replying(self, call: Call, response: Message | None) -> bool:
-        call.pieces = []
-        self.taken(call, response)
-        return False
-
-    def failing(self, call: Call) -> bool:
-        call.has_failed = True
-        self._outer.fail()
-        return False
-
-    def holding(self, call: Call) -> bool:
-        self._outer.hold_connection()
-        return False
-
-
-def set_throttle_time(response: Message, throttle_time_ms: int) -> None:
-    """Sets the throttle time of a response that has the field; versions without it do not send it."""
-    if hasattr(response, "throttle_time_ms"):
-        response.throttle_time_ms = throttle_time_ms
-
-
-def has_error_code(response: Message, version: int) -> bool:
-    """Returns True if a response of that version has a field for an error of the whole request."""
-    return any(field.name == "error_code" and version in field.versions for field in response.SCHEMA.fields)
-
-
-# ---- routes
-
-_UNLOADED = ApiEndpoint(authorization=(Nothing("No request is handled by it."),))
-
-
-class Route:
-    """The functions that decode, handle and encode one version of one API.
-
-    `prepare`: for an endpoint that is not imported yet: calls its argument when it is, now or later.
-    """
-
-    __slots__ = (
-        "api",
-        "arrays",
-        "decode",
-        "encode",
-        "endpoint",
-        "failures",
-        "flexible",
-        "flexible_response",
-        "handle",
-        "handle_large",
-        "is_exempt",
-        "is_produce",
-        "prepare",
-        "requests",
-        "response_version",
-        "times",
-        "version",
-    )
-
-    #: Handles a request; `handle_large` one that has very many items.
-    handle: BoundHandle
-    handle_large: BoundHandle
-
-    def __init__(
-        self,
-        api: Api,
-        version: int,
-        response_version: int | None = None,
-        prepare: Callable[[Callable[[], None]], None] | None = None,
-    ) -> None:
-        self.api = api
-        #: The contract of the API; until it is imported, one that serves nothing.
-        self.endpoint = _UNLOADED
-        self.version = version
-        self.prepare = prepare
-        #: Arrays of structures in the response: their lengths show whether it is large.
-        self.arrays = arrays_of(api.response)
-        self.response_version = version if response_version is None else response_version
-        self.decode = lowered_decoder(api.request, version) if version in api.versions else None
-        self.encode = lowered_encoder(api.response, self.response_version)
-        self.flexible = api.request_header_version(version) == 2
-        self.flexible_response = version in api.versions and api.response_header_version(version) == 1
-        self.is_exempt = self.is_produce = False
-        #: Requests taken, and those of them that failed by a bug of ours.
-        self.requests = 0
-        self.failures = 0
-        self.times = Times()
-
-    @property
-    def is_served(self) -> bool:
-        """Returns False until the endpoint is imported."""
-        return self.endpoint is not _UNLOADED
-
-    def serve(self, endpoint: ApiEndpoint, handle: BoundHandle, handle_large: BoundHandle) -> None:
-        """Serves by an endpoint. `handle`: its handler, bound to the node; `handle_large` handles in portions."""
-        self.endpoint = endpoint
-        self.handle = handle if endpoint.handles_many_whole else handle_large
-        self.handle_large = handle_large
-        if endpoint.encodes_many_whole:
-            self.arrays = ()
-        self.is_exempt = endpoint.cost is Cost.NOTHING
-        self.is_produce = endpoint.cost is Cost.PRODUCED
+#: Answers a call, or has it answered later: the endpoint's handler, with its first argument bound.
+BoundHandle = Callable[[Call[HandledRequest]], Message | None]

@@ -9,10 +9,6 @@ peer) while
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
 - something holds the connection (`hold`): for example a parked Fetch, whose response may be large.
-
-`Listening` is the listener as its connections see it. `authenticated` and `not_authenticated` give a connection its
-principal, or end it. A class of a user's own may make the principals (`principal.builder.class`); `context_of` is its
-argument.
 """
 
 from __future__ import annotations
@@ -22,35 +18,26 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...client.shown_text import shown_reason
-from ...storage.segments.segment import LogSlice
-from ..access.principals import AuthenticationContext, NoPrincipal, built
+from ...storage.segments.slices import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
-from ..runtime.sliced_work import TURN_BUDGET_S
-from .call import Call, ListenerKind, ProtocolViolation, RequestDispatch
-from .file_sender import FileSender, Piece, ResponseSender
-from .shared_parts import (
-    LEAST_BYTES,
-    READ_BUFFER_BYTES,
-    SMALL_REQUEST_BYTES,
-    FrameBuffer,
-    SharedParts,
-    grown,
-    rejected_size,
-)
+from ..runtime.turn_budget import TURN_BUDGET_S
+from .call import ProtocolViolation
+from .file_sender import FileSender, ResponseSender
+from .frame_buffer import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
+from .receive_budget import SMALL_REQUEST_BYTES
+from .transfer_turns import LEAST_BYTES
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
+    from ...protocol.buffer import Buffer
     from ...protocol.schema import Message
-    from ..access.authentication.gate import SaslListener
     from ..access.authorization.sessions import AuthorizationSession
-    from ..access.principals import PrincipalBuilder
     from ..access.quotas.sensors import Meters
-    from ..config.broker_config import BrokerConfig
-    from .dispatch import Dispatcher
-
+    from .call import Call, RequestDispatch
+    from .file_sender import Piece
+    from .listening import Listening
 
 log = logging.getLogger("odradek.connection")
 
@@ -70,7 +57,6 @@ TURN_SHARE_S = TURN_BUDGET_S / 4
 
 unpack_length = struct.Struct(">i").unpack_from
 
-
 # The reasons for which a connection takes no request: it may be held for several at once.
 #
 # Reasons are a call whose response may be large (it is released by its response), the connection's share of the turn of the
@@ -78,7 +64,7 @@ unpack_length = struct.Struct(">i").unpack_from
 # left.
 #: The connection has had its share of this turn of the loop.
 TURN = "turn"
-#: The bytes that connections move in this turn of the loop are used up (shared_parts.py).
+#: The bytes that connections move in this turn of the loop are used up (transfer_turns.py).
 RECEIVING = "receiving"
 #: Connections are created faster than `max.connection.creation.rate` allows.
 CREATION_RATE = "creation rate"
@@ -393,7 +379,7 @@ class Connection(asyncio.BufferedProtocol):
     # Responses out.
 
     def reply_in_slices(self, call: Call, response: Message) -> None:
-        from .large_requests import reply_in_slices  # which few brokers ever need
+        from .sliced_responses import reply_in_slices  # which few brokers ever need
 
         reply_in_slices(call, response, call.route.response_version)
 
@@ -533,83 +519,12 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     @property
+    def unsent_bytes(self) -> int:
+        """Bytes of responses that wait for the peer to read."""
+        unsent = self._sender.unsent_bytes if self._sender is not None else 0
+        return unsent + self._transport.get_write_buffer_size()
+
+    @property
     def waits_for_us(self) -> bool:
         """True if the peer waits for a response and reads: such a connection is not idle."""
         return bool(self.calls) and self._peer_reads
-
-
-# ---- the interface of a listener
-
-
-class Listening(Protocol):
-    """The listener of connections, as they see it."""
-
-    name: str
-    kind: ListenerKind
-    dispatcher: Dispatcher
-    max_frame_bytes: int
-    #: Makes the principals of clients; None for Kafka's default.
-    principal_builder: PrincipalBuilder | None
-    #: How clients authenticate; None for a listener without SASL.
-    sasl: SaslListener | None
-    #: All connections receive into one buffer.
-    read_buffer: bytearray
-    read_view: memoryview
-
-    @property
-    def shared(self) -> SharedParts:
-        """The parts that all listeners of the node share."""
-
-    def opened(self, connection: Any, transport: asyncio.Transport) -> None:
-        """Counts a new connection, or ends it."""
-
-    def limit_of(self, connection: Any) -> str:
-        """Returns the key that limits the connection's frames, and its value, in words."""
-
-    def lost(self, connection: Any) -> None:
-        """Forgets a connection that has ended."""
-
-
-# ---- principals of connections
-
-
-def context_of(
-    connection: Connection,
-    transport: asyncio.BaseTransport,
-    principal: str,
-    mechanism: str = "",
-    authorization_id: str = "",
-) -> AuthenticationContext:
-    """Returns the argument of the builder. `principal`: the one that Kafka's default class makes."""
-    found = transport.get_extra_info("ssl_object")
-    config: BrokerConfig = connection.listener.shared.config
-    return AuthenticationContext(
-        connection.listener_name,
-        config.listeners.protocols[connection.listener_name],
-        connection.client_host.lstrip("/"),
-        principal,
-        mechanism,
-        authorization_id,
-        found.getpeercert(True) if found is not None else None,
-    )
-
-
-def authenticated(
-    connection: Connection, transport: asyncio.BaseTransport, principal: str, mechanism: str = ""
-) -> None:
-    """Gives a connection without SASL its principal, or ends it. `mechanism`: for the audit log."""
-    builder = connection.listener.principal_builder
-    if builder is None:
-        connection.principal = principal
-        return
-    try:
-        connection.principal = built(builder, context_of(connection, transport, principal))
-    except NoPrincipal as error:
-        not_authenticated(connection, mechanism, str(error))
-
-
-def not_authenticated(connection: Connection, mechanism: str, reason: str) -> None:
-    """Ends a connection whose client did not prove who it is."""
-    audit = connection.listener.shared.audit
-    audit.failed_authentication(connection.client_host, connection.listener_name, mechanism, reason)
-    connection.close_for(reason)

@@ -17,14 +17,8 @@ from collections import Counter
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from ...storage.files.open_files import (
-    FEWEST_DATA_FILES,
-    MOST_DATA_FILES,
-    OPEN_FILES,
-    SPARE_DESCRIPTORS,
-    SPARES,
-    OpenFile,
-)
+from ...storage.files.descriptors import SPARE_DESCRIPTORS, SPARES
+from ...storage.files.open_files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
 from ..runtime.thread_pools import MOST_THREADS
 
 #: A broker needs some 20 to begin with, the reserve below, and a few connections to be of use.

@@ -18,27 +18,23 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...protocol.apis import APIS, Api, RequestHeader
+from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
-from ...protocol.schema import Message, has_records
+from ...protocol.headers import RequestHeader
+from ...protocol.schema import Message, Request, has_records
 from ..access.authorization.requirements import AuthorizerNotReady
-from .api_endpoint import ApiEndpoint, BoundHandle
-from .call import (
-    Call,
-    ClientConnection,
-    ListenerKind,
-    Observer,
-    Observers,
-    ProtocolViolation,
-    Route,
-    Timing,
-    has_error_code,
-)
+from .api_endpoint import ApiEndpoint
+from .call import Call, ClientConnection, Observer, Observers, ProtocolViolation, Timing
+from .listener_kind import ListenerKind
+from .no_request import NO_REQUEST
+from .response_fields import has_error_code
+from .route import Route
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
+    from ...protocol.buffer import Buffer
     from ..access.quotas.sensors import Meters
-    from .observers import SlowRequests
+    from .call import BoundHandle, CallRoute
+    from .slow_calls import SlowRequests
 
 log = logging.getLogger("odradek.dispatch")
 
@@ -100,7 +96,7 @@ class Dispatcher:
 
     def watch(self, limit_ms: int) -> None:
         """Begins to time every call, for a log of those that take as long."""
-        from .observers import SlowRequests
+        from .slow_calls import SlowRequests
 
         self._slow_requests = SlowRequests(limit_ms)
         self._observes_all = True
@@ -111,11 +107,11 @@ class Dispatcher:
             return Timing()
         observers: list[Observer] = [Timing()] if is_timed or self._slow_requests is not None else []
         if self._is_metered:
-            from .observers import Metering
+            from .metering import Metering
 
             observers.append(Metering(call))
         if self._slow_requests is not None:
-            from .observers import SlowLog
+            from .slow_calls import SlowLog
 
             observers.append(SlowLog(call, self._slow_requests))
         return observers[0] if len(observers) == 1 else Observers(*observers)
@@ -142,7 +138,7 @@ class Dispatcher:
             if frame_bytes > SLICED_FRAME_BYTES:
                 self._call_large(connection, route, correlation_id, client_id, frame, pos)
                 return
-            request: Any = None
+            request: Request = NO_REQUEST
             if route.decode is not None:
                 request, pos = route.decode(frame, pos)
             if pos > frame_bytes:
@@ -168,9 +164,9 @@ class Dispatcher:
             call.observer = self._observer(call, is_timed=is_timed)
         self.handle(call, route, route.handle)
 
-    def _handle_granted(self, call: Call, route: Route, meters: Meters, began_ns: int) -> None:
+    def _handle_granted(self, call: Call[Any], route: Route, meters: Meters, began_ns: int) -> None:
         """Handles a Produce that leads to no throttle."""
-        from .observers import GRANTED_PRODUCE
+        from .metering import GRANTED_PRODUCE
 
         call.observer = GRANTED_PRODUCE
         is_answered = bool(call.request.acks)
@@ -191,14 +187,14 @@ class Dispatcher:
         from .large_requests import take
 
         route.requests = count = route.requests + 1
-        call = Call(connection, route, correlation_id, client_id, None)
+        call = Call(connection, route, correlation_id, client_id, NO_REQUEST)
         is_timed = count & 63 == 1
         if is_timed or self._observes_all:
             call.observer = self._observer(call, is_timed=is_timed)
         if route.decode is None or take(self, connection, route, call, frame, pos):
             self.handle(call, route, route.handle)
 
-    def handle(self, call: Call, route: Route, handle: BoundHandle) -> None:
+    def handle(self, call: Call, route: CallRoute, handle: BoundHandle) -> None:
         """Has a handler answer the call, now or later. Raises ProtocolViolation."""
         try:
             response = handle(call)
@@ -211,14 +207,14 @@ class Dispatcher:
         except Exception as failure:
             self._failed(call, route, failure)
 
-    def failed_later(self, call: Call, route: Route, failure: Exception) -> None:
+    def failed_later(self, call: Call, route: CallRoute, failure: Exception) -> None:
         """The call was to be answered in slices, and one of them has failed."""
         if isinstance(failure, ProtocolViolation):
             call.connection.close_for(str(failure))
         else:
             self._failed(call, route, failure)
 
-    def _failed(self, call: Call, route: Route, failure: Exception) -> None:
+    def _failed(self, call: Call, route: CallRoute, failure: Exception) -> None:
         if isinstance(failure, AuthorizerNotReady):
             call.fail()
             return
@@ -239,7 +235,7 @@ class Dispatcher:
             key, version, correlation_id, _ = _HEADER.unpack_from(frame)
         except struct.error as error:
             raise self.explained(frame, error) from None
-        call = Call(connection, self._route(key, version), correlation_id, None, None)
+        call = Call(connection, self._route(key, version), correlation_id, None, NO_REQUEST)
         response: Any = call.api.response()
         if not has_error_code(response, call.route.response_version):
             return None
@@ -299,7 +295,7 @@ class Dispatcher:
             raise ProtocolViolation(str(error)) from None
         handle = handle_large = self._endpoints.bound(endpoint, self._kind)
         if endpoint.portionings:
-            from .large_requests import in_portions
+            from .portioned_call import in_portions
 
             handle_large = in_portions(endpoint, handle)
         route.serve(endpoint, handle, handle_large)

@@ -15,18 +15,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, Union
 
-from ...storage.segments.segment import LogSlice
+from ...storage.segments.slices import LogSlice
+from ..runtime.lent_memory import is_lent
 from .descriptors import DESCRIPTORS
-from .shared_parts import CALL_BYTES, LEAST_BYTES, TransferTurns
+from .transfer_turns import CALL_BYTES, LEAST_BYTES, TransferTurns
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
+    from ...protocol.buffer import Buffer
 
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 #: Bytes that are not worth a copy to save a call.
 UNJOINED_BYTES = 64 << 10
+#: Smaller pieces of lent memory are copied: a response has as many as the request has partitions.
+LEAST_LENT_BYTES = 4 << 10
 
 
 #: A part of a response: bytes, or a range of a log file.
@@ -39,6 +42,10 @@ class ResponseSender(Protocol):
     @property
     def is_busy(self) -> bool:
         """Returns True while something waits to be sent."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes that wait."""
 
     def send(self, pieces: list[Piece]) -> None:
         """Sends bytes and `LogSlice`s, in order."""
@@ -97,6 +104,10 @@ class FileSender:
     @property
     def is_busy(self) -> bool:
         return bool(self._pieces)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return sum(map(len, self._pieces)) - self._position
 
     def send(self, pieces: list[Piece]) -> None:
         self._pieces += joined(pieces)
@@ -168,12 +179,20 @@ class FileSender:
         DESCRIPTORS.return_extra()
 
 
+def _is_kept(piece: Piece) -> bool:
+    """Returns whether a piece of bytes is sent without a copy. A copy of lent memory would not count in its budget."""
+    size = len(piece)
+    if type(piece) is memoryview:
+        return size >= LEAST_LENT_BYTES and is_lent(piece)
+    return size >= UNJOINED_BYTES
+
+
 def joined(pieces: list[Piece]) -> list[Piece]:
     """The bytes between slices in one piece each; long ones stay as they are."""
     joined: list[Piece] = []
     run: list[Buffer] = []
     for piece in pieces:
-        if type(piece) is LogSlice or (len(piece) >= UNJOINED_BYTES and type(piece) is not memoryview):
+        if type(piece) is LogSlice or _is_kept(piece):
             if run:
                 joined.append(b"".join(run))
                 run = []

@@ -1,9 +1,6 @@
-"""Listening sockets of a node: which clients may connect, through which name, and how long a silent peer stays.
+"""A listening endpoint of a node and its connections: who may connect, and how long a silent peer stays.
 
-- `Listener`: one listening endpoint and its connections. A wildcard host listens on IPv6 and IPv4; port 0 takes a
-  free port. `config/listeners.py` has the format of `listeners`.
-- `ListenerSet`: all listeners of the node, what their connections share, and the addresses that other nodes and
-  clients get.
+A wildcard host listens on IPv6 and IPv4; port 0 takes a free port. `config/listeners.py` has the format of `listeners`.
 """
 
 from __future__ import annotations
@@ -12,35 +9,30 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from ...client import SOFTWARE
-from ...metadata.configs import InvalidConfig
 from ..access.principals import principal_builder
-from ..config.listeners import CannotListen, Endpoint, ListenerEndpoint, Listeners
-from .call import BROKER, CONTROLLER, ListenerKind
+from ..config.endpoint import Endpoint
+from ..config.listeners import CannotListen
+from .acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
+from .addresses import client_host, plain_address
+from .bound_sockets import bound_sockets
 from .connection import CREATION_RATE, Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
-from .dispatch import Dispatcher
-from .shared_parts import READ_BUFFER_BYTES, ReceiveBudget, SharedParts
-from .sockets import SECURED_ACCEPTS_PER_TURN, Acceptor, Address, bound_sockets, client_host, plain_address
+from .frame_buffer import READ_BUFFER_BYTES
+from .listener_kind import CONTROLLER
 
 if TYPE_CHECKING:
-    from ..access.audit import AuditLog
+    from ...metadata.configs.key_types import IntegerKey
     from ..access.authentication.gate import SaslListener
-    from ..access.authentication.sasl_listeners import MakeSasl
-    from ..access.quotas.client_quotas import ClientQuotas
-    from ..config.broker_config import BrokerConfig
-    from ..runtime.clock import Clock
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.sliced_work import Turns
-    from .tls import Handshaking, TlsConnection
-
-
-# ---- one listener
+    from ..config.listeners import Listeners
+    from .addresses import Address
+    from .dispatch import Dispatcher
+    from .handshaking import Handshaking
+    from .listener_kind import ListenerKind
+    from .shared_parts import SharedParts
+    from .tls_connection import TlsConnection
 
 log = logging.getLogger("odradek.listener")
 
@@ -78,7 +70,7 @@ class Listener:
         self.dispatcher = dispatcher
         self.limits = shared.limits
         config = shared.config
-        self.max_frame_bytes: int = config.get("socket.request.max.bytes")
+        self.max_frame_bytes = config.get("socket.request.max.bytes")
         self.idle_s: float = config.get("connections.max.idle.ms") / 1000
         #: Shared by all connections of the listener (see connection.py).
         self.read_buffer = bytearray(READ_BUFFER_BYTES)
@@ -153,7 +145,10 @@ class Listener:
         Without a key the system sizes each connection's buffers by its traffic, as -1 does; Kafka's 100 KiB would send one
         large response in ten parts.
         """
-        options = {"socket.receive.buffer.bytes": socket.SO_RCVBUF, "socket.send.buffer.bytes": socket.SO_SNDBUF}
+        options: dict[IntegerKey, int] = {
+            "socket.receive.buffer.bytes": socket.SO_RCVBUF,
+            "socket.send.buffer.bytes": socket.SO_SNDBUF,
+        }
         config = self.shared.config
         return {
             option: config.get(key)
@@ -163,9 +158,8 @@ class Listener:
 
     def _backlog(self) -> int:
         config = self.shared.config
-        key = "socket.listen.backlog.size"
-        backlog: int = config.get(key) if key in config.values.texts else BACKLOG
-        return backlog
+        key: IntegerKey = "socket.listen.backlog.size"
+        return config.get(key) if key in config.values.texts else BACKLOG
 
     async def stop(self) -> None:
         if self._sweep is not None:
@@ -200,10 +194,8 @@ class Listener:
         tls = self.shared.tls.of(self.name)
         if tls is None:
             return Connection(self)
-        from .tls import (
-            Handshaking,
-            TlsConnection,  # which few brokers need
-        )
+        from .handshaking import Handshaking
+        from .tls_connection import TlsConnection
 
         if self._handshaking is None:
             self._handshaking = Handshaking(self.name, self.shared.lines, self.shared.audit, self.refused)
@@ -281,7 +273,7 @@ class Listener:
 
     def _authenticate(self, connection: Connection, transport: asyncio.Transport) -> None:
         """Has the builder make the principal of a client that proves nothing, now; of one that logs in, later."""
-        from .connection import authenticated, context_of
+        from .client_principals import authenticated, context_of
 
         if connection.sasl_gate is not None:
             connection.sasl_gate.context = partial(context_of, connection, transport)
@@ -369,174 +361,3 @@ def _descriptor_class(said: Listeners, kind: ListenerKind, name: str) -> str:
     if kind == CONTROLLER:
         return CONTROLLERS
     return BROKERS if name == said.inter_broker_name and len(said.brokers) > 1 else CLIENTS
-
-
-# ---- the listeners of a node
-
-_KEYS = frozenset(("listeners", "listener.security.protocol.map"))
-_ANY_HOST = ("", "0.0.0.0", "::")
-
-
-class ListenerSet(SharedParts):
-    """Opens and closes the listeners of a node.
-
-    `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
-    `sasl`: the SASL of a listener with a security protocol.
-
-    A dynamic `listeners` (KIP-226) adds and removes listeners while the broker runs. Added listeners are opened;
-    removed ones are closed with their connections. Unchanged listeners keep everything, even their port. Metadata
-    names a new listener after the next start, when the broker registers itself again.
-    """
-
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        lines: RepeatedLines,
-        audit: AuditLog,
-        turns: Turns,
-        quotas: ClientQuotas,
-        dispatchers: Mapping[ListenerKind, Dispatcher],
-        other_nodes: Callable[[], int],
-        sasl: MakeSasl,
-    ) -> None:
-        super().__init__(config, clock, lines, audit, turns, quotas)
-        self._sasl = sasl
-        self.other_nodes = other_nodes
-        self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)
-        self._dispatchers = dispatchers
-        self._listeners: list[Listener] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __iter__(self) -> Iterator[Listener]:
-        return iter(self._listeners)
-
-    def __getitem__(self, index: int) -> Listener:
-        return self._listeners[index]
-
-    def bind(self) -> None:
-        """Takes the addresses of the configuration; they accept no connection yet. Raises CannotListen, and InvalidConfig
-        for keys and certificates that cannot be read.
-        """
-        self.tls.open()
-        said = self.config.listeners
-        for endpoint in said.brokers:
-            self._bind(endpoint, BROKER)
-        for endpoint in said.controllers:
-            self._bind(endpoint, CONTROLLER)
-
-    def watch_slow_requests(self) -> None:
-        """Logs slow requests from now on, if `odradek.slow.request.ms` is set."""
-        limit_ms = self.config.get("odradek.slow.request.ms")
-        if limit_ms is not None:
-            self._dispatchers[BROKER].watch(limit_ms)
-
-    def _bind(self, said: ListenerEndpoint, kind: ListenerKind) -> Listener:
-        endpoint = Endpoint(said.name, said.host, said.port)
-        listener = Listener(self, endpoint, kind, self._dispatchers[kind], self._sasl(said.name, said.protocol))
-        listener.bind()
-        self._listeners.append(listener)
-        return listener
-
-    async def start_early(self) -> None:
-        """Accepts connections on the listeners that do not wait for the metadata: those of controllers, and others by
-        `early.start.listeners`.
-        """
-        early = self.config.listeners.early
-        for listener in self._listeners:
-            if listener.name in early:
-                await listener.start()
-
-    async def start(self) -> None:
-        """Accepts connections on all listeners, and follows changes of `listeners` from now on."""
-        for listener in self._listeners:
-            if not listener.is_started:
-                await listener.start()
-        self.config.subscribe(self._config_changed)
-
-    async def stop(self) -> None:
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for listener in self._listeners:
-            await listener.stop()
-
-    def has_clients(self) -> bool:
-        """Returns whether clients are connected that have sent a request; other nodes are none."""
-        return any(
-            connection.has_asked and (connection.software is None or connection.software[0] != SOFTWARE)
-            for listener in self._listeners
-            if listener.kind == BROKER
-            for connection in listener.connections
-        )
-
-    @property
-    def takes_descriptors(self) -> bool:
-        """Returns whether connections are sockets of this process; those of a simulated network are not."""
-        return any(listener.takes_descriptors for listener in self._listeners)
-
-    def plan_descriptors(self) -> None:
-        """Keeps descriptors for the connections to the nodes that there are now."""
-        DESCRIPTORS.peers_are(self, self.other_nodes())
-
-    # Changes.
-
-    def _config_changed(self, names: frozenset[str]) -> None:
-        if not names & _KEYS:
-            return
-        said = self.config.listeners
-        wanted = {endpoint.name: endpoint for endpoint in (*said.brokers, *said.controllers)}
-        there = {listener.name for listener in self._listeners}
-        for listener in list(self._listeners):
-            if listener.name not in wanted:
-                log.info("closing listener %s", listener.name)
-                self._listeners.remove(listener)
-                self._do(listener.stop())
-        for endpoint in wanted.values():
-            if endpoint.name not in there:
-                self._open(endpoint, CONTROLLER if endpoint in said.controllers else BROKER)
-
-    def _open(self, said: ListenerEndpoint, kind: ListenerKind) -> None:
-        try:
-            listener = self._bind(said, kind)
-        except (OSError, InvalidConfig) as error:
-            log.error("%s is not opened: %s", said.name, error)
-            return
-        log.info("opening listener %s on %s", listener.name, listener.endpoint.address)
-        self._do(listener.start())
-
-    def _do(self, work: Coroutine[object, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    # Addresses.
-
-    def controller_endpoints(self) -> list[Endpoint]:
-        """Returns the endpoints of this node's controller listeners: as advertised, otherwise as bound. A wildcard host
-        becomes localhost.
-        """
-        reported = {listener.name: listener for listener in self.config.listeners.advertised_controllers}
-        found = []
-        for listener in self._listeners:
-            if listener.kind != CONTROLLER:
-                continue
-            endpoint, said = listener.endpoint, reported.get(listener.name)
-            if said is not None and said.host not in _ANY_HOST:
-                endpoint = Endpoint(endpoint.name, said.host, said.port or endpoint.port)
-            found.append(replace(endpoint, host="localhost") if endpoint.host in _ANY_HOST else endpoint)
-        return found
-
-    def advertised_endpoints(self) -> list[Endpoint]:
-        """Returns the endpoints that clients get; a listener that `advertised.listeners` does not name is given as it is
-        bound.
-        """
-        bound = {listener.name: listener.endpoint for listener in self._listeners}
-        return [
-            _advertised(bound[said.name], Endpoint(said.name, said.host, said.port))
-            for said in self.config.listeners.advertised
-        ]
-
-
-def _advertised(bound: Endpoint, said: Endpoint) -> Endpoint:
-    """Port 0 stands for the port that was found; a wildcard host for this machine."""
-    host, port = said.host or bound.host, said.port or bound.port
-    return Endpoint(bound.name, "localhost" if host in _ANY_HOST else host, port)

@@ -6,23 +6,19 @@ from collections.abc import Iterable, Set
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
-from .call import BROKER, CONTROLLER, ListenerKind
+from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Stop, Subsystem, stop_each
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
-from .listener import ListenerSet
+from .listener_kind import BROKER, CONTROLLER, ListenerKind
+from .listener_set import ListenerSet
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ..access.subsystem import AccessSubsystem
-    from ..config.broker_config import BrokerConfig
-    from ..runtime.clock import Clock
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.sliced_work import Turns
-    from ..runtime.subsystem import MetadataCache
-    from ..runtime.thread_pools import ThreadPools
+    from ..runtime.node import Node
     from .dispatch import Endpoints
 
 
@@ -36,20 +32,8 @@ class NetworkSubsystem(Subsystem):
     name = "network"
     interest: Set[Part] = frozenset()
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
-        lines: RepeatedLines,
-        pools: ThreadPools,
-        turns: Turns,
-        access: AccessSubsystem,
-        endpoints: Endpoints,
-    ) -> None:
-        self._config = config
-        self._pools = pools
-        self._turns = turns
+    def __init__(self, node: Node, access: AccessSubsystem, endpoints: Endpoints) -> None:
+        self._node = node
         self._access = access
         self.endpoints = endpoints
         self.dispatchers: dict[ListenerKind, Dispatcher] = {
@@ -57,22 +41,14 @@ class NetworkSubsystem(Subsystem):
         }
         access.quotas.on_metering = self.dispatchers[BROKER].meter
         self.listeners = ListenerSet(
-            config,
-            clock,
-            lines,
-            access.audit,
-            turns,
-            access.quotas,
-            self.dispatchers,
-            lambda: self._count_other_nodes(metadata.image),
-            access.sasl.of,
+            node, access, self.dispatchers, lambda: self._count_other_nodes(node.metadata.image)
         )
         #: Requests to other nodes.
         self.peers = Lazy(self._make_peers)
 
     async def start(self) -> None:
         """Raises CannotListen and InvalidConfig."""
-        self.listeners.tls.in_thread = self._pools.cpu.run_then
+        self.listeners.tls.in_thread = self._node.pools.cpu.run_then
         self.listeners.bind()
         self.listeners.watch_slow_requests()
 
@@ -89,7 +65,7 @@ class NetworkSubsystem(Subsystem):
 
     async def refuse(self) -> None:
         """Closes the listeners and their connections, and drops the requests that are being handled in turns."""
-        await stop_each((self.listeners.stop, self._turns.stop))
+        await stop_each((self.listeners.stop, self._node.turns.stop))
 
     async def stop(self) -> None:
         stops: list[Stop] = [self.listeners.receiving.stop, partial(DESCRIPTORS.forget, self.listeners)]
@@ -100,12 +76,12 @@ class NetworkSubsystem(Subsystem):
     def _make_peers(self) -> Peers:
         from ...client.peers import Peers
 
-        client_id = f"odradek-{self._config.node_id}"
+        client_id = f"odradek-{self._node.identity.node_id}"
         return Peers(client_id, self._access.sasl.login, self.listeners.tls.connection_arguments)
 
     def _count_other_nodes(self, image: MetadataImage) -> int:
         """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
         cluster = image.cluster
         nodes = {*cluster.brokers, *cluster.controllers}
-        nodes.update(int(voter.partition("@")[0]) for voter in self._config.get("controller.quorum.voters"))
-        return len(nodes - {self._config.node_id})
+        nodes.update(int(voter.partition("@")[0]) for voter in self._node.config.get("controller.quorum.voters"))
+        return len(nodes - {self._node.identity.node_id})

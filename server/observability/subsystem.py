@@ -14,110 +14,34 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
-from ...replication.quorum.roles import Follower, Leader
 from ..config.listeners import CannotListen
-from ..controller.broker_lifecycle import LifecycleState
+from ..network.acceptor import Acceptor
+from ..network.bound_sockets import bound_sockets
 from ..network.descriptors import DESCRIPTORS
-from ..network.sockets import Acceptor, bound_sockets
 from ..runtime.subsystem import Subsystem
-from ..services import NodeServices, Services
+from ..services import Services
 from .families import families
-from .group_families import group_lag
+from .group_lag import group_lag
+from .health import body, not_ready
 
 if TYPE_CHECKING:
-    from ..config.broker_config import BrokerConfig
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.thread_pools import ThreadPools
-
-
-# Health of a node for load balancers and supervisors: `/health/live` and `/health/ready`.
-#
-# Live: the event loop answers. A node that recovers its logs or waits for a quorum is live, and must not be
-# restarted. Ready: the node serves, has a leader of the quorum, is registered and not fenced, and all its log
-# directories are online. A condition that does not hold is named with its reason. Background work that fails, and is
-# tried again, is named in "failing": the node serves meanwhile, so it stays ready.
-
-
-LIVE = "/health/live"
-READY = "/health/ready"
-_LEAVING = (LifecycleState.PENDING_CONTROLLED_SHUTDOWN, LifecycleState.SHUTTING_DOWN)
-
-
-class NotReady(NamedTuple):
-    """A check that fails, and why."""
-
-    check: str
-    reason: str
-
-
-def not_ready(config: BrokerConfig, services: NodeServices | None, *, is_stopping: bool) -> Iterator[NotReady]:
-    """Yields the checks that fail now. `services`: None until the node has opened its log directories."""
-    if is_stopping:
-        yield NotReady("serving", "the node is stopping")
-    if services is None:
-        if not is_stopping:
-            yield NotReady("serving", "the node is starting: it opens its log directories")
-        return
-    if not is_stopping:
-        yield from _serving(services)
-    yield from _quorum(services)
-    yield from _registration(services)
-    yield from _directories(config, services)
-
-
-def _serving(services: NodeServices) -> Iterator[NotReady]:
-    closed = [listener.name for listener in services.network.listeners if not listener.is_started]
-    lifecycle = services.controller.lifecycle if isinstance(services, Services) else None
-    if closed:
-        yield NotReady("serving", f"the node is starting: listener {', '.join(closed)} does not accept connections yet")
-    elif lifecycle is not None and lifecycle.state in _LEAVING:
-        yield NotReady("serving", "the node is stopping")
-
-
-def _quorum(services: NodeServices) -> Iterator[NotReady]:
-    """A node that holds an election may still name the leader that it misses (KIP-996)."""
-    raft = services.controller.driver.raft
-    if raft is not None and not isinstance(raft.replica.role, (Leader, Follower)):
-        yield NotReady("quorum", f"no leader of the quorum responds in epoch {services.controller.driver.epoch}")
-
-
-def _registration(services: NodeServices) -> Iterator[NotReady]:
-    if not isinstance(services, Services):  # a mere controller is no broker
-        return
-    registered = services.metadata.image.broker(services.node_id)
-    if registered is None:
-        yield NotReady("registration", "no controller has registered this broker")
-    elif registered.fenced:
-        yield NotReady("registration", "this broker is fenced")
-
-
-def _directories(config: BrokerConfig, services: NodeServices) -> Iterator[NotReady]:
-    online = {Path(directory.path).resolve() for directory in services.directories if directory.is_online}
-    offline = [path for path in config.log_dirs if Path(path).resolve() not in online]
-    if offline:
-        yield NotReady("directories", f"log directory {', '.join(offline)} is offline")
-
-
-def body(config: BrokerConfig, services: NodeServices | None, failed: list[NotReady]) -> bytes:
-    """Returns the JSON response."""
-    named = {one.check: one.reason for one in failed}
-    found = {"ready": not failed, "node_id": config.node_id, "not_ready": named}
-    text = json.dumps({**found, "failing": services.background.failing if services is not None else {}})
-    return f"{text}\n".encode()
-
+    from ..runtime.node import Node
+    from ..services import NodeServices
 
 log = logging.getLogger("odradek.metrics")
+
+METRICS = "/metrics"
+LIVE = "/health/live"
+READY = "/health/ready"
 
 #: Scrapers that wait to be accepted.
 _BACKLOG = 128
@@ -132,18 +56,19 @@ class ObservabilitySubsystem(Subsystem):
 
     name = "observability"
 
-    def __init__(self, config: BrokerConfig, lines: RepeatedLines, pools: ThreadPools) -> None:
+    def __init__(self, node: Node) -> None:
         #: The source of the metrics; None while the node's subsystems start or stop.
         self.services: NodeServices | None = None
         #: Set by the node when it begins to stop: it is not ready from then on.
         self.is_stopping = False
-        self._config = config
-        self._lines = lines
-        self._pools = pools
+        self._config = node.config
+        self._lines = node.lines
+        self._pools = node.pools
         self._acceptors: list[Acceptor] = []
         self._address = ("", 0)
         #: Connections that are open, the oldest first.
         self._connections: dict[_MetricsConnection, None] = {}
+        self._scrapes = 0
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         PlatformCollector(registry=self._process)
@@ -158,6 +83,7 @@ class ObservabilitySubsystem(Subsystem):
         """Raises OSError when the address cannot be had."""
         host = self._config.get("odradek.metrics.host")
         port = self._config.get("odradek.metrics.port")
+        assert port is not None, "a node without the port has no metrics over HTTP"
         try:
             bound = bound_sockets(host, port)
             self._address = bound[0].getsockname()[:2]
@@ -178,9 +104,9 @@ class ObservabilitySubsystem(Subsystem):
             connection.abort()
 
     def _decide(self, accepted: socket.socket, address: object) -> asyncio.BaseProtocol | None:
-        """Returns a new connection's protocol. With too many open, ends the oldest without a request, or returns None."""
+        """Returns a new connection's protocol. With too many open, ends the oldest that is idle, or returns None."""
         if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
-            oldest = next((one for one in self._connections if not one.has_asked), None)
+            oldest = next((one for one in self._connections if one.is_idle), None)
             words = "rejecting connections for metrics: too many are open"
             self._lines.log(log, logging.WARNING, "", "metrics refused", words)
             if oldest is None:
@@ -204,18 +130,33 @@ class ObservabilitySubsystem(Subsystem):
         try:
             async with asyncio.timeout(_REQUEST_DEADLINE_S):
                 request = await reader.readuntil(b"\r\n\r\n")
-                connection.has_asked = True
-                writer.write(await self._respond(request.decode("latin-1")))
-                await writer.drain()
-                writer.close()
+                connection.is_idle = False
+                await self._respond_on(writer, request.decode("latin-1"))
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a request for metrics failed: %s", error)
             connection.abort()
+        connection.is_idle = True  # its reader may leave the last bytes of the response unread
+        asyncio.get_running_loop().call_later(_REQUEST_DEADLINE_S, connection.abort)
 
-    async def _respond(self, request: str) -> bytes:
+    async def _respond_on(self, writer: asyncio.StreamWriter, request: str) -> None:
+        """Sends the response. Half of the connections may have metrics: slow readers leave the others for health."""
         line, *headers = request.split("\r\n")
         method, _, rest = line.partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
+        is_scrape = path == METRICS
+        if is_scrape and self._scrapes >= max(1, DESCRIPTORS.shares.metrics // 2):
+            writer.write(_response("503 Service Unavailable", "text/plain", b"too many scrapes at once\n"))
+            writer.close()
+            return
+        self._scrapes += is_scrape
+        try:
+            writer.write(await self._respond(method, path, headers))
+            await writer.drain()
+            writer.close()
+        finally:
+            self._scrapes -= is_scrape
+
+    async def _respond(self, method: str, path: str, headers: list[str]) -> bytes:
         if method not in ("GET", "HEAD"):
             return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
         response = await self._page(path, headers)
@@ -228,7 +169,7 @@ class ObservabilitySubsystem(Subsystem):
             failed = list(not_ready(self._config, self.services, is_stopping=self.is_stopping))
             status = "503 Service Unavailable" if failed else "200 OK"
             return _Response(status, "application/json", body(self._config, self.services, failed))
-        if path != "/metrics":
+        if path != METRICS:
             words = f"metrics are at /metrics, health at {LIVE} and {READY}\n"
             return _Response("404 Not Found", "text/plain", words.encode())
         if self.services is None:
@@ -259,8 +200,8 @@ class _MetricsConnection(asyncio.StreamReaderProtocol):
         self._on_lost = lost
         self._transport_made: asyncio.Transport | None = None
         self._is_aborted = False
-        #: Whether its request has come.
-        self.has_asked = False
+        #: Whether its request has not come, or the response is sent.
+        self.is_idle = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport_made = cast(asyncio.Transport, transport)
@@ -291,8 +232,8 @@ class _Response(NamedTuple):
 class _Found:
     """A collector that returns metrics collected before."""
 
-    def __init__(self, found: list[Metric]) -> None:
-        self._found = found
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._found = metrics
 
     def collect(self) -> Iterator[Metric]:
         return iter(self._found)

@@ -8,395 +8,36 @@ other batch goes through `batch_validation.py`, which rejects it or produces wha
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
-from ...metadata.image import INTERNAL_TOPICS
+from ...metadata.mirror_keys import SWITCHED
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
-from ...protocol.records.control import encode_end_transaction
-from ...protocol.records.errors import BatchError
-from ...replication.partition import IsrProposal, Partition, PartitionRegistration
-from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.log.epochs import UNDEFINED_EPOCH
-from ...storage.log.log import Log
-from ...storage.log.producers import ProducerBatch, check_marker, is_in_transaction
-from ..runtime.counters import TopicMetrics
-from .batch_validation import (
-    AppendResult,
-    AppendRules,
-    CheckedBatch,
-    NotAtOnce,
-    QueuedAppend,
-    Rejected,
-    RejectedUnseen,
-    check_batch,
-    plain_header,
-)
+from ...protocol.records.end_markers import encode_end_transaction
+from ...storage.files.failures import LogDirectoryFailure
+from ...storage.log.producers import NO_OFFSET, ProducerBatch
+from ...storage.log.transaction_checks import check_marker, is_in_transaction
+from ...storage.log.unopened import UnopenedLog
+from .append_result import AppendResult, QueuedAppend
+from .batch_validation import NotAtOnce, Rejected, RejectedUnseen, check_batch
+from .plain_batches import plain_header
+from .replica import Replica
+from .transaction_marker import Marker
 
 if TYPE_CHECKING:
-    from ...storage.directory import LogDirectory
-    from ..runtime.thread_pools import ThreadPools
-    from .replica_queues import AppendQueue, ReplicaFlush
-
-
-# The marker that ends a transaction in a partition (KIP-98).
-
-
-class Marker(NamedTuple):
-    """The end of a producer's transaction, as its coordinator decided it. `transaction_version`: the client's version."""
-
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    coordinator_epoch: int
-    transaction_version: int
-
-
-# A replica of a partition on this broker: its log, its role, and the requests that wait for it.
-#
-# `HostedPartition` adds the leader's operations on records, `FollowedPartition` (replicas/fetcher.py) the
-# follower's. There are two kinds of waiting: a `Watcher` waits for committed bytes (followers in `end_watchers` wait
-# for written ones) or for a change of the role; a callback of `when_committed` waits for the high watermark to reach
-# an offset.
-
+    from ...protocol.buffer import Buffer
+    from ...protocol.schema import Records
+    from .batch_validation import CheckedBatch
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-_UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
 _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
-
-class Watcher(Protocol):
-    """A request that waits for data of a partition."""
-
-    def on_bytes_available(self, size: int) -> None:
-        """Called when `size` bytes have been committed."""
-
-    def on_state_changed(self) -> None:
-        """Called when another broker leads the partition, or it is gone or offline."""
-
-
-class Replica:
-    """The replica part of `HostedPartition`. `directory` is the log directory that contains the replica."""
-
-    __slots__ = (
-        "_committing",
-        "_deleting",
-        "_most_plain_bytes",
-        "_takes_plain",
-        "counters",
-        "directory",
-        "end_watchers",
-        "flush",
-        "given",
-        "index",
-        "is_healing",
-        "is_internal",
-        "is_removed",
-        "log",
-        "offline",
-        "on_damage",
-        "on_failure",
-        "on_proposal",
-        "pools",
-        "queue",
-        "role",
-        "rules",
-        "taken_over_ms",
-        "topic",
-        "topic_id",
-        "watchers",
-    )
-
-    def __init__(
-        self,
-        topic_id: bytes,
-        log: Log,
-        role: Partition,
-        directory: LogDirectory,
-        rules: AppendRules,
-        counters: TopicMetrics,
-        pools: ThreadPools,
-        on_failure: Callable[[LogDirectoryFailure], None],
-    ) -> None:
-        self.topic = log.topic
-        self.topic_id = topic_id
-        self.index = log.partition
-        self.is_internal = log.topic in INTERNAL_TOPICS
-        self.log = log
-        self.role = role
-        self.directory = directory
-        self.rules = rules
-        self.counters = counters
-        #: The threads that open batches, and wait for the disk.
-        self.pools = pools
-        self.on_failure = on_failure
-        #: True if its log directory has failed.
-        self.offline = False
-        #: True while damaged records are fetched from another replica: their readers wait.
-        self.is_healing = False
-        #: The time at which this broker took over the leadership.
-        self.taken_over_ms = 0
-        #: The offset of each follower's last read; None where there are no followers.
-        self.given: dict[int, int] | None = None
-        #: True if this broker no longer has the replica: it was deleted, or moved to other brokers.
-        self.is_removed = False
-        self.watchers: dict[Watcher, None] = {}
-        #: Watchers of written records, committed or not.
-        self.end_watchers: dict[Watcher, None] = {}
-        #: Called with ISR changes to propose to the controller.
-        self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
-        #: Called for each read that got no records because they are damaged.
-        self.on_damage: Callable[[Any, BatchError], None] = _not_noted
-        #: Batches that a thread opens, and requests that wait for the disk; None while there are none.
-        self.queue: AppendQueue | None = None
-        self.flush: ReplicaFlush | None = None
-        # Callbacks that wait for the high watermark: (offset, callback), offsets ascending. An empty deque has 760 bytes,
-        # so it is made for the first one.
-        self._committing: deque[tuple[int, Callable[[int], None]]] | None = None
-        # Callbacks that wait for all replicas to start at an offset.
-        self._deleting: list[tuple[int, Callable[[int], None]]] = []
-        self._takes_plain: bool
-        self._most_plain_bytes: int
-        self.refresh_append_state()
-
-    def __repr__(self) -> str:
-        return f"<{self.topic}-{self.index} {'leader' if self.role.is_leader else 'follower'} {self.log!r}>"
-
-    @property
-    def name(self) -> str:
-        return f"{self.topic}-{self.index}"
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.role.leader_epoch
-
-    @property
-    def is_leader(self) -> bool:
-        return self.role.is_leader
-
-    @property
-    def log_start_offset(self) -> int:
-        return self.log.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self.role.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self.log.last_stable_offset(self.role.high_watermark)
-
-    def error_for_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
-        """Returns the error code for a request to this replica; 0 when it may proceed."""
-        if self.offline:
-            return _KAFKA_STORAGE_ERROR
-        return self.role.error_for_epoch(current_leader_epoch, leader_only=leader_only)
-
-    # ---- external changes
-
-    def take_role(self, registration: PartitionRegistration, now_ms: int) -> bool:
-        """Takes the leader or follower role of the metadata. Returns whether the leader or its epoch changed."""
-        role = self.role
-        before, isr_before = role.high_watermark, role.isr
-        changed = role.apply(registration, now_ms)
-        if changed:
-            # Producers may have a batch in flight to the former leader; the first epoch has none.
-            has_former = role.is_leader and role.leader_epoch > 0
-            begun = role.leader_epoch if role.is_leader and not self.offline else UNDEFINED_EPOCH
-            self.log.begin_role(begun, takes_over=has_former)
-            self.taken_over_ms = now_ms
-            self.wake_all()
-        else:
-            self._wake_removed_followers(isr_before)
-            self.refresh_append_state()
-        if role.high_watermark > before:
-            self._committed(role.high_watermark - before)
-        return changed
-
-    def _wake_removed_followers(self, before: tuple[int, ...]) -> None:
-        """Wakes followers that were removed from the ISR and still fetch, so that they are proposed again."""
-        if self.role.isr != before and not set(before).issubset(self.role.isr):
-            for watcher in list(self.end_watchers):
-                watcher.on_state_changed()
-
-    def refresh_append_state(self) -> None:
-        """Refreshes derived state. To be called after the role, the rules or the directory's state changed."""
-        rules, role = self.rules, self.role
-        role.min_insync_replicas = rules.min_insync_replicas
-        can_take = role.is_leader and rules.is_plain and self.queue is None and not self.offline
-        self._takes_plain = can_take and role.has_enough_in_sync
-        self._most_plain_bytes = rules.most_plain_bytes
-
-    def wake_all(self) -> None:
-        """Wakes all waiting requests after another broker became leader, the directory failed, or the topic was
-        deleted.
-
-        If this broker remains leader in a new epoch, written records stay, and their requests continue to wait.
-        """
-        self.refresh_append_state()
-        if self.offline or not self.role.is_leader:
-            error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
-            waiting, self._committing, self._deleting = [*(self._committing or ()), *self._deleting], None, []
-            for _, callback in waiting:
-                callback(error)
-        for watcher in [*self.watchers, *self.end_watchers]:
-            watcher.on_state_changed()
-
-    # ---- followers and both ends
-
-    def error_for_follower(self, replica: int, current_leader_epoch: int) -> int:
-        """Returns the error code for a fetching follower; 0 when it is a valid follower."""
-        if replica in self.role.replicas:
-            return _NONE
-        return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
-
-    def follower_fetched(
-        self, replica: int, fetch_offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
-    ) -> None:
-        """Notes a fetch from `fetch_offset`: the follower has everything below it."""
-        role = self.role
-        before = role.high_watermark
-        if role.follower_fetched(
-            replica, fetch_offset, now_ms, log_start_offset=log_start_offset, broker_epoch=broker_epoch
-        ):
-            self._committed(role.high_watermark - before)
-        if replica not in role.isr:
-            self._propose(role.propose_joining(replica))
-        if self._deleting:
-            self._call_deleted()
-
-    def follow(self, high_watermark: int, log_start_offset: int) -> None:
-        """Applies the leader's high watermark and log start offset, as far as this log reaches."""
-        role = self.role
-        before = role.high_watermark
-        if role.follow(high_watermark):
-            self._committed(role.high_watermark - before)
-        start = min(log_start_offset, role.high_watermark)
-        if start > self.log.log_start_offset:
-            self.advance_log_start_offset(start)
-
-    def truncated(self) -> None:
-        """Handles the truncation of a follower's log, or its new start offset."""
-        # Records that only a remote store has are committed.
-        self.role.truncated(self.log.log_end_offset, self.log.local_log_start_offset)
-        self.log_start_moved()
-
-    def shrink_isr(self, now_ms: int) -> None:
-        """Proposes to remove followers that have fallen behind from the ISR."""
-        self._propose(self.role.propose_shrinking(now_ms))
-
-    def _propose(self, proposal: IsrProposal | None) -> None:
-        if proposal is not None:
-            self.on_proposal(self, proposal)
-
-    def isr_accepted(
-        self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
-    ) -> None:
-        """Handles the controller's response to a proposal, which may arrive before the corresponding metadata."""
-        before, isr_before = self.role.high_watermark, self.role.isr
-        moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
-        self._wake_removed_followers(isr_before)
-        self.refresh_append_state()
-        if moved:
-            self._committed(self.role.high_watermark - before)
-
-    def advance_log_start_offset(self, offset: int) -> None:
-        """Deletes the records below `offset`, which is not above the high watermark (DeleteRecords)."""
-        if self.log.advance_log_start_offset(offset):
-            self.log_start_moved()
-
-    @property
-    def low_watermark(self) -> int:
-        """The lowest log start offset of all live replicas."""
-        return self.role.low_watermark(self.log.log_start_offset)
-
-    def when_deleted(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Calls `callback(0)` once no replica has records below `offset`; `callback(error code)` as `when_committed`."""
-        self._deleting.append((offset, callback))
-        self._call_deleted()
-
-    def _call_deleted(self) -> None:
-        low_watermark, waiting = self.low_watermark, self._deleting
-        self._deleting = [one for one in waiting if one[0] > low_watermark]
-        for offset, callback in waiting:
-            if offset <= low_watermark:
-                callback(_NONE)
-
-    def log_start_moved(self) -> None:
-        """Wakes waiting requests, whose offsets may be below the log start now."""
-        for watcher in [*self.watchers, *self.end_watchers]:
-            watcher.on_state_changed()
-
-    def wake_readers(self) -> None:
-        """Wakes the readers of damaged records: the records may be healed, or no replica has them."""
-        for watcher in [*self.watchers, *self.end_watchers]:
-            watcher.on_state_changed()
-
-    def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
-        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that is impossible."""
-        if self.flush is None:
-            from .replica_queues import ReplicaFlush
-
-            self.flush = ReplicaFlush(self)
-        self.flush.want(offset, now_ms, then)
-
-    # ---- commitment
-
-    def _notify_bytes_available(self, size: int) -> None:
-        """Wakes followers after an append."""
-        for watcher in list(self.end_watchers):
-            watcher.on_bytes_available(size)
-
-    def _committed(self, size: int) -> None:
-        """Handles a high watermark that has advanced."""
-        if self._committing:
-            self._call_committed()
-        for watcher in list(self.watchers):
-            watcher.on_bytes_available(size)
-
-    def _call_committed(self) -> None:
-        committing, high_watermark = self._committing, self.role.high_watermark
-        while committing and committing[0][0] <= high_watermark:
-            committing.popleft()[1](_NONE)
-
-    def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Calls `callback(0)` once the high watermark has reached `offset`, immediately if it has. Calls
-        `callback(error code)` if that has become impossible because another broker leads, the log directory failed or
-        the topic was deleted.
-        """
-        if self.role.high_watermark >= offset:
-            callback(_NONE)
-        elif self.offline or not self.role.is_leader:
-            callback(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
-        else:
-            if self._committing is None:
-                self._committing = deque()
-            committing = self._committing
-            later: list[tuple[int, Callable[[int], None]]] = []
-            while committing and committing[-1][0] > offset:
-                later.append(committing.pop())
-            committing.append((offset, callback))
-            committing.extend(reversed(later))
-
-
-def _not_noted(replica: Replica, damage: BatchError) -> None:
-    """Ignores damage while the replica is not among the broker's partitions yet."""
-
-
-def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:
-    raise AssertionError(f"no request is sent to the controller for {proposal} of {replica.name}")
-
-
 _NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
+_POLICY_VIOLATION = int(ErrorCode.POLICY_VIOLATION)
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 
 ALL_IN_SYNC = -1
@@ -408,15 +49,24 @@ _new_tuple = tuple.__new__
 #: The greatest value of a batch's attributes with a codec and nothing else.
 _ZSTD = 4
 
+#: Kafka reports the log start offset only with unexpected errors.
+_ERRORS_WITHOUT_LOG_START = frozenset(
+    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
+)
+
 
 class HostedPartition(Replica):
-    """See docs/development/architecture.md."""
+    """The appends of the partition's leader: batches of producers, and the broker's own, such as transaction markers.
+
+    An append returns its result at once, or `queued` where a thread checks the batch first; nothing raises for a bad
+    batch. After a failure of the log directory the partition is offline, and every append gets KAFKA_STORAGE_ERROR.
+    """
 
     __slots__ = ()
 
     def append(
         self,
-        records: Any,
+        records: Records,
         now_ms: int,
         *,
         required_acks: int = 1,
@@ -433,14 +83,17 @@ class HostedPartition(Replica):
         if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
             header = plain_header(records, version, now_ms, self.rules, self.log.log_end_offset, self.role.leader_epoch)
             if header is not None and (
-                header[5] <= _ZSTD
-                or (header[9] >= 0 and (is_in_transaction or self.is_in_transaction(header[9], header[10])))
+                header.attributes <= _ZSTD
+                or (
+                    header.producer_id >= 0
+                    and (is_in_transaction or self.is_in_transaction(header.producer_id, header.producer_epoch))
+                )
             ):
                 return self._write(records, header, now_ms)
         return self._append_checked(records, now_ms, required_acks, version, is_in_transaction)
 
     def _append_checked(
-        self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
+        self, records: Records, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
     ) -> AppendResult:
         validation_error = self._validation_error(required_acks)
         if validation_error is not None:
@@ -467,10 +120,10 @@ class HostedPartition(Replica):
         return None
 
     def _enqueue(
-        self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
+        self, records: Records, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
     ) -> AppendResult:
         if self.queue is None:
-            from .replica_queues import AppendQueue
+            from .append_queue import AppendQueue
 
             self.queue = AppendQueue(self)
             self.refresh_append_state()
@@ -484,7 +137,7 @@ class HostedPartition(Replica):
             return True
         header = checked.header._replace(base_offset=self.log.log_end_offset)
         try:
-            return self.log.write_ahead(checked.buffer, header, queued.now_ms)
+            return self.open_log().write_ahead(checked.buffer, header, queued.now_ms)
         except LogDirectoryFailure as failure:
             self.on_failure(failure)
             return True
@@ -492,7 +145,7 @@ class HostedPartition(Replica):
     def drop_ahead(self) -> None:
         """Removes what was written of a large batch that was not appended after all."""
         try:
-            self.log.drop_ahead()
+            self.open_log().drop_ahead()
         except LogDirectoryFailure as failure:
             self.on_failure(failure)
 
@@ -503,7 +156,11 @@ class HostedPartition(Replica):
 
     def _write_checked(self, checked: CheckedBatch, now_ms: int, is_in_transaction: bool) -> AppendResult:
         buffer, header = checked
-        if header.is_transactional and not is_in_transaction and not self.is_in_transaction(*header[9:11]):
+        if (
+            header.is_transactional
+            and not is_in_transaction
+            and not self.is_in_transaction(header.producer_id, header.producer_epoch)
+        ):
             return self._not_in_transaction(header)
         header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=self.role.leader_epoch)
         return self._write(buffer, header, now_ms)
@@ -512,7 +169,7 @@ class HostedPartition(Replica):
         """Rejects a batch outside a transaction. A duplicate is still a duplicate, and a producer with an old epoch
         gets the epoch's error, from which it can recover.
         """
-        found = self.log.producers.check(header)
+        found = self.open_log().producers.check(header)
         if isinstance(found, ProducerBatch) or found == ErrorCode.INVALID_PRODUCER_EPOCH:
             return self._already_known(found)
         return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
@@ -531,20 +188,22 @@ class HostedPartition(Replica):
             rejected.error, log_start_offset=start, record_errors=rejected.record_errors, error_message=rejected.message
         )
 
-    def _write(self, buffer: Any, header: BatchHeader, now_ms: int) -> AppendResult:
+    def _write(self, buffer: Buffer, header: BatchHeader, now_ms: int) -> AppendResult:
         """Checks idempotence, then appends to the log. `header` has the offset and epoch; they are put into `buffer`
         here.
         """
         log = self.log
-        base_offset = header[0]
-        if header[9] >= 0:
+        if isinstance(log, UnopenedLog):
+            log = self.open_log()
+        base_offset = header.base_offset
+        if header.producer_id >= 0:
             found = log.producers.check(header)
             if found:
                 found = self._checked_again(found, header, now_ms)
             if found:
                 return self._already_known(found)
         _pack_offset(buffer, 0, base_offset)
-        _pack_epoch(buffer, LOG_OVERHEAD, header[2])
+        _pack_epoch(buffer, LOG_OVERHEAD, header.leader_epoch)
         try:
             log.append(buffer, (header,), now_ms)
         except LogDirectoryFailure as failure:
@@ -552,7 +211,7 @@ class HostedPartition(Replica):
             return AppendResult(_KAFKA_STORAGE_ERROR)
         counters = self.counters
         counters.bytes_in += len(buffer)
-        counters.messages_in += header[12]
+        counters.messages_in += header.record_count
         counters.produces += 1
         end_offset = log.log_end_offset
         must_flush = end_offset - log.recovery_point >= log.config.flush_messages
@@ -564,7 +223,7 @@ class HostedPartition(Replica):
             self._committed(len(buffer))
         if self.end_watchers:
             self._notify_bytes_available(len(buffer))
-        log_append_time_ms = header[8] if self.rules.log_append_time else -1
+        log_append_time_ms = header.max_timestamp if self.rules.log_append_time else -1
         result = (_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset, (), None, must_flush, None)
         return _new_tuple(AppendResult, result)
 
@@ -579,7 +238,7 @@ class HostedPartition(Replica):
         """Returns the check's result, without allowance for a former leader once that is long ago."""
         if found != _NOT_LEADER_OR_FOLLOWER or now_ms - self.taken_over_ms < TAKEOVER_MS:
             return found
-        producers = self.log.producers
+        producers = self.open_log().producers
         producers.taken_over_at = None
         return producers.check(header)
 
@@ -601,7 +260,7 @@ class HostedPartition(Replica):
         if self.offline or not self.role.is_leader:
             return AppendResult(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
         buffer = records if isinstance(records, bytearray) else bytearray(records)
-        log, epoch = self.log, self.role.leader_epoch
+        log, epoch = self.open_log(), self.role.leader_epoch
         base_offset = next_offset = log.log_end_offset
         headers: list[BatchHeader] = []
         position, size = 0, len(buffer)
@@ -624,8 +283,30 @@ class HostedPartition(Replica):
             self._notify_bytes_available(len(buffer))
         return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
 
+    def append_mirrored(self, records: bytearray, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Writes batches of a mirrored partition at their own offsets. This leader's epoch is put into `records`.
+
+        `headers` are those of `records`, checked by the caller: CRCs are right, and offsets rise from the log's end. Raises
+        LogDirectoryFailure.
+        """
+        epoch, position = self.role.leader_epoch, 0
+        led = []
+        for header in headers:
+            _pack_epoch(records, position + LOG_OVERHEAD, epoch)
+            led.append(header._replace(leader_epoch=epoch))
+            position += header.size
+        self.open_log().append(records, led, now_ms)
+        if self.role.appended(self.log.log_end_offset, now_ms):
+            self._committed(len(records))
+        if self.end_watchers:
+            self._notify_bytes_available(len(records))
+        if any(header.is_control for header in led):
+            # Consumers with read_committed may get more to read than the markers' own bytes.
+            for watcher in list(self.watchers):
+                watcher.on_state_changed()
+
     def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        return is_in_transaction(self.log.producers, producer_id, producer_epoch)
+        return is_in_transaction(self.open_log().producers, producer_id, producer_epoch)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
         """Writes the marker that ends a transaction in this partition (KIP-98)."""
@@ -636,12 +317,30 @@ class HostedPartition(Replica):
         assert len({marker.producer_id for marker in markers}) == len(markers), (
             "one marker changes the next one's check"
         )
+        if self.rules.mirror and not self.rules.mirror.startswith(SWITCHED):
+            # The source's markers end the transactions of a mirror. A source that was switched from still ends its own.
+            return [AppendResult(_POLICY_VIOLATION)] * len(markers)
+        return self._write_markers(markers, now_ms)
+
+    def abort_open_transactions(self, now_ms: int) -> bool:
+        """Aborts what is open in a mirror that becomes writable: the source's markers never come. Returns whether none is.
+
+        Up to the source's last stable offset, a mirror may have records of a transaction without its end.
+        """
+        producers = self.open_log().producers.by_id.values()
+        open_ones = [one for one in producers if one.transaction_first_offset != NO_OFFSET]
+        if not open_ones:
+            return True
+        markers = [Marker(one.producer_id, one.epoch, False, max(one.coordinator_epoch, 0), 0) for one in open_ones]
+        return not any(result.error for result in self._write_markers(markers, now_ms))
+
+    def _write_markers(self, markers: Sequence[Marker], now_ms: int) -> list[AppendResult]:
         if not self.role.has_enough_in_sync:
             return [AppendResult(_NOT_ENOUGH_REPLICAS)] * len(markers)
         errors: list[int] = []
         batches = bytearray()
         for producer_id, epoch, committed, coordinator_epoch, transaction_version in markers:
-            error = check_marker(self.log.producers, producer_id, epoch, coordinator_epoch, transaction_version)
+            error = check_marker(self.open_log().producers, producer_id, epoch, coordinator_epoch, transaction_version)
             errors.append(error)
             if not error:
                 batches += encode_end_transaction(
@@ -669,9 +368,3 @@ def _results_of_markers(errors: Iterable[int], written: AppendResult) -> Iterato
         else:
             yield AppendResult(_NONE, offset, -1, written.log_start_offset, offset + 1)
             offset += 1
-
-
-#: Kafka reports the log start offset only with unexpected errors.
-_ERRORS_WITHOUT_LOG_START = frozenset(
-    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
-)

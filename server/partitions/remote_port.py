@@ -1,18 +1,17 @@
-"""The port through which partitions, Fetch and ListOffsets reach tiered storage (KIP-405), and the remote reads of a Fetch.
+"""The port through which partitions, Fetch and ListOffsets reach tiered storage (KIP-405).
 
 Only where tiered storage is enabled, there is a port.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from ...storage.segments.index import AbortedTransaction
-    from ...storage.segments.segment import TimestampedOffset
+    from ...storage.segments.aborted import AbortedTransaction
+    from ...storage.segments.timestamps import TimestampedOffset
+    from ..runtime.lent_memory import Borrower
     from .hosted_partition import HostedPartition
 
 
@@ -46,6 +45,12 @@ class RemotePort(Protocol):
     ) -> RemoteRecords | None:
         """Returns, once, the result of such a read that ended after its callback was withdrawn."""
 
+    def throttled_ms(self) -> int:
+        """Returns for how long the quota of reads allows none; 0: it does. A fetch asks before it begins a read."""
+
+    def lent_to(self, connection: Borrower) -> None:
+        """Notes that a response with the result of a read is given to a connection: it has the memory until it is sent."""
+
     @property
     def fetch_max_wait_ms(self) -> int:
         """How long a Fetch waits for its remote reads."""
@@ -71,72 +76,3 @@ class RemotePort(Protocol):
         """Has the log of a follower begin after the store's part, of which the leader has no local segment. `done` gets
         an error code.
         """
-
-
-# ---- the remote reads of a Fetch: records before the local log start, which only the store has
-#
-# All partitions of a fetch are read at once. The fetch waits for them as it waits for the disk, up to
-# `remote.fetch.max.wait.ms`; what has not come by then is left out, and the next fetch gets it.
-
-#: A topic's name or id, and a partition.
-Key = tuple[Any, int]
-
-
-class RemoteSlice:
-    """Batches of the store, in memory: what a fetch needs of a `LogSlice`."""
-
-    __slots__ = ("data", "size")
-
-    def __init__(self, data: memoryview | bytes) -> None:
-        self.data = data
-        self.size = len(data)
-
-
-class RemoteReads:
-    """The remote reads of one fetch, by partition. `resume` is called once, when they have ended or time is over."""
-
-    def __init__(self, port: RemotePort, resume: Callable[[], object]) -> None:
-        self._port = port
-        self._resume = resume
-        self._results: dict[Key, RemoteRecords | None] = {}
-        self._withdrawals: dict[Key, Callable[[], object]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self.is_pending = False
-
-    def result(
-        self, key: Key, hosted: HostedPartition, offset: int, max_bytes: int, *, isolated: bool
-    ) -> RemoteRecords | None:
-        """Returns the result of a partition; None while it is being read."""
-        if key not in self._results:
-            finished = self._port.take_finished(hosted, offset, max_bytes, isolated=isolated)
-            self._results[key] = finished
-            if finished is not None:
-                return finished
-            self.is_pending = True
-            done = partial(self._done, key)
-            self._withdrawals[key] = self._port.read(hosted, offset, max_bytes, isolated=isolated, done=done)
-        return self._results[key]
-
-    def wait(self) -> None:
-        """Waits for the reads that have begun."""
-        wait_s = self._port.fetch_max_wait_ms / 1000
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._end)
-
-    def _done(self, key: Key, records: RemoteRecords) -> None:
-        self._withdrawals.pop(key, None)
-        self._results[key] = records
-        if not self._withdrawals and self._timer is not None:
-            self._end()
-
-    def _end(self) -> None:
-        """Has the fetch answered, without the reads that have not ended."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._withdrawals:
-            self._port.fetch_expired()
-        for withdraw in self._withdrawals.values():
-            withdraw()
-        self._withdrawals.clear()
-        self.is_pending = False
-        self._resume()

@@ -20,9 +20,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...tiers.leader_tasks import delete_segment
+from ...tiers.leader_tasks import deletion_events
 from ...tiers.segment_metadata import (
     DELETE_PARTITION_FINISHED,
     DELETE_PARTITION_MARKED,
@@ -50,6 +51,9 @@ TAKE_OVER_S = 60.0
 #: and an operator may have restored the controllers from an old backup, which lacks topics.
 SWEEP_S = 10.0
 ABANDONED_S = 3_600.0
+#: Segments whose deletion is one batch of events, and whose objects are deleted by one call of the store, or side by side by
+#: `remote.log.manager.expiration.thread.pool.size` threads.
+SEGMENTS_AT_A_TIME = 100
 #: The image has everything that was committed so long ago, or nothing is deleted.
 CURRENT_MS = 5_000
 
@@ -61,24 +65,57 @@ async def delete_segments(
     may_go_on: Callable[[], bool],
     deleted: Callable[[RemoteLogSegmentMetadata], object] = lambda segment: None,
 ) -> None:
-    """Deletes segments from the store, in order, and calls `deleted` after each. Raises RemoteStorageError and
-    PublishFailed.
+    """Deletes segments from the store, some at a time, and calls `deleted` after each. The events of those are one batch of
+    the metadata topic. Raises RemoteStorageError and PublishFailed.
     """
-    counters = work.counters.topic(partition.topic)
-    for segment in segments:
+    for first in range(0, len(segments), SEGMENTS_AT_A_TIME):
         if not may_go_on():
             return
-        counters.delete_requests += 1
-        try:
-            await work.expirers.run(
-                delete_segment, segment, work.store, work.publish_from_thread, work.clock.now_ms, work.node_id
-            )
-        except BaseException:
-            counters.delete_errors += 1
-            raise
-        work.indexes.remove([segment.segment_id])
-        log.info("%s: deleted %s", partition, segment)
-        deleted(segment)
+        await _delete_some(work, partition, segments[first : first + SEGMENTS_AT_A_TIME], deleted)
+
+
+async def _delete_some(
+    work: RemoteWork,
+    partition: TopicIdPartition,
+    segments: list[RemoteLogSegmentMetadata],
+    deleted: Callable[[RemoteLogSegmentMetadata], object],
+) -> None:
+    counters = work.counters.topic(partition.topic)
+    counters.delete_requests += len(segments)
+    done: list[RemoteLogSegmentMetadata] = []
+    try:
+        now_ms = work.clock.now_ms()
+        await work.events.publish_all(deletion_events(segments, has_ended=False, now_ms=now_ms, broker_id=work.node_id))
+        results = await _delete_objects(work, segments)
+        failures = [result for result in results if isinstance(result, BaseException)]
+        done = [one for one, result in zip(segments, results, strict=True) if not isinstance(result, BaseException)]
+        now_ms = work.clock.now_ms()
+        await work.events.publish_all(deletion_events(done, has_ended=True, now_ms=now_ms, broker_id=work.node_id))
+    except BaseException:
+        counters.delete_errors += len(segments)
+        raise
+    work.indexes.remove([one.segment_id for one in done])
+    for one in done:
+        log.info("%s: deleted %s", partition, one)
+        deleted(one)
+    counters.delete_errors += len(failures)
+    if failures:
+        raise failures[0]
+
+
+async def _delete_objects(work: RemoteWork, segments: list[RemoteLogSegmentMetadata]) -> list[BaseException | None]:
+    """Deletes the objects of segments. Returns what failed, by segment.
+
+    A store that deletes many at once does so on one thread. Otherwise, and where that fails, threads delete them one by one,
+    side by side: one that cannot be deleted does not keep the others.
+    """
+    delete_many = getattr(work.store, "delete_log_segments", None)
+    if delete_many is not None:
+        with suppress(RemoteStorageError):
+            await work.expirers.run(delete_many, segments)
+            return [None] * len(segments)
+    calls = [work.expirers.run(work.store.delete_log_segment_data, one) for one in segments]
+    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def _nothing() -> None:
@@ -213,6 +250,8 @@ class Deletions:
         followed = await self._work.events.ready(partition)
         segments = followed.cache.segments()
         await delete_segments(self._work, partition, segments, may_go_on)
+        if may_go_on():
+            await self._work.uploads.abort_all(partition)
         if is_marked:
             await self._publish(partition, DELETE_PARTITION_FINISHED)
 

@@ -11,53 +11,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ...protocol.messages.log_offsets import (
+from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from ...protocol.messages.topics import CreatableTopic, CreatableTopicConfig
-from ...protocol.records.batch import check_crc, iter_headers
+from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ...protocol.records.errors import BatchError
 from ...protocol.records.record import Record, decode_batch, encode_batch
-from ...storage.files.open_files import pread_nowait
+from ...storage.files.page_cache import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...tiers.cache import Applied
 from ...tiers.events import encode_event
-from ...tiers.metadata_topic import (
-    CorruptSnapshot,
-    Deletion,
-    Followed,
-    MetadataPartition,
-    metadata_partition,
-    read_snapshot,
-    write_snapshot,
-)
+from ...tiers.metadata_snapshot import CorruptSnapshot, read_snapshot, write_snapshot
+from ...tiers.metadata_topic import Deletion, Followed, MetadataPartition, metadata_partition
 from ...tiers.segment_metadata import METADATA_TOPIC, RemoteLogMetadata, TopicIdPartition
 from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
-    from ...protocol.schema import Message
-    from ..config.broker_config import BrokerConfig
-    from ..config.listeners import Endpoint
-    from ..controller.cluster_view import Leaders
+    from ...protocol.schema import Request, ResponseT
+    from ..config.endpoint import Endpoint
+    from ..controller.leaders import Leaders
     from ..coordinators.topic_creation import TopicCreation
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.counters import BackgroundTasks
-    from ..runtime.subsystem import Lazy, MetadataCache
-    from ..runtime.thread_pools import ThreadPool
+    from ..runtime.lazy import Lazy
+    from ..runtime.node import Node
 
+T = TypeVar("T")
 log = logging.getLogger("odradek.remote")
 
 TASK = "reading of __remote_log_metadata"
@@ -68,6 +60,11 @@ FETCH_WAIT_MS = 500
 FETCH_BYTES = 1 << 20
 #: Events that are applied before the loop does something else: some 50 us each.
 EVENTS_AT_A_TIME = 100
+#: Larger batches, and compressed ones, are decoded on a thread, up to this size when decompressed.
+DECODED_AT_ONCE_BYTES = 64 << 10
+DECODED_BYTES = 64 << 20
+#: Damaged records of a metadata partition that get a line in the log each.
+MOST_DAMAGE_LINES = 20
 #: An event is tried again after this time where the leader has just changed, and the wait without news.
 RETRY_S = 0.1
 IDLE_S = 0.5
@@ -132,25 +129,21 @@ class MetadataLog:
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
+        node: Node,
         partitions: Partitions,
         leaders: Leaders,
         peers: Lazy[Peers],
         topic_creation: TopicCreation,
-        disk: ThreadPool,
-        background: BackgroundTasks,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
+        self._config = node.config
+        self._clock = node.clock
+        self._metadata = node.metadata
+        self._disk = node.pools.disk
+        self._background = node.background
         self._partitions = partitions
         self._leaders = leaders
         self._peers = peers
         self._topic_creation = topic_creation
-        self._disk = disk
-        self._background = background
         self._parts: dict[int, _Part] = {}
         self._wanted: dict[TopicIdPartition, None] = {}
         self._topic_id = b""
@@ -165,7 +158,7 @@ class MetadataLog:
         self._is_creating = False
         self._is_stopped = False
 
-    # ---- which partitions are followed
+    # Followed partitions.
 
     def follow(self, partition: TopicIdPartition) -> None:
         self._wanted[partition] = None
@@ -230,12 +223,8 @@ class MetadataLog:
         for part in self._parts.values():
             is_read = part.is_loaded and not part.needs_ends and part.state.deletions_offset >= part.end_offset
             leads = topic.partitions[part.number].leader == self._config.node_id
-            if is_read and leads and not part.state.is_doubtful:
+            if is_read and leads:
                 yield from part.state.stored.items()
-
-    def is_doubtful(self, partition: TopicIdPartition) -> bool:
-        part = self._part_of(partition)
-        return part is None or part.state.is_doubtful
 
     def _part_of(self, partition: TopicIdPartition) -> _Part | None:
         count = self._count()
@@ -308,10 +297,10 @@ class MetadataLog:
 
     def setting(self, name: str) -> int:
         """Returns the number of a key below `remote.log.metadata.manager.impl.prefix`."""
-        prefix: str = self._config.get("remote.log.metadata.manager.impl.prefix")
+        prefix = self._config.get("remote.log.metadata.manager.impl.prefix")
         return int(self._config.values.texts.get(prefix + name, _DEFAULTS[name]))
 
-    # ---- reading
+    # Reading.
 
     async def _read_from(self, broker: int) -> None:
         """Reads the metadata partitions that a broker leads, as long as this broker runs."""
@@ -374,6 +363,8 @@ class MetadataLog:
                 if hosted.role.leader_epoch_start_offset > hosted.high_watermark:
                     continue
                 self._begin(part, hosted.log_start_offset, hosted.log_end_offset)
+            if part.state.damaged_records:
+                part.state.forget_damage(hosted.log_start_offset, hosted.log_end_offset)
             offset = part.state.fetch_offset
             if offset < hosted.high_watermark:
                 try:
@@ -387,7 +378,7 @@ class MetadataLog:
         return has_read
 
     async def _read_log(self, hosted: HostedPartition, offset: int) -> bytes:
-        high_watermark, source = hosted.high_watermark, hosted.log
+        high_watermark, source = hosted.high_watermark, hosted.open_log()
         try:
             found = source.read(offset, FETCH_BYTES, high_watermark, pread=pread_nowait)
         except BlockingIOError:
@@ -412,8 +403,10 @@ class MetadataLog:
         topics = [FetchTopic(topic=METADATA_TOPIC, topic_id=self._topic_id, partitions=wanted)]
         request = FetchRequest(max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=4 * FETCH_BYTES, topics=topics)
         found = await self._ask(endpoint, request, _fetched, FETCH_WAIT_MS + TIMEOUT_MS)
-        for number, error, data in found or ():
+        for number, error, data, log_start in found or ():
             part, offset = asked[number]
+            if part.state.damaged_records and not error:
+                part.state.forget_damage(log_start, max(offset, log_start))
             if error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 part.needs_ends = True
             elif error:
@@ -435,11 +428,13 @@ class MetadataLog:
             else:
                 part.next_try_s = asyncio.get_running_loop().time() + RETRY_S
 
-    async def _ask(self, endpoint: Endpoint, request: Message, take: Callable[[Any], Any], timeout_ms: int) -> Any:
+    async def _ask(
+        self, endpoint: Endpoint, request: Request[ResponseT], take: Callable[[ResponseT], T], timeout_ms: int
+    ) -> T | None:
         """Sends a request; returns what `take` makes of the response, or None without one."""
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
-        def reply(response: Any) -> None:
+        def reply(response: ResponseT | None) -> None:
             if not answered.done():
                 answered.set_result(None if response is None else take(response))
 
@@ -459,7 +454,7 @@ class MetadataLog:
                 if header.next_offset <= offset or position + header.size > len(data):
                     continue
                 check_crc(data, position, header)
-                for record in () if header.is_control else decode_batch(data, position, header):
+                for record in await self._records_of(part, data, position, header):
                     count += 1
                     if count % EVENTS_AT_A_TIME == 0:
                         await asyncio.sleep(0)
@@ -468,14 +463,32 @@ class MetadataLog:
         part.apply_wanted()
         self._look_again()
 
-    def _apply(self, part: _Part, record: Record) -> None:
-        before = len(part.state.damaged)
-        applied = part.state.consume(record.offset, record.value)
-        if len(part.state.damaged) > before:
+    async def _records_of(self, part: _Part, data: bytes, position: int, header: BatchHeader) -> list[Record]:
+        """Returns the records of a batch; none of one that does not parse."""
+        if header.is_control:
+            return []
+        try:
+            if header.compression or header.size > DECODED_AT_ONCE_BYTES:
+                return await self._disk.run(partial(decode_batch, data, position, header, DECODED_BYTES))
+            return decode_batch(data, position, header)
+        except BatchError as error:
+            part.state.skip(header.base_offset, str(error))
+            self._log_damage(part)
+            return []
+
+    def _log_damage(self, part: _Part) -> None:
+        if part.state.damaged_records <= MOST_DAMAGE_LINES:
+            damaged = part.state.damaged[-1]
             log.error(
-                "%s-%d: the record at offset %d cannot be read: %s. No segment of its partitions is copied or deleted",
-                METADATA_TOPIC, part.number, record.offset, part.state.damaged[-1].reason,
+                "%s-%d: the record at offset %d cannot be read, and is skipped: %s. `odradek tier repair` removes it",
+                METADATA_TOPIC, part.number, damaged.offset, damaged.reason,
             )  # fmt: skip
+
+    def _apply(self, part: _Part, record: Record) -> None:
+        before = part.state.damaged_records
+        applied = part.state.consume(record.offset, record.value)
+        if part.state.damaged_records > before:
+            self._log_damage(part)
         if self._published and record.value is not None:
             waiting = self._published.get(bytes(record.value))
             if waiting is not None and not waiting.done() and applied is not None:
@@ -499,32 +512,43 @@ class MetadataLog:
                     log.warning("%s was not written: %s", self._snapshot_path(part.number), error)
             part.apply_wanted()
 
-    # ---- writing
+    # Writing.
 
     async def publish(self, event: RemoteLogMetadata) -> Applied:
         """Writes an event with acks=all, and waits until it is read back. Raises PublishFailed."""
-        value = encode_event(event)
-        loop = asyncio.get_running_loop()
-        waiting = self._published.get(value)
-        if waiting is None:
-            waiting = self._published[value] = loop.create_future()
-        try:
-            await self._write(event.partition, value)
-            wait_s = self.setting("remote.log.metadata.consume.wait.ms") / 1000
-            return await asyncio.wait_for(asyncio.shield(waiting), wait_s)
-        except TimeoutError:
-            raise PublishFailed(f"an event of {event.partition} was not read back") from None
-        finally:
-            self._published.pop(value, None)
+        (applied,) = await self.publish_all([event])
+        return applied
 
-    async def _write(self, partition: TopicIdPartition, value: bytes) -> None:
+    async def publish_all(self, events: Sequence[RemoteLogMetadata]) -> list[Applied]:
+        """Writes events of one partition in one batch, and waits until they are read back. Raises PublishFailed."""
+        if not events:
+            return []
+        values, partition = [encode_event(one) for one in events], events[0].partition
+        loop = asyncio.get_running_loop()
+        waiting = []
+        for value in values:
+            found = self._published.get(value)
+            if found is None:
+                found = self._published[value] = loop.create_future()
+            waiting.append(found)
+        try:
+            await self._write(partition, values)
+            async with asyncio.timeout(self.setting("remote.log.metadata.consume.wait.ms") / 1000):
+                return [await asyncio.shield(one) for one in waiting]
+        except TimeoutError:
+            raise PublishFailed(f"an event of {partition} was not read back") from None
+        finally:
+            for value in values:
+                self._published.pop(value, None)
+
+    async def _write(self, partition: TopicIdPartition, values: list[bytes]) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + TIMEOUT_MS / 1000
         error: int | None = None
         while not self._is_stopped and loop.time() < deadline:
             count = self._count()
             if count:
-                error = await self._write_once(metadata_partition(partition, count), value)
+                error = await self._write_once(metadata_partition(partition, count), values)
                 if error == ErrorCode.NONE:
                     return
                 if error is not None and error not in _RETRIED:
@@ -533,9 +557,10 @@ class MetadataLog:
         reason = "no response" if error is None else ErrorCode(error).name
         raise PublishFailed(f"an event of {partition} was not written: {reason}")
 
-    async def _write_once(self, number: int, value: bytes) -> int | None:
+    async def _write_once(self, number: int, values: list[bytes]) -> int | None:
         """Returns the error; None without a response."""
-        records = encode_batch([Record(0, self._clock.now_ms(), None, value)])
+        now_ms = self._clock.now_ms()
+        records = encode_batch([Record(number, now_ms, None, value) for number, value in enumerate(values)])
         topic = self._metadata.image.topic(METADATA_TOPIC)
         endpoint = self._leaders.other_leader(METADATA_TOPIC, number)
         if endpoint is None or topic is None:
@@ -559,7 +584,7 @@ class MetadataLog:
         hosted.when_committed(result.end_offset, partial(_set, committed))
         return await asyncio.wait_for(committed, TIMEOUT_MS / 1000)
 
-    # ---- the end
+    # The end.
 
     async def stop(self) -> None:
         self._is_stopped = True
@@ -570,10 +595,12 @@ class MetadataLog:
         for waiting in self._published.values():
             if not waiting.done():
                 waiting.set_exception(PublishFailed("the broker stops"))
+                waiting.exception()  # the one who published it may have gone
         await self._save([part for part in self._parts.values() if part.is_loaded], at_once=True)
 
-    def damaged_partitions(self) -> Iterator[int]:
-        return (part.number for part in self._parts.values() if part.state.is_doubtful)
+    def damaged_records(self) -> int:
+        """Returns the number of records that were skipped, and that the topic still has."""
+        return sum(part.state.damaged_records for part in self._parts.values())
 
 
 class _Alarm:
@@ -594,12 +621,12 @@ def _set(future: asyncio.Future[int], error: int) -> None:
         future.set_result(error)
 
 
-def _fetched(response: FetchResponse) -> list[tuple[int, int, bytes]] | None:
-    """Returns (partition, error, records). Views of records hold no longer than the callback."""
+def _fetched(response: FetchResponse) -> list[tuple[int, int, bytes, int]] | None:
+    """Returns (partition, error, records, log start offset). Views of records hold no longer than the callback."""
     if response.error_code:
         return None
     return [
-        (one.partition_index, one.error_code, bytes(one.records or b""))
+        (one.partition_index, one.error_code, bytes(one.records or b""), one.log_start_offset)
         for topic in response.responses
         for one in topic.partitions
     ]

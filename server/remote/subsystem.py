@@ -16,34 +16,38 @@ from typing import TYPE_CHECKING
 from ...metadata.configs import InvalidConfig
 from ...metadata.image import TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
+from ...tiers.named_store import make_store
 from ...tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from ...tiers.store import InvalidStore, RemoteStore, make_store
+from ...tiers.store import InvalidStore, RemoteStore
 from ..partitions.remote_port import RemoteRecords
-from ..runtime.counters import BackgroundTasks
-from ..runtime.subsystem import Lazy, Subsystem
+from ..runtime.subsystem import Subsystem
 from .deletion import Deletions
+from .follower_start import start_follower
 from .metadata_log import MetadataLog
-from .remote_log import RemoteLog, RemoteReader, start_follower
+from .reader import RemoteReader
+from .remote_log import RemoteLog
 from .work import RemoteWork
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
-    from ...storage.segments.segment import TimestampedOffset
+    from ...storage.segments.timestamps import TimestampedOffset
     from ..config.broker_config import BrokerConfig
-    from ..controller.cluster_view import Leaders
-    from ..coordinators.topic_creation import TopicCreation
+    from ..controller.subsystem import ControllerSubsystem
+    from ..coordinators.subsystem import CoordinatorsSubsystem
+    from ..network.subsystem import NetworkSubsystem
     from ..partitions.hosted_partition import HostedPartition
-    from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.subsystem import MetadataCache
-    from ..runtime.thread_pools import ThreadPools
+    from ..partitions.subsystem import PartitionsSubsystem
+    from ..replicas.subsystem import ReplicasSubsystem
+    from ..runtime.lent_memory import Borrower
+    from ..runtime.node import Node
 
 log = logging.getLogger("odradek.remote")
 
 #: Partitions that are looked at before the loop does something else.
 PARTITIONS_AT_A_TIME = 50
+#: From one check to the next whether open uploads of the store are to be looked for.
+LOOK_S = 10.0
 #: Copies and deletions that fail for a store that hangs: a stop does not wait for it longer.
 STOP_S = 5.0
 
@@ -56,27 +60,22 @@ class RemoteSubsystem(Subsystem):
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
-        pools: ThreadPools,
-        background: BackgroundTasks,
-        partitions: Partitions,
-        leaders: Leaders,
-        peers: Lazy[Peers],
-        topic_creation: TopicCreation,
-        has_commits_until: Callable[[int], bool],
+        node: Node,
+        network: NetworkSubsystem,
+        partitions: PartitionsSubsystem,
+        replicas: ReplicasSubsystem,
+        coordinators: CoordinatorsSubsystem,
+        controller: ControllerSubsystem,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
-        self._partitions = partitions
-        self._background = background
-        events = MetadataLog(
-            config, clock, metadata, partitions, leaders, peers, topic_creation, pools.disk, background
-        )
-        store = make_remote_store(config)
-        self.work = RemoteWork(config, clock, metadata, leaders, peers, background, events, store, has_commits_until)
+        self._config = node.config
+        self._clock = node.clock
+        self._metadata = node.metadata
+        self._background = node.background
+        self._partitions = hosted = partitions.hosted
+        leaders, peers = replicas.leaders, network.peers
+        events = MetadataLog(node, hosted, leaders, peers, coordinators.topic_creation())
+        store = make_remote_store(node.config)
+        self.work = RemoteWork(node, leaders, peers, events, store, controller.driver.has_commits_until)
         self.reader = RemoteReader(self.work)
         self.logs: dict[tuple[bytes, int], RemoteLog] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,13 +86,14 @@ class RemoteSubsystem(Subsystem):
         self._disabled: set[tuple[bytes, int, int]] = set()
         self._starting: dict[tuple[bytes, int], asyncio.Task[None]] = {}
         self._is_due = asyncio.Event()
-        partitions.remote = self
-        metadata.on_published.append(self._published)
+        hosted.remote = self
+        node.metadata.on_published.append(self._published)
 
     async def start(self) -> None:
         self._tasks = [
             asyncio.create_task(self._follow_partitions(), name="remote partitions"),
             asyncio.create_task(self._run_passes(), name="remote passes"),
+            asyncio.create_task(self._sweep_uploads(), name="remote uploads"),
         ]
 
     async def stop(self) -> None:
@@ -116,7 +116,7 @@ class RemoteSubsystem(Subsystem):
             remote.cancel()
         self.work.store.close()
 
-    # ---- which partitions are tiered
+    # Tiered partitions.
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
         """Ends the remote part of topics that are not tiered any more, before anything reads their logs."""
@@ -191,7 +191,7 @@ class RemoteSubsystem(Subsystem):
         if not is_read and not self.work.is_stopping:
             self.work.events.unfollow(partition)
 
-    # ---- topics that are not tiered any more
+    # Topics that are not tiered any more.
 
     def _is_emptied(self, hosted: HostedPartition) -> bool:
         config = self._metadata.image.config(TOPIC_RESOURCE, hosted.topic)
@@ -226,7 +226,12 @@ class RemoteSubsystem(Subsystem):
                     await asyncio.sleep(0)
                 remote.begin_pass()
 
-    # ---- the port of the partitions
+    async def _sweep_uploads(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.work.uploads.look(self.logs, asyncio.get_running_loop().time())
+
+    # The port of the partitions.
 
     def _remote(self, hosted: HostedPartition) -> RemoteLog | None:
         found = self.logs.get((hosted.topic_id, hosted.index))
@@ -252,10 +257,15 @@ class RemoteSubsystem(Subsystem):
     ) -> RemoteRecords | None:
         return self.reader.take_finished(hosted, offset, max_bytes, isolated=isolated)
 
+    def throttled_ms(self) -> int:
+        return self.reader.throttled_ms()
+
+    def lent_to(self, connection: Borrower) -> None:
+        self.reader.budget.lent_to(connection)
+
     @property
     def fetch_max_wait_ms(self) -> int:
-        most: int = self._config.get("remote.fetch.max.wait.ms")
-        return most
+        return self._config.get("remote.fetch.max.wait.ms")
 
     def fetch_expired(self) -> None:
         self.work.counters.expired_fetches += 1
@@ -299,7 +309,7 @@ async def _at_once() -> None:
 
 def make_remote_store(config: BrokerConfig) -> RemoteStore:
     """Makes the store that the configuration names. Raises InvalidConfig."""
-    prefix: str = config.get("remote.log.storage.manager.impl.prefix")
+    prefix = config.get("remote.log.storage.manager.impl.prefix")
     texts = config.values.texts
     own = {name[len(prefix) :]: value for name, value in texts.items() if name.startswith(prefix)}
     try:

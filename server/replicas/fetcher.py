@@ -1,8 +1,12 @@
-"""Fetches the partitions that this broker follows from one of their leaders.
+"""A replica fetcher: replicates partitions of one leader, or a part of them, with one Fetch in flight.
 
-- `ask_for_ends`: the recovery of a follower whose fetch offset is outside of its leader's log.
-- `FollowedPartition`: one partition, its next fetch, and the responses applied to its log.
-- `ReplicaFetcher`: the fetches of many partitions of one leader.
+The fetches are of one session (KIP-227): a request names only the partitions whose state has changed since the
+last, and is answered when there is data, or after `replica.fetch.wait.max.ms`. A partition that failed is left out
+for a while.
+
+Before a request, the fetcher inspects only the changed partitions: those that had a response, were added, removed
+or truncated, or whose delay has ended. So a round costs in proportion to the changes, not to the partitions
+followed.
 """
 
 from __future__ import annotations
@@ -10,283 +14,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-)
-from ...protocol.messages.log_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
-from ...protocol.records.errors import BatchError, CorruptBatch
-from ...replication.partition import truncation_offset
-from ...storage.files.open_files import LogDirectoryFailure
+from ...protocol.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
-    from ..config.broker_config import BrokerConfig
-    from ..config.listeners import Endpoint
-    from ..partitions.hosted_partition import HostedPartition, Replica
-    from ..runtime.clock import Clock
-    from ..runtime.counters import DamageCounters
-    from ..runtime.log_lines import RepeatedLines
-    from .healing import ReplicaRequests
-
-
-# ---- recovery of the fetch offset
-#
-# If the follower's log is longer, since the leader was elected uncleanly, it is truncated to the leader's end. If it
-# ends before the leader's begins, since the follower was down for longer than the retention, it starts over there.
+    from ...protocol.messages.fetch import FetchPartition, FetchResponse, PartitionData
+    from ...protocol.records.errors import BatchError
+    from ..partitions.replica import Replica
+    from ..runtime.node import Node
+    from .fetch_ports import FetchRequests, Followed
 
 log = logging.getLogger("odradek.replicas")
-
-LATEST = -1
-EARLIEST = -2
-PURPOSE = "replica-offsets"
-
-
-def ask_for_ends(requests: ReplicaRequests, clock: Clock, endpoint: Endpoint, followed: FollowedPartition) -> None:
-    """Requests the leader's end offset, and truncates or restarts the log by the response. Until then fetches fail."""
-    _ask(requests, endpoint, followed, LATEST, partial(_end_known, requests, clock, endpoint, followed))
-
-
-def _ask(
-    requests: ReplicaRequests,
-    endpoint: Endpoint,
-    followed: FollowedPartition,
-    timestamp: int,
-    then: Callable[[int], None],
-) -> None:
-    asked = ListOffsetsPartition(followed.hosted.index, followed.epoch, timestamp)
-    topics = [ListOffsetsTopic(followed.hosted.topic, [asked])]
-    request = ListOffsetsRequest(replica_id=requests.node_id, topics=topics)
-    requests.send(endpoint, request, partial(_reported, followed, then), purpose=PURPOSE)
-
-
-def _reported(followed: FollowedPartition, then: Callable[[int], None], response: ListOffsetsResponse | None) -> None:
-    if response is None or not followed.is_current:
-        return
-    found = response.topics[0].partitions[0]
-    if not found.error_code:
-        try:
-            then(found.offset)
-        except LogDirectoryFailure as failure:
-            followed.hosted.on_failure(failure)
-
-
-def _end_known(
-    requests: ReplicaRequests, clock: Clock, endpoint: Endpoint, followed: FollowedPartition, leader_end: int
-) -> None:
-    hosted = followed.hosted
-    if leader_end < hosted.log_end_offset:
-        log.warning(
-            "%s: ends at offset %d, but the leader's log at offset %d: the replica is truncated",
-            hosted.name,
-            hosted.log_end_offset,
-            leader_end,
-        )
-        followed.truncate(leader_end, clock.now_ms())
-    else:
-        _ask(requests, endpoint, followed, EARLIEST, partial(_start_known, clock, followed))
-
-
-def _start_known(clock: Clock, followed: FollowedPartition, leader_start: int) -> None:
-    hosted = followed.hosted
-    if leader_start > hosted.log_end_offset:
-        log.warning(
-            "%s: ends at offset %d, but the leader's log begins at offset %d: the replica restarts there",
-            hosted.name,
-            hosted.log_end_offset,
-            leader_start,
-        )
-        followed.start_over(leader_start, clock.now_ms())
-
-
-# ---- a followed partition
-#
-# A partition that this broker follows: its next fetch, and the application of its leader's responses.
-#
-# Batches are written as they were received, byte for byte, with their leader's offsets and epochs, so replicas are
-# equal. They must have right CRCs and begin where the log ends.
-
-
-#: The first delay after an error, since the leader may not have its new role yet; each further one is twice as long.
-FIRST_BACKOFF_MS = 20
-
-_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
-
-
-class FollowedPartition:
-    """A replica and the leader and epoch that it follows, until the metadata names others.
-
-    Until `leave`, `changed` is called when that may be so, and when the log changes in another way than by a response.
-    """
-
-    __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "leader_start", "not_before_ms")
-
-    def __init__(self, hosted: HostedPartition, now_ms: int) -> None:
-        self.hosted = hosted
-        self.key = (hosted.topic_id, hosted.index)
-        self.leader = hosted.role.leader
-        self.epoch = hosted.role.leader_epoch
-        #: Failures since the last success, and the time until which the partition is left out for them.
-        self.failures = 0
-        self.not_before_ms = 0
-        #: The leader's log start offset, in the response that names no records of it.
-        self.leader_start = -1
-        #: The error in the last response's batches, if they could not be written.
-        self.damage: BatchError | None = None
-        log, high_watermark = hosted.log, hosted.role.high_watermark
-        if log.epochs.latest < 0 and log.log_end_offset > high_watermark:
-            # Without epochs in the log, only committed records are known to be in the leader's log too.
-            self.truncate(high_watermark, now_ms)
-        self.changed: Callable[[FollowedPartition], None] = _nobody_asks
-        hosted.end_watchers[self] = None
-
-    def leave(self) -> None:
-        self.hosted.end_watchers.pop(self, None)
-
-    def on_bytes_available(self, size: int) -> None:
-        """Does nothing: only the leader's responses are written to a follower."""
-
-    def on_state_changed(self) -> None:
-        self.changed(self)
-
-    @property
-    def is_current(self) -> bool:
-        hosted = self.hosted
-        role = hosted.role
-        return not (hosted.is_removed or hosted.offline or role.is_leader) and role.leader_epoch == self.epoch
-
-    def wanted(self, max_bytes: int) -> FetchPartition:
-        log = self.hosted.log
-        return FetchPartition(
-            partition=self.hosted.index,
-            current_leader_epoch=self.epoch,
-            fetch_offset=log.log_end_offset,
-            last_fetched_epoch=log.epochs.latest,
-            log_start_offset=log.log_start_offset,
-            partition_max_bytes=max_bytes,
-        )
-
-    def failed(self, now_ms: int, most_backoff_ms: int) -> None:
-        self.not_before_ms = now_ms + min(most_backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 20))
-        self.failures += 1
-
-    # ---- responses
-
-    def take(self, data: PartitionData, now_ms: int) -> int:
-        """Applies the leader's response to `wanted`. Returns an error code, 0 for success."""
-        if data.error_code:
-            self.leader_start = data.log_start_offset
-            return data.error_code
-        try:
-            diverging = data.diverging_epoch
-            if diverging.epoch >= 0 or diverging.end_offset >= 0:
-                self._diverged(diverging.epoch, diverging.end_offset, now_ms)
-                return 0
-            if data.records:
-                self._append(data.records, now_ms)
-        except BatchError as damage:
-            self.damage = damage
-            return damage.error_code
-        except LogDirectoryFailure as failure:
-            self.hosted.on_failure(failure)
-            return _STORAGE_ERROR
-        self.failures = 0
-        self.hosted.follow(data.high_watermark, data.log_start_offset)
-        return 0
-
-    def _append(self, records: Buffer, now_ms: int) -> None:
-        """Writes the batches before the first bad one, for which it raises CorruptBatch."""
-        hosted = self.hosted
-        next_offset, end = hosted.log.log_end_offset, 0
-        headers: list[BatchHeader] = []
-        damage: BatchError | None = None
-        try:
-            for position, header in iter_headers(records):
-                check_crc(records, position, header)
-                if header.base_offset < next_offset or header.last_offset_delta < 0:
-                    raise CorruptBatch(
-                        f"{hosted.name} ends at offset {next_offset}, but received a batch with base offset "
-                        f"{header.base_offset}"
-                    )
-                next_offset = header.next_offset
-                end = position + header.size
-                headers.append(header)
-        except BatchError as error:
-            damage = error
-        if headers:
-            # A truncated last batch is fetched again.
-            self._write(records if end == len(records) else memoryview(records)[:end], headers, now_ms)
-        if damage is not None:
-            raise damage
-
-    def _write(self, records: Buffer, headers: list[BatchHeader], now_ms: int) -> None:
-        """Writes the batches in one piece, unless a segment cannot hold them all."""
-        hosted = self.hosted
-        if len(records) <= hosted.rules.segment_bytes:
-            hosted.log.append(records, headers, now_ms)
-        else:
-            position, view = 0, memoryview(records)
-            for header in headers:
-                hosted.log.append(view[position : position + header.size], (header,), now_ms)
-                position += header.size
-        hosted.role.appended(hosted.log.log_end_offset, now_ms)
-
-    # ---- where the logs differ
-
-    def _diverged(self, epoch: int, end_offset: int, now_ms: int) -> None:
-        log = self.hosted.log
-        self.truncate(
-            truncation_offset(
-                epoch,
-                end_offset,
-                log_end_offset=log.log_end_offset,
-                high_watermark=self.hosted.role.high_watermark,
-                end_offset_for=log.epoch_end_offset,
-            ),
-            now_ms,
-        )
-
-    def truncate(self, offset: int, now_ms: int) -> None:
-        """Truncates the log. Raises LogDirectoryFailure."""
-        self.hosted.log.truncate_to(offset, now_ms)
-        self.hosted.truncated()
-
-    def start_over(self, offset: int, now_ms: int) -> None:
-        """Empties the log and lets it begin at `offset`, where the leader's begins. Raises LogDirectoryFailure."""
-        self.hosted.log.truncate_fully_and_start_at(offset, now_ms)
-        self.hosted.truncated()
-
-
-def _nobody_asks(followed: FollowedPartition) -> None:
-    """Does nothing: the callback of a partition without a fetcher."""
-
-
-# ---- the fetcher
-#
-# A replica fetcher: replicates partitions of one leader, or a part of them, with one Fetch in flight.
-#
-# The fetches are of one session (KIP-227): a request names only the partitions whose state has changed since the
-# last, and is answered when there is data, or after `replica.fetch.wait.max.ms`. A partition that failed is left out
-# for a while.
-#
-# Before a request, the fetcher inspects only the changed partitions: those that had a response, were added, removed
-# or truncated, or whose delay has ended. So a round costs in proportion to the changes, not to the partitions
-# followed.
-
 
 Item = TypeVar("Item")
 #: Topic id and index.
@@ -305,6 +45,9 @@ _STALE_METADATA_ERRORS = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
+
+#: Failures for old metadata that are not logged.
+_QUIET_FAILURES = 6
 
 
 class FollowerQuota(Protocol):
@@ -328,29 +71,26 @@ class ReplicaFetcher:
 
     def __init__(
         self,
+        node: Node,
         leader: int,
         purpose: str,
-        requests: ReplicaRequests,
-        config: BrokerConfig,
-        clock: Clock,
+        requests: FetchRequests,
         quota: FollowerQuota,
-        damage: DamageCounters,
-        lines: RepeatedLines,
-        start_behind_remote: Callable[[FollowedPartition], object] | None = None,
+        start_behind_remote: Callable[..., object] | None = None,
     ) -> None:
         self._start_behind_remote = start_behind_remote
         self._leader = leader
         self._purpose = purpose
         self._requests = requests
-        self._config = config
-        self._clock = clock
+        self._config = node.config
+        self._clock = node.clock
+        self._damage = node.damage
+        self._lines = node.lines
         self._quota = quota
-        self._damage = damage
-        self._lines = lines
-        self._followed: dict[Key, FollowedPartition] = {}
+        self._followed: dict[Key, Followed] = {}
         #: Partitions to inspect before the next request, and partitions that are left out for a while.
         self._changed: dict[Key, None] = {}
-        self._delayed: dict[Key, FollowedPartition] = {}
+        self._delayed: dict[Key, Followed] = {}
         self._session_id = 0
         self._session_epoch = 0
         #: The last request for each partition of the session.
@@ -369,7 +109,7 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    def follow(self, followed: FollowedPartition) -> None:
+    def follow(self, followed: Followed) -> None:
         before = self._followed.get(followed.key)
         if before is not None:
             before.leave()
@@ -377,7 +117,7 @@ class ReplicaFetcher:
         followed.changed = self._look_at
         self._look_at(followed)
 
-    def _look_at(self, followed: FollowedPartition) -> None:
+    def _look_at(self, followed: Followed) -> None:
         """Marks the partition as changed since the last request."""
         self._changed[followed.key] = None
         self._plan()
@@ -389,7 +129,7 @@ class ReplicaFetcher:
         for followed in self._followed.values():
             followed.leave()
 
-    # ---- requests
+    # Requests.
 
     def _plan(self, delay_ms: int = 0) -> None:
         """Schedules the next fetch, unless one is in flight, in the next turn of the loop or after a while."""
@@ -448,7 +188,7 @@ class ReplicaFetcher:
 
     def _note_settings(self) -> None:
         """Marks all partitions as changed when a setting of all has changed."""
-        max_bytes: int = self._config.get("replica.fetch.max.bytes")
+        max_bytes = self._config.get("replica.fetch.max.bytes")
         was_throttled, self._is_throttled = self._is_throttled, self._quota.is_on
         if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
             self._changed.update(dict.fromkeys(self._followed))
@@ -464,6 +204,8 @@ class ReplicaFetcher:
             del self._followed[key]
             self._delayed.pop(key, None)
             return None
+        if followed.is_waiting:
+            return None
         if followed.not_before_ms > now_ms:
             self._delayed[key] = followed
             return None
@@ -477,8 +219,7 @@ class ReplicaFetcher:
 
     @property
     def _backoff_ms(self) -> int:
-        most: int = self._config.get("replica.fetch.backoff.ms")
-        return most
+        return self._config.get("replica.fetch.backoff.ms")
 
     def _request(self, changed_partitions: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
         config = self._config
@@ -491,17 +232,18 @@ class ReplicaFetcher:
             max_bytes=config.get("replica.fetch.response.max.bytes"),
             session_id=self._session_id,
             session_epoch=self._session_epoch,
+            isolation_level=self._requests.isolation_level,
             topics=[
-                FetchTopic(topic_id=topic_id, partitions=ones)
+                FetchTopic(topic=self._requests.topic_name(topic_id), topic_id=topic_id, partitions=ones)
                 for topic_id, ones in _by_topic(changed_partitions.items())
             ],
             forgotten_topics_data=[
-                ForgottenTopic(topic_id=topic_id, partitions=indexes)
+                ForgottenTopic(topic=self._requests.topic_name(topic_id), topic_id=topic_id, partitions=indexes)
                 for topic_id, indexes in _by_topic((key, key[1]) for key in forgotten)
             ],
         )
 
-    # ---- responses
+    # Responses.
 
     def _answered(self, response: FetchResponse | None) -> None:
         self.is_waiting = False
@@ -510,6 +252,8 @@ class ReplicaFetcher:
         if response is None or response.error_code:
             # If the leader has lost the session, a new one begins.
             self._end_session()
+            for one in self._followed.values():
+                one.disconnected()
             self._failures += 1
             self._plan(
                 0 if response is not None and self._failures == 1 else min(self._backoff_ms, 50 * self._failures)
@@ -521,7 +265,7 @@ class ReplicaFetcher:
         now_ms = self._clock.now_ms()
         for topic in response.responses:
             for data in topic.partitions:
-                key = (topic.topic_id, data.partition_index)
+                key = (self._requests.topic_id(topic), data.partition_index)
                 followed, reported = self._followed.get(key), asked.get(key)
                 self._changed[key] = None
                 if followed is None or reported is None or not followed.is_current:
@@ -530,7 +274,7 @@ class ReplicaFetcher:
                     self._take(followed, data, now_ms)
         self._fetch()
 
-    def _take(self, followed: FollowedPartition, data: PartitionData, now_ms: int) -> None:
+    def _take(self, followed: Followed, data: PartitionData, now_ms: int) -> None:
         """Applies a partition's response. An exception of one partition must not stop the others."""
         try:
             error = followed.take(data, now_ms)
@@ -556,7 +300,7 @@ class ReplicaFetcher:
         self._sent = {}
         self._changed = dict.fromkeys(self._followed)
 
-    def _error_response(self, followed: FollowedPartition, error: int) -> None:
+    def _error_response(self, followed: Followed, error: int) -> None:
         followed.failed(self._steady_ms(), self._backoff_ms)
         name = followed.hosted.name
         damage, followed.damage = followed.damage, None
@@ -569,7 +313,7 @@ class ReplicaFetcher:
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
             endpoint = self._requests.endpoint(self._leader)
             if endpoint is not None:
-                ask_for_ends(self._requests, self._clock, endpoint, followed)
+                followed.out_of_range(self._requests, self._clock, endpoint)
         elif error == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and self._start_behind_remote is not None:
             self._start_behind_remote(followed)
         elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
@@ -577,16 +321,12 @@ class ReplicaFetcher:
             words = f"{name}: broker {self._leader} returned {ErrorCode(error).name}"
             self._lines.log(log, logging.WARNING, f"broker {self._leader}", ErrorCode(error), words)
 
-    def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
+    def _met_damage(self, followed: Followed, damage: BatchError) -> None:
         """Counts and logs damaged records. The leader learns of the damage by the repeated fetch."""
         name, offset = followed.hosted.name, followed.hosted.log_end_offset
         self._damage.bad_fetches += 1
         words = "%s: broker %d sent damaged records from offset %d on; they are fetched again: %s"
         self._damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
-
-
-#: Failures for old metadata that are not logged.
-_QUIET_FAILURES = 6
 
 
 def _by_topic(items: Iterable[tuple[Key, Item]]) -> Iterable[tuple[bytes, list[Item]]]:

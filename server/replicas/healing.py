@@ -24,179 +24,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
-from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
-from ...protocol.records.errors import BatchError, CorruptBatch
-from ...protocol.schema import Message
-from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
+from ...protocol.records.errors import BatchError
+from ...storage.files.failures import LogDirectoryFailure
+from ...storage.files.segment_files import LOG_SUFFIX
+from ...storage.files.writes import sync_directory
 from ...storage.segments.damage import DamagedRange
-from ..runtime.counters import BackgroundTasks
-from ..runtime.subsystem import Lazy
+from .replica_reader import NotThere, ReplicaReader
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
-    from ...protocol.schema import ResponseCallback
     from ...storage.log.log import Log
     from ...storage.segments.segment import Segment
-    from ..config.broker_config import BrokerConfig
-    from ..config.listeners import Endpoint
-    from ..controller.cluster_view import Leaders
+    from ..config.endpoint import Endpoint
     from ..partitions.hosted_partition import HostedPartition
-    from ..runtime.clock import Clock
-    from ..runtime.counters import DamageCounters
-    from ..runtime.thread_pools import ThreadPool
-    from .maintenance import LogCleaner, LogMaintenance
-
-
-# Requests of this broker, as a replica, to other replicas of its partitions.
-
-
-class ReplicaRequests:
-    """Sends requests to other brokers with `replica.socket.timeout.ms`.
-
-    `broker_epoch` returns the epoch of this broker's registration.
-    """
-
-    def __init__(
-        self,
-        node_id: int,
-        broker_epoch: Callable[[], int],
-        config: BrokerConfig,
-        peers: Lazy[Peers],
-        leaders: Leaders,
-    ) -> None:
-        self.node_id = node_id
-        self._broker_epoch = broker_epoch
-        self._config = config
-        self._peers = peers
-        self._leaders = leaders
-
-    def endpoint(self, broker_id: int) -> Endpoint | None:
-        """Returns the endpoint of another broker; None when it is not known."""
-        return self._leaders.broker_endpoint(broker_id)
-
-    def replica_state(self) -> ReplicaState:
-        """Returns this broker as the sender of a follower's Fetch."""
-        return ReplicaState(self.node_id, self._broker_epoch())
-
-    def send(self, endpoint: Endpoint, request: Message, reply: ResponseCallback, *, purpose: str) -> None:
-        """Sends the request; `reply` gets the response, or None. Each `purpose` has a connection of its own."""
-        timeout_ms: int = self._config.get("replica.socket.timeout.ms")
-        self._peers().send(endpoint, request, reply, timeout_ms=timeout_ms, purpose=purpose)
-
-
-# Reading a range of offsets from another replica of a partition, by Fetch requests as a consumer makes them.
-
-
-PURPOSE = "healing"
-#: With it the response names aborted transactions, and has their records too, up to the last stable offset.
-READ_COMMITTED = 1
-#: Requested at a time: the response is held in memory.
-FETCH_BYTES = 1 << 20
-#: The replica may wait for the records as long. They are old: it has them, or it will not.
-FETCH_WAIT_MS = 100
-
-
-class NotThere(Exception):
-    """The replica does not return the records: it cannot be reached, does not have them, or has them damaged."""
-
-
-class ReplicaReader:
-    """Reads from the replica of `hosted` at `source`."""
-
-    def __init__(self, requests: ReplicaRequests, hosted: HostedPartition, source: Endpoint) -> None:
-        self._requests = requests
-        self._hosted = hosted
-        self._source = source
-        #: Offsets may be missing between batches: the log is compacted.
-        self.may_have_gaps = False
-        #: (producer id, first offset) of the aborted transactions that the replica named.
-        self.aborted: set[tuple[int, int]] = set()
-
-    @property
-    def source(self) -> str:
-        return self._source.address
-
-    async def read(self, first_offset: int, next_offset: int) -> AsyncIterator[tuple[bytes, list[BatchHeader]]]:
-        """Yields the batches of these offsets, some at a time: CRCs are right, and offsets tile the range.
-
-        Raises NotThere, CorruptBatch.
-        """
-        if next_offset > self._hosted.role.high_watermark:
-            raise NotThere(f"offset {next_offset - 1} is not known to be committed")
-        offset = first_offset
-        while offset < next_offset:
-            records = await self._fetch(offset)
-            batches, headers = self._checked(records, offset, next_offset)
-            if headers:
-                yield batches, headers
-                offset = headers[-1].next_offset
-            elif self.may_have_gaps and records:
-                return  # what follows is of the next segment
-            else:
-                raise NotThere(f"{self.source} has nothing at offset {offset}")
-
-    async def _fetch(self, offset: int) -> bytes:
-        hosted = self._hosted
-        asked = FetchPartition(
-            partition=hosted.index,
-            current_leader_epoch=hosted.leader_epoch,
-            fetch_offset=offset,
-            partition_max_bytes=FETCH_BYTES,
-        )
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES,
-            isolation_level=READ_COMMITTED,
-            topics=[FetchTopic(topic_id=hosted.topic_id, partitions=[asked])],
-        )
-        answered: asyncio.Future[bytes | NotThere] = asyncio.get_running_loop().create_future()
-
-        def reply(response: FetchResponse | None) -> None:
-            if not answered.done():
-                answered.set_result(self._taken(response))
-
-        self._requests.send(self._source, request, reply, purpose=PURPOSE)
-        result = await answered
-        if isinstance(result, NotThere):
-            raise result
-        return result
-
-    def _taken(self, response: FetchResponse | None) -> bytes | NotThere:
-        """Views of records hold no longer than the callback."""
-        if response is None:
-            return NotThere(f"{self.source} does not respond")
-        if response.error_code or not response.responses:
-            return NotThere(f"{self.source} answers {ErrorCode(response.error_code).name}")
-        (data,) = response.responses[0].partitions
-        if data.error_code:
-            return NotThere(f"{self.source} answers {ErrorCode(data.error_code).name}")
-        self.aborted.update((one.producer_id, one.first_offset) for one in data.aborted_transactions or ())
-        return bytes(data.records or b"")
-
-    def _checked(self, records: bytes, offset: int, next_offset: int) -> tuple[bytes, list[BatchHeader]]:
-        """Returns the batches below `next_offset`, and their headers."""
-        headers: list[BatchHeader] = []
-        end, expected = 0, offset
-        for position, header in iter_headers(records):
-            if header.base_offset >= next_offset:
-                break
-            check_crc(records, position, header)
-            is_next = header.base_offset == expected or (self.may_have_gaps and header.base_offset > expected)
-            if not is_next or header.last_offset_delta < 0 or header.next_offset > next_offset:
-                raise CorruptBatch(
-                    f"{self.source} has a batch of offsets {header.base_offset} to {header.last_offset}, where one is to "
-                    f"start at {expected} and to end below {next_offset}"
-                )
-            headers.append(header)
-            expected, end = header.next_offset, position + header.size
-        return records[:end], headers
-
+    from ..runtime.lazy import Lazy
+    from ..runtime.node import Node
+    from .cleaner import LogCleaner
+    from .maintenance import LogMaintenance
+    from .replica_requests import ReplicaRequests
 
 log = logging.getLogger("odradek.damage")
 
@@ -251,24 +98,21 @@ class Healer:
 
     def __init__(
         self,
-        clock: Clock,
-        damage: DamageCounters,
-        disk: ThreadPool,
+        node: Node,
         requests: Lazy[ReplicaRequests],
         cleaner: LogCleaner,
         maintenance: LogMaintenance,
         is_moving: Callable[[HostedPartition], bool],
-        background: BackgroundTasks | None = None,
     ) -> None:
-        self._clock = clock
-        self._counters = damage
-        self._disk = disk
+        self._clock = node.clock
+        self._counters = node.damage
+        self._disk = node.pools.disk
+        self._background = node.background
         self._requests = requests
         self._cleaner = cleaner
         self._maintenance = maintenance
         #: Returns True while the partition is moved to another log directory.
         self._is_moving = is_moving
-        self._background = background or BackgroundTasks()
         #: Partitions with damage, and how often healing them failed.
         self._wanted: dict[HostedPartition, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -317,7 +161,7 @@ class Healer:
         if self._cleaner.works_on(hosted) or self._is_moving(hosted):
             return
         self._healed_now = hosted
-        healed, path = hosted.log, hosted.log.path
+        healed, path = hosted.open_log(), hosted.log.path
         try:
             await self._heal(hosted)
         except NotThere as reason:
@@ -355,11 +199,11 @@ class Healer:
         words = "%s: damaged records cannot be fetched from another replica yet; the repair is retried: %s"
         self._counters.say((hosted.name, "healing"), words, hosted.name, reason, level=logging.WARNING)
 
-    # ---- one partition
+    # One partition.
 
     async def _heal(self, hosted: HostedPartition) -> None:
         """Raises NotThere, BatchError, OSError, LogDirectoryFailure."""
-        damaged = hosted.log
+        damaged = hosted.open_log()
         if any(one.next_offset > damaged.active.base_offset for one in damaged.damage):
             damaged.roll(self._clock.now_ms())
         is_whole = damaged.config.compact or self._cleaner.has_cleaned(hosted)
@@ -387,7 +231,7 @@ class Healer:
 
     async def _take_damaged(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
         """Rebuilds each damaged segment from its sound bytes and, for the others, the replica's."""
-        damaged = hosted.log
+        damaged = hosted.open_log()
         while damaged.damage:
             first = next(iter(damaged.damage))
             segment = _segment_of(damaged, first)
@@ -400,7 +244,7 @@ class Healer:
 
     async def _take_all(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
         """Rebuilds every closed segment from the replica's, and gaps between them too."""
-        taken = hosted.log
+        taken = hosted.open_log()
         reader.may_have_gaps = True
         wanted = [
             Rebuild(taken, None, one.first_offset, one.next_offset, [one])
@@ -448,7 +292,7 @@ class Healer:
 
     async def _swap_in(self, hosted: HostedPartition, built: list[Rebuild], reader: ReplicaReader) -> None:
         """Puts the segments into the log in one turn of the loop. Raises NotThere when the log has changed meanwhile."""
-        damaged, now_ms = hosted.log, self._clock.now_ms()
+        damaged, now_ms = hosted.open_log(), self._clock.now_ms()
         found = list(damaged.damage)
         left = list(built)
         try:
@@ -476,16 +320,18 @@ def _make_durable(healed: Log) -> None:
     healed.damage.save()
 
 
-def _is_another_segment(damaged: Log, segment: Segment, one: DamagedRange) -> bool:
+def _is_another_segment(damaged: Log, segment: Segment, damaged_range: DamagedRange) -> bool:
     """Returns True if a range at a file's end is probably a segment of its own, judged by the file's bytes per offset."""
-    if one.size or one.position < segment.size or not segment.size:
+    if damaged_range.size or damaged_range.position < segment.size or not segment.size:
         return False
-    bytes_per_offset = segment.size / max(1, one.first_offset - segment.base_offset)
-    expected = segment.size + bytes_per_offset * (one.next_offset - one.first_offset)
+    bytes_per_offset = segment.size / max(1, damaged_range.first_offset - segment.base_offset)
+    expected = segment.size + bytes_per_offset * (damaged_range.next_offset - damaged_range.first_offset)
     return expected > MOST_GROWTH * damaged.config.segment_bytes
 
 
-def _segment_of(damaged: Log, one: DamagedRange) -> Segment | None:
+def _segment_of(damaged: Log, damaged_range: DamagedRange) -> Segment | None:
     """Returns the segment whose file the range is in; None when there is no such file."""
-    segment = damaged.segment_of(one.first_offset)
-    return segment if damaged.directory.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{one.file}") else None
+    segment = damaged.segment_of(damaged_range.first_offset)
+    return (
+        segment if damaged.directory.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{damaged_range.file}") else None
+    )

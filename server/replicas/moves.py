@@ -14,19 +14,22 @@ from typing import TYPE_CHECKING
 
 from ...protocol.records.batch import read_header
 from ...protocol.records.errors import BatchError
+from ...storage.claims import GONE
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
-from ...storage.files.identity import read_topic_id, write_topic_id
-from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.files.failures import LogDirectoryFailure
+from ...storage.files.partition_metadata import read_topic_id, write_topic_id
 from ...storage.log.log import Log
-from ...storage.segments.index import CorruptSnapshot
-from ..runtime.counters import RETRY_MS, BackgroundTasks
+from ...storage.segments.snapshots import CorruptSnapshot
+from ..runtime.background_tasks import RETRY_MS, BackgroundTasks
 
 if TYPE_CHECKING:
+    from ...metadata.image import TopicPartition
+    from ..partitions.directory_reports import DirectoryReports
     from ..partitions.hosted_partition import HostedPartition
-    from ..partitions.partitions import DirectoryReports, Partitions
+    from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.thread_pools import ThreadPool
-    from .maintenance import LogCleaner
+    from .cleaner import LogCleaner
 
 log = logging.getLogger("odradek.moves")
 
@@ -57,6 +60,10 @@ class ReplicaMove:
         self.task: asyncio.Task[None] | None = None
         #: The generation of the replica's log in which `future` had nothing else than that log; -1 before the first look.
         self.generation = -1
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.hosted.topic, self.hosted.index
 
     @property
     def next_offset(self) -> int:
@@ -141,7 +148,7 @@ class ReplicaMoves:
         move = self._moves[hosted] = ReplicaMove(hosted, destination, future)
         move.task = asyncio.create_task(self._run(move), name=f"move of {hosted.name}")
 
-    # ---- copying
+    # Copying.
 
     async def _run(self, move: ReplicaMove) -> None:
         hosted, began = move.hosted, move.hosted.directory.path
@@ -208,6 +215,10 @@ class ReplicaMoves:
             elif (pending := move.future.prepare_flush()) is not None:
                 await self._disk.run(pending.run)
                 move.future.flushed(pending, self._clock.now_ms())
+            elif move.destination.claims.reaches(move.key, 0):
+                # A replica that was there before has left them.
+                move.destination.claims.limit(move.key, GONE)
+                await self._disk.run(move.destination.claims.lower)
             elif self._cleaner.works_on(move.hosted):
                 await asyncio.sleep(_CLEANER_POLL_S)
             else:
@@ -220,23 +231,23 @@ class ReplicaMoves:
         if not move.is_wanted or hosted.is_removed or hosted.offline or not move.destination.is_online:
             raise _Ended
         if future.log_end_offset < hosted.log.local_log_start_offset and hosted.log.config.remote_storage:
-            _begin_after_remote(hosted.log, future, now_ms)
+            _begin_after_remote(hosted.open_log(), future, now_ms)
         elif future.log_end_offset < hosted.log_start_offset:
-            slice_ = hosted.log.read(hosted.log_start_offset, 1)
+            slice_ = hosted.open_log().read(hosted.log_start_offset, 1)
             base_offset = read_header(slice_.bytes()).base_offset if slice_.size else hosted.log_start_offset
             future.truncate_fully_and_start_at(base_offset, now_ms, hosted.log_start_offset)
         if future.log_end_offset > hosted.log_end_offset:
             future.truncate_to(hosted.log_end_offset, now_ms)
         if hosted.log.generation != move.generation:
             move.generation = hosted.log.generation
-            future.truncate_to(_common_end(hosted.log, future), now_ms)
+            future.truncate_to(_common_end(hosted.open_log(), future), now_ms)
 
     def _bytes_left(self, move: ReplicaMove) -> int:
         """Returns the number of bytes to copy."""
-        return bytes_from(move.hosted.log, move.next_offset)
+        return bytes_from(move.hosted.open_log(), move.next_offset)
 
     async def _copy_chunk(self, move: ReplicaMove) -> None:
-        source, now_ms = move.hosted.log, self._clock.now_ms()
+        source, now_ms = move.hosted.open_log(), self._clock.now_ms()
         found = source.read(move.next_offset, CHUNK_BYTES)
         try:
             await self._disk.run(lambda: move.future.append(found.bytes(), None, now_ms))
@@ -246,13 +257,14 @@ class ReplicaMoves:
 
     def _change_places(self, move: ReplicaMove) -> None:
         hosted, future, now_ms = move.hosted, move.future, self._clock.now_ms()
-        while (found := hosted.log.read(move.next_offset, CHUNK_BYTES)).size:
+        while (found := hosted.open_log().read(move.next_offset, CHUNK_BYTES)).size:
             future.append(found.bytes(), None, now_ms)
         future.advance_log_start_offset(hosted.log_start_offset)
         if hosted.is_leader:
             future.epochs.assign(hosted.leader_epoch, future.log_end_offset)
         old_log, old_directory = hosted.log, hosted.directory
         move.destination.rename(future, "")
+        move.destination.claims.release(move.key)
         future.config = old_log.config
         hosted.log, hosted.directory = future, move.destination
         self._forget(move)

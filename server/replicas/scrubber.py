@@ -19,22 +19,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.files.failures import LogDirectoryFailure
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
-from ..runtime.counters import BackgroundTasks
 
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ...storage.log.log import Log
     from ...storage.repair.verification import Job, SegmentVerifier
     from ...storage.segments.segment import Segment
-    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.counters import DamageCounters
-    from ..runtime.thread_pools import ThreadPool
-    from .maintenance import LogCleaner
+    from ..runtime.node import Node
+    from .cleaner import LogCleaner
 
 log = logging.getLogger("odradek.damage")
 
@@ -58,23 +54,19 @@ class Scrubber:
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
+        node: Node,
         partitions: Partitions,
-        counters: DamageCounters,
         cleaner: LogCleaner,
-        thread: ThreadPool,
         heal: Callable[[HostedPartition], object],
-        background: BackgroundTasks | None = None,
     ) -> None:
-        self._config = config
-        self._clock = clock
+        self._config = node.config
+        self._clock = node.clock
+        self._counters = node.damage
+        self._thread = node.pools.scrub
+        self._background = node.background
         self._partitions = partitions
-        self._counters = counters
         self._cleaner = cleaner
-        self._thread = thread
         self._heal = heal
-        self._background = background or BackgroundTasks()
         self._task: asyncio.Task[None] | None = None
         #: Inspections under way, by partition and segment, and what waits for them.
         self._inspections: dict[tuple[HostedPartition, int], list[Callable[[], object]]] = {}
@@ -101,10 +93,9 @@ class Scrubber:
 
     @property
     def _bytes_per_second(self) -> int:
-        rate: int = self._config.get("odradek.scrub.bytes.per.second")
-        return rate
+        return self._config.get("odradek.scrub.bytes.per.second")
 
-    # ---- rounds
+    # Rounds.
 
     async def _run(self) -> None:
         interval_s = self._config.get("odradek.scrub.interval.ms") / 1000
@@ -127,21 +118,21 @@ class Scrubber:
         for number, hosted in enumerate(partitions[first:] + partitions[:first]):
             if number % PARTITIONS_AT_A_TIME == PARTITIONS_AT_A_TIME - 1:
                 await asyncio.sleep(0)
-            for segment in list(hosted.log.segments):
-                if segment.size or segment is not hosted.log.active:
+            for segment in list(hosted.open_log().segments):
+                if segment.size or segment is not hosted.open_log().active:
                     await self._verify(hosted, segment, self._bytes_per_second)
         self._counters.scrub_rounds += 1
         self._counters.last_round_ms = self._clock.now_ms()
         self._counters.last_round_took_ms = int((loop.time() - began) * 1000)
 
-    # ---- segments that are read
+    # Segments that are read.
 
     def verify_soon(self, hosted: HostedPartition, base_offset: int) -> None:
         """Verifies a segment next, at the rate of a round: a reader took records of it that were not verified yet."""
         if self._bytes_per_second <= 0 or len(self._soon) >= MOST_SOON:
             return
-        segment = hosted.log.segment_of(base_offset)
-        if segment.is_verified or segment is hosted.log.active:
+        segment = hosted.open_log().segment_of(base_offset)
+        if segment.is_verified or segment is hosted.open_log().active:
             return
         segment.is_verified = True
         self._soon.append((hosted, segment))
@@ -158,7 +149,7 @@ class Scrubber:
         finally:
             self._soon_task = None
 
-    # ---- one segment
+    # One segment.
 
     def inspect(self, hosted: HostedPartition, base_offset: int, done: Callable[[], object] = lambda: None) -> None:
         """Verifies a segment immediately. `done` is called on the loop when its damage is known."""
@@ -174,7 +165,7 @@ class Scrubber:
 
     async def _inspect(self, hosted: HostedPartition, base_offset: int) -> None:
         try:
-            segment = hosted.log.segment_of(base_offset)
+            segment = hosted.open_log().segment_of(base_offset)
             if segment.base_offset == base_offset:
                 await self._verify(hosted, segment, INSPECTION_BYTES_PER_SECOND)
         except Exception as failure:  # the next reader that meets the damage begins another
@@ -203,7 +194,7 @@ class Scrubber:
             if len(self._doubted) >= MOST_DOUBTED:
                 self._doubted.clear()
             self._doubted[hosted] = now + DOUBT_INTERVAL_S
-            self.inspect(hosted, hosted.log.segment_of(offset).base_offset)
+            self.inspect(hosted, hosted.open_log().segment_of(offset).base_offset)
 
     async def _verify(self, hosted: HostedPartition, segment: Segment, bytes_per_second: int) -> None:
         """Verifies a segment, after a verification of it that is under way."""
@@ -218,7 +209,7 @@ class Scrubber:
 
     async def _verify_in_pieces(self, hosted: HostedPartition, segment: Segment, bytes_per_second: int) -> None:
         """The rate is read for each piece, so a change takes effect at once."""
-        read, loop = hosted.log, asyncio.get_running_loop()
+        read, loop = hosted.open_log(), asyncio.get_running_loop()
         if not _is_there(hosted, read, segment):
             return
         from ...storage.repair.verification import SegmentVerifier  # with the first round, well after the start
@@ -244,9 +235,10 @@ class Scrubber:
             self._thread.run_then(verifier.close, lambda _: None)
 
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
-        from ...storage.repair.verification import MOST_EARLIER_SEGMENTS, Job
+        from ...storage.repair.aborted_check import MOST_EARLIER_SEGMENTS
+        from ...storage.repair.verification import Job
 
-        checked = hosted.log
+        checked = hosted.open_log()
         is_compacted = checked.config.compact or self._cleaner.has_cleaned(hosted)
         base, end, is_closed = segment.base_offset, segment.next_offset, segment is not checked.active
         before = checked.segments_before(base, MOST_EARLIER_SEGMENTS)
@@ -254,7 +246,7 @@ class Scrubber:
         return Job(checked.directory, base, end, segment.size, is_compacted, is_closed, earlier)
 
     async def _take_note(self, hosted: HostedPartition, segment: Segment, verifier: SegmentVerifier) -> None:
-        checked, counters = hosted.log, self._counters
+        checked, counters = hosted.open_log(), self._counters
         segment.is_verified = True
         counters.scrubbed_segments += 1
         job = verifier.job
@@ -292,7 +284,7 @@ class Scrubber:
     async def _rebuild_indexes(self, hosted: HostedPartition, segment: Segment) -> None:
         from ...storage.repair.verification import build_indexes
 
-        rebuilt, path = hosted.log, segment.path
+        rebuilt, path = hosted.open_log(), segment.path
         if segment is rebuilt.active:
             return
         indexes = await self._thread.run(lambda: build_indexes(segment, rebuilt.config.index_interval_bytes))

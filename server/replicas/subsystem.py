@@ -9,30 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...storage.directory import FUTURE_SUFFIX
-from ..controller.cluster_view import Leaders
-from ..partitions.partitions import DirectoryReports
-from ..runtime.counters import BackgroundTasks
-from ..runtime.subsystem import Lazy, Stop, Subsystem, stop_each
-from .maintenance import LogCleaner, LogMaintenance
+from ..controller.leaders import Leaders
+from ..partitions.directory_reports import DirectoryReports
+from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Stop, Subsystem, stop_each
+from .cleaner import LogCleaner
+from .maintenance import LogMaintenance
 from .scrubber import Scrubber
 
 if TYPE_CHECKING:
-    from ...client.peers import Peers
     from ...protocol.records.errors import BatchError
-    from ...replication.partition import IsrProposal
-    from ..config.broker_config import BrokerConfig
+    from ...replication.isr import IsrProposal
     from ..controller.subsystem import ControllerSubsystem
-    from ..partitions.hosted_partition import HostedPartition, Replica
+    from ..network.subsystem import NetworkSubsystem
+    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.replica import Replica
     from ..partitions.subsystem import PartitionsSubsystem
-    from ..runtime.clock import Clock
-    from ..runtime.counters import DamageCounters
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.subsystem import MetadataCache
-    from ..runtime.thread_pools import ThreadPools
-    from .fetcher import FollowedPartition
-    from .healing import Healer, ReplicaRequests
+    from ..runtime.node import Node
+    from .followed_partition import FollowedPartition
+    from .healing import Healer
     from .moves import ReplicaMoves
+    from .replica_requests import ReplicaRequests
     from .replication import Replication
+    from .truncations import Truncations
 
 
 class ReplicasSubsystem(Subsystem):
@@ -42,40 +41,33 @@ class ReplicasSubsystem(Subsystem):
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
-        lines: RepeatedLines,
-        pools: ThreadPools,
-        background: BackgroundTasks,
-        damage: DamageCounters,
+        node: Node,
+        network: NetworkSubsystem,
         partitions: PartitionsSubsystem,
         controller: ControllerSubsystem,
-        peers: Lazy[Peers],
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
-        self._lines = lines
-        self._damage = damage
+        self._node = node
         self._hosted = hosted = partitions.hosted
         self._controller = controller
-        self._peers = peers
+        self._peers = network.peers
+        config, node_id = node.config, node.identity.node_id
         #: Requests to other replicas of partitions.
         self._requests = Lazy(self._make_requests)
         #: Replication of partitions with the other replicas.
         self.replication = Lazy(self._make_replication)
         self.leaders = Leaders(
-            metadata, hosted, inter_broker_listener=config.listeners.inter_broker_name, node_id=config.node_id
+            node.metadata, hosted, inter_broker_listener=config.listeners.inter_broker_name, node_id=node_id
         )
-        self._background = background
-        self._disk = disk = pools.disk
-        self._reports = reports = DirectoryReports(config.node_id, controller.driver)
-        self.maintenance = LogMaintenance(config, clock, hosted, disk, background)
-        self.cleaner = LogCleaner(config, clock, hosted, self.maintenance, damage, disk, self._is_rewritten, background)
-        self.scrubber = Scrubber(config, clock, hosted, damage, self.cleaner, pools.scrub, self.heal, background)
+        self._disk = disk = node.pools.disk
+        self._reports = reports = DirectoryReports(node_id, controller.driver)
+        self.maintenance = LogMaintenance(config, node.clock, hosted, disk, node.background)
+        self.cleaner = LogCleaner(node, hosted, self.maintenance, self._is_rewritten)
+        hosted.on_removed.append(self.cleaner.removed)
+        self.scrubber = Scrubber(node, hosted, self.cleaner, self.heal)
         #: Repairs damaged replicas.
         self.healer = Lazy(self._make_healer)
+        #: Truncations of the logs of followers.
+        self.truncations = Lazy(self._make_truncations)
         #: Moves of replicas from one directory to another.
         self.moves = Lazy(self._make_moves)
         partitions.connect(controller.driver, reports, self)
@@ -94,11 +86,13 @@ class ReplicasSubsystem(Subsystem):
             stops.insert(0, self.healer.made.stop)
         if self.replication.made is not None:
             stops.append(self.replication.made.close)
+        if self.truncations.made is not None:
+            stops.insert(0, self.truncations.made.stop)
         if self.moves.made is not None:
             stops.append(self.moves.made.stop)
         await stop_each(stops)
 
-    # ---- the port of the partitions
+    # The port of the partitions.
 
     def follow(self, hosted: HostedPartition) -> None:
         self.replication().follow(hosted)
@@ -112,7 +106,7 @@ class ReplicasSubsystem(Subsystem):
     def damage_met(self, hosted: HostedPartition, damage: BatchError) -> None:
         self.scrubber.met(hosted, damage)
 
-    # ---- parts
+    # Parts.
 
     def _is_moving(self, hosted: HostedPartition) -> bool:
         return self.moves.made is not None and self.moves.made.get(hosted) is not None
@@ -126,48 +120,59 @@ class ReplicasSubsystem(Subsystem):
     def _make_healer(self) -> Healer:
         from .healing import Healer
 
-        return Healer(
-            self._clock,
-            self._damage,
-            self._disk,
-            self._requests,
-            self.cleaner,
-            self.maintenance,
-            self._is_moving,
-            self._background,
-        )
+        return Healer(self._node, self._requests, self.cleaner, self.maintenance, self._is_moving)
 
     def _make_moves(self) -> ReplicaMoves:
         from .moves import ReplicaMoves
 
-        return ReplicaMoves(self._clock, self._hosted, self.cleaner, self._reports, self._disk, self._background)
+        clock, background = self._node.clock, self._node.background
+        return ReplicaMoves(clock, self._hosted, self.cleaner, self._reports, self._disk, background)
 
     def _make_requests(self) -> ReplicaRequests:
-        from .healing import ReplicaRequests
+        from .replica_requests import ReplicaRequests
 
-        return ReplicaRequests(self._config.node_id, self._broker_epoch, self._config, self._peers, self.leaders)
+        config = self._node.config
+        return ReplicaRequests(config.node_id, self._broker_epoch, config, self._peers, self.leaders)
+
+    def _make_truncations(self) -> Truncations:
+        from .truncations import Truncations
+
+        return Truncations(self._disk, self.cleaner, self._node.background)
 
     def _start_behind_remote(self, followed: FollowedPartition) -> None:
         """Has a follower begin behind the part of the log that only the remote store has; its next fetch is delayed."""
-        remote = self._hosted.remote
-        if remote is not None:
-            remote.start_follower(followed.hosted, followed.leader_start, lambda error: followed.changed(followed))
+        remote, hosted = self._hosted.remote, followed.hosted
+        if remote is None:
+            return
+        key, claims = (hosted.topic, hosted.index), hosted.directory.claims
+
+        def start() -> None:
+            claims.limit(key, 0)
+            remote.start_follower(hosted, followed.leader_start, ended)
+
+        def ended(error: int) -> None:
+            if not hosted.is_removed:
+                claims.release(key)
+            followed.changed(followed)
+
+        self.truncations().submit(hosted, 0, lambda: followed.is_current, start)
 
     def _make_replication(self) -> Replication:
         from .fetcher import ReplicaFetcher
-        from .replication import FOLLOWERS, LEADERS, IsrChanges, Replication, ReplicationQuota
+        from .isr_changes import IsrChanges
+        from .replication import Replication
+        from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota, ReplicationQuotas
 
-        config, clock, node_id = self._config, self._clock, self._config.node_id
-        leaders, followers = (
-            ReplicationQuota(node_id, config, clock, self._metadata, keys) for keys in (LEADERS, FOLLOWERS)
+        node = self._node
+        config, clock, node_id = node.config, node.clock, node.identity.node_id
+        quotas = ReplicationQuotas(
+            *(ReplicationQuota(node_id, config, clock, node.metadata, keys) for keys in (LEADERS, FOLLOWERS))
         )
         requests = self._requests()
 
         def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
             behind_remote = None if self._hosted.remote is None else self._start_behind_remote
-            return ReplicaFetcher(
-                leader, purpose, requests, config, clock, followers, self._damage, self._lines, behind_remote
-            )
+            return ReplicaFetcher(node, leader, purpose, requests, quotas.followers, behind_remote)
 
         isr_changes = IsrChanges(node_id, self._broker_epoch, clock, self._controller.forwarding)
-        return Replication(config, clock, self._hosted, isr_changes, leaders, followers, make_fetcher)
+        return Replication(config, clock, self._hosted, isr_changes, quotas, make_fetcher, self.truncations())

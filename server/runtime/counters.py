@@ -9,11 +9,6 @@ rates. A partition holds a reference to its topic's counters: it calls `metrics.
 
 from __future__ import annotations
 
-import logging
-import time
-from collections import Counter
-from collections.abc import Callable, Hashable
-
 #: Durations are counted by power of two in microseconds; the last bucket counts everything from 2^30 us (18 minutes)
 #: on.
 _TIME_BUCKETS = 32
@@ -160,92 +155,3 @@ class Metrics:
         for counters in self._topics.values():
             total.add(counters)
         return total
-
-
-# Counters of damaged records: found by the scrubber and readers, and healed. A scrape reads them.
-
-
-log = logging.getLogger("odradek.damage")
-
-#: The same damage is logged at most once in this time, however many readers meet it.
-QUIET_S = 60.0
-#: The number of different log lines remembered for that.
-MOST_REMEMBERED = 1000
-
-
-class DamageCounters:
-    """The damage counters of one broker. The logs' registries (`Log.damage`) hold the current damage."""
-
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        # Looked up at run time: a simulation replaces time.monotonic.
-        self._clock = clock or time.monotonic
-        self._said: dict[Hashable, float] = {}
-        self.ranges_found = 0
-        self.ranges_healed = 0
-        self.bytes_healed = 0
-        self.healings_failed = 0
-        self.reads_rejected = 0
-        #: Batches with a wrong CRC, or without a valid batch, that a follower on this broker fetched from a leader.
-        self.bad_fetches = 0
-        self.indexes_rebuilt = 0
-        self.scrubbed_bytes = 0
-        self.scrubbed_segments = 0
-        self.scrub_rounds = 0
-        #: The end of the last complete round, in ms since 1970; 0 before the first.
-        self.last_round_ms = 0
-        self.last_round_took_ms = 0
-
-    def say(self, key: Hashable, words: str, *arguments: object, level: int = logging.ERROR) -> None:
-        """Logs one line, unless a line with this key was logged a short while ago."""
-        now = self._clock()
-        if now - self._said.get(key, -QUIET_S) < QUIET_S:
-            return
-        if len(self._said) >= MOST_REMEMBERED:
-            del self._said[next(iter(self._said))]
-        self._said.pop(key, None)
-        self._said[key] = now
-        log.log(level, words, *arguments)
-
-
-# ---- failures of background work
-
-background_log = logging.getLogger("odradek.background")
-
-#: Work without an interval of its own is tried again after this time: a full disk or a bug seldom ends sooner, and a
-#: snapshot takes a second of CPU with 100,000 partitions.
-RETRY_MS = 60_000
-#: Characters of a failure that health shows.
-_MOST_SHOWN = 300
-
-
-class BackgroundTasks:
-    """The failures of one node's background work, by the name of the task.
-
-    A part calls `failed` when its work ends with an exception that it does not expect, whatever its type, and
-    `succeeded` when it works again. The part itself tries again: its next interval does it, or a timer after
-    RETRY_MS.
-    """
-
-    def __init__(self) -> None:
-        #: Failures since the start.
-        self.failures: Counter[str] = Counter()
-        #: Tasks whose last attempt failed, with the reason.
-        self.failing: dict[str, str] = {}
-
-    def failed(self, task: str, failure: BaseException) -> None:
-        """Notes a failed attempt. Logs the first, the second, the fourth, and so on, with a traceback."""
-        self.failures[task] += 1
-        count = self.failures[task]
-        is_new = task not in self.failing
-        self.failing[task] = f"{type(failure).__name__}: {failure}"[:_MOST_SHOWN]
-        if is_new or count & (count - 1) == 0:
-            background_log.error("%s failed and is tried again (failure %d)", task, count, exc_info=failure)
-
-    def forget(self, task: str) -> None:
-        """Notes that the work is no longer this node's."""
-        self.failing.pop(task, None)
-
-    def succeeded(self, task: str) -> None:
-        """Notes an attempt that succeeded."""
-        if self.failing and self.failing.pop(task, None) is not None:
-            background_log.warning("%s works again, after %d failures", task, self.failures[task])

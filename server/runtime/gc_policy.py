@@ -20,6 +20,8 @@ from contextlib import contextmanager
 YOUNG_OBJECTS = 50_000
 #: Limit of a full collection, in this process's own CPU time. Some 40,000 partitions take as long.
 LONG_S = 0.05
+#: CPython 3.12 itself excludes some hundred immortal objects at each collection. A freeze by other code has more than this.
+FROZEN_BY_OTHERS = 2_000
 
 
 class GcPauses:
@@ -71,10 +73,6 @@ class GcPauses:
 
 #: Those of this process: it has one collector.
 GC_PAUSES = GcPauses()
-
-
-#: CPython 3.12 itself excludes some hundred immortal objects at each collection. A freeze by other code has more than this.
-FROZEN_BY_OTHERS = 2_000
 
 
 def freeze() -> None:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from ...replication.quorum.log import BrokenInvariant
-from ...storage.files.open_files import LogDirectoryFailure
+from ...replication.quorum.invariants import BrokenInvariant
+from ...storage.files.failures import LogDirectoryFailure
 
 log = logging.getLogger("odradek.halting")
+#: The exit code of every halt, as with Apache Kafka: a supervisor starts the node again.
+EXIT_CODE = 1
 
 
 class CommittedRecordsUnusable(Exception):
@@ -35,9 +37,6 @@ class Cause(NamedTuple):
     reason: str
     exit_code: int
 
-
-#: The exit code of every halt, as with Apache Kafka: a supervisor starts the node again.
-EXIT_CODE = 1
 
 CAUSES = (
     Cause(

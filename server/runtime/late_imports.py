@@ -15,10 +15,10 @@ from importlib import import_module
 log = logging.getLogger("odradek.late_imports")
 
 #: The coordinators of groups, with the kinds that nearly all groups are of.
-GROUP_MODULES = ("server.coordinators.group_shard_driver",)
+GROUP_MODULES = ("server.coordinators.group_configs", "server.coordinators.group_shard_driver")
 TRANSACTION_MODULES = (
     "server.coordinators.transaction_driver",
-    "server.data_path.transactional_produce",
+    "server.produce.transactional_produce",
 )
 _PACKAGE = __package__.removesuffix(".server.runtime")
 #: Modules that this process has loaded.

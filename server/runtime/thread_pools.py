@@ -36,6 +36,8 @@ Ts = TypeVarTuple("Ts")
 
 #: Set when functions that the interpreter calls at its exit have begun: the main thread is alive then.
 _exit = threading.Event()
+#: The threads of a node at most.
+MOST_THREADS = CPU_THREADS + DISK_THREADS + METADATA_THREADS + SCRUB_THREADS
 
 
 def begin_exit() -> None:
@@ -120,6 +122,8 @@ class ThreadPool(ThreadPoolExecutor):
         """Waits until all tasks are done."""
         while self._awaited or self._unfinished:
             ended = [asyncio.wrap_future(future) for future in tuple(self._unfinished)]
+            for one in ended:
+                one.add_done_callback(_take_exception)
             await asyncio.wait([*self._awaited, *ended])
             # Callers take the results, and may add tasks.
             for _ in range(_TURNS_TO_ADD_TASKS):
@@ -129,6 +133,12 @@ class ThreadPool(ThreadPoolExecutor):
         with self._counting:  # several threads end tasks at once
             self._unfinished.discard(future)
             self.completed += 1
+
+
+def _take_exception(ended: asyncio.Future[Any]) -> None:
+    """Takes the exception of a task that a caller may have given up: the loop would log it as not retrieved."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 class ThreadPools:
@@ -151,7 +161,3 @@ class ThreadPools:
         """Ends all threads. To be called when nothing adds tasks any more."""
         for pool in self:
             await pool.stop()
-
-
-#: The threads of a node at most.
-MOST_THREADS = CPU_THREADS + DISK_THREADS + METADATA_THREADS + SCRUB_THREADS

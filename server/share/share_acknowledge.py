@@ -9,32 +9,34 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...coordinator.share_partition import AckBatch, AckType, ValidationError
+from ...coordinator.rejection import Rejection
+from ...coordinator.share_partition import AckBatch, AckType
 from ...coordinator.share_state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
-from ..coordinators.shard_driver import gather
+from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from ..coordinators.scatter_and_gather import gather
 from .share_sessions import SessionKey
 
 if TYPE_CHECKING:
     from ...metadata.image import MetadataImage
-    from ...protocol.messages.share_records import AcknowledgeTopic, FetchTopic
+    from ...protocol.messages.share_acknowledge import AcknowledgeTopic
+    from ...protocol.messages.share_fetch import ShareFetchTopic
     from ...protocol.schema import ResponseCallback
     from ..runtime.counters import Metrics, TopicMetrics
-    from ..runtime.subsystem import Lazy, MetadataCache
+    from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
     from .share_partitions import SharePartitions
 
-RENEW_VERSION = 2
+WITH_RENEWALS = ShareAcknowledgeRequest.versions_with("is_renew_ack")
 #: Kafka has no error message for the first of these.
-UNKNOWN_TOPIC_ID = ValidationError(ErrorCode.UNKNOWN_TOPIC_ID, None)
-NO_SUCH_PARTITION = ValidationError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-UNKNOWN_PARTITION = ValidationError(
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-)
-DENIED = ValidationError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
-MALFORMED = ValidationError(ErrorCode.INVALID_REQUEST, None)
+UNKNOWN_TOPIC_ID = Rejection(ErrorCode.UNKNOWN_TOPIC_ID, None)
+NO_SUCH_PARTITION = Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+UNKNOWN_PARTITION = Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+DENIED = Rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+MALFORMED = Rejection(ErrorCode.INVALID_REQUEST, None)
 
-Outcome = dict[TopicIdPartition, "ValidationError | None"]
+Outcome = dict[TopicIdPartition, "Rejection | None"]
 
 
 class Renewing(NamedTuple):
@@ -55,7 +57,7 @@ class ShareAcknowledgements:
     def acknowledge(
         self,
         session: SessionKey,
-        topics: Sequence[AcknowledgeTopic | FetchTopic],
+        topics: Sequence[AcknowledgeTopic | ShareFetchTopic],
         renewing: Renewing,
         done: Callable[[Outcome], None],
         denied: Set[bytes] = frozenset(),
@@ -82,7 +84,7 @@ class ShareAcknowledgements:
                 else:
                     silent.append(partition)
 
-        def answered(error_results: list[ValidationError | None]) -> None:
+        def answered(error_results: list[Rejection | None]) -> None:
             outcome.update(zip(asked, error_results, strict=True))
             failed = {topic_id for (topic_id, _), validation_error in outcome.items() if validation_error is not None}
             topic_ids = {topic_id for topic_id, _ in outcome}
@@ -101,7 +103,7 @@ class ShareAcknowledgements:
         session: SessionKey,
         partition: TopicIdPartition,
         batches: list[AckBatch],
-        done: Callable[[ValidationError | None], None],
+        done: Callable[[Rejection | None], None],
     ) -> None:
         share_partitions = self._share_partitions()
         led = share_partitions.get(ShareKey(session.group_id, *partition))
@@ -109,7 +111,7 @@ class ShareAcknowledgements:
             done(UNKNOWN_PARTITION)
             return
 
-        def answered(validation_error: ValidationError | None) -> None:
+        def answered(validation_error: Rejection | None) -> None:
             if validation_error is None:
                 _count(share_partitions.acknowledgements, batches)
             done(validation_error)
@@ -118,7 +120,7 @@ class ShareAcknowledgements:
 
     def _reject(
         self, partition: TopicIdPartition, batches: list[AckBatch], renewing: Renewing, denied: Set[bytes]
-    ) -> ValidationError | None:
+    ) -> Rejection | None:
         topic_id, index = partition
         topic = self._metadata.image.topic_by_id(topic_id)
         if topic is None:

@@ -21,7 +21,7 @@ from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ...protocol.messages.share_records import ShareFetchRequest
+    from ...protocol.messages.share_fetch import ShareFetchRequest
     from ..network.call import ClientConnection
 
 INITIAL_EPOCH = 0

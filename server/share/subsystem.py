@@ -7,30 +7,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.image import SHARE_GROUP_STATE_TOPIC
-from ..runtime.subsystem import Lazy, MetadataCache, Subsystem
+from ...metadata.internal_topics import SHARE_GROUP_STATE_TOPIC
+from ..runtime.lazy import Lazy
+from ..runtime.subsystem import Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
-    from ...client.peers import Peers
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
-    from ..config.broker_config import BrokerConfig
-    from ..controller.cluster_view import Leaders
-    from ..coordinators.share_state_driver import Persister, ShareStateDriver
+    from ..coordinators.persister_requests import Persister
+    from ..coordinators.share_state_driver import ShareStateDriver
     from ..coordinators.subsystem import CoordinatorsSubsystem
-    from ..data_path.subsystem import FetchPath
-    from ..network.listener import ListenerSet
-    from ..partitions.partitions import Partitions
-    from ..runtime.clock import Clock
-    from ..runtime.counters import Metrics
-    from ..runtime.thread_pools import ThreadPools
+    from ..fetch.subsystem import FetchSubsystem
+    from ..network.subsystem import NetworkSubsystem
+    from ..partitions.subsystem import PartitionsSubsystem
+    from ..replicas.subsystem import ReplicasSubsystem
+    from ..runtime.node import Node
     from .dead_letters import DeadLetters
+    from .latest_offsets import LatestOffsets
     from .share_acknowledge import ShareAcknowledgements
+    from .share_configs import ShareConfigs
     from .share_fetch import ShareFetches
-    from .share_groups import LatestOffsets, ShareGroupStates
-    from .share_partitions import ShareConfigs, SharePartitions
+    from .share_group_states import ShareGroupStates
+    from .share_partitions import SharePartitions
     from .share_sessions import ShareSession, ShareSessions
 
 
@@ -42,29 +42,20 @@ class ShareSubsystem(Subsystem):
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        metadata: MetadataCache,
-        metrics: Metrics,
-        pools: ThreadPools,
-        listeners: ListenerSet,
-        partitions: Partitions,
-        leaders: Leaders,
+        node: Node,
+        network: NetworkSubsystem,
+        partitions: PartitionsSubsystem,
+        replicas: ReplicasSubsystem,
         coordinators: CoordinatorsSubsystem,
-        fetch_path: FetchPath,
-        peers: Lazy[Peers],
+        fetch: FetchSubsystem,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._metadata = metadata
-        self._metrics = metrics
-        self._pools = pools
-        self._listeners = listeners
-        self._hosted = partitions
-        self._leaders = leaders
+        self._node = node
+        self._listeners = network.listeners
+        self._peers = network.peers
+        self._hosted = partitions.hosted
+        self._leaders = replicas.leaders
         self._coordinators = coordinators
-        self._fetch_path = fetch_path
-        self._peers = peers
+        self._fetch_path = fetch.path
         self.configs = Lazy(self._make_configs)
         self.partitions = Lazy(self._make_partitions)
         self.sessions = Lazy(self._make_sessions)
@@ -78,7 +69,7 @@ class ShareSubsystem(Subsystem):
         self.dead_letters = Lazy(self._make_dead_letters)
         #: The shards of the persister that this broker leads.
         self.states = Lazy(self._make_states)
-        partitions.pending.on_made.append(self._take_up)
+        partitions.hosted.pending.on_made.append(self._take_up)
         coordinators.internal_topics[SHARE_GROUP_STATE_TOPIC] = self._ensure_topic
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
@@ -103,25 +94,25 @@ class ShareSubsystem(Subsystem):
         if self.states.made is not None:
             self.states.made.take_up(image)
 
-    # ---- parts
+    # Parts.
 
     def _make_configs(self) -> ShareConfigs:
-        from .share_partitions import ShareConfigs
+        from .share_configs import ShareConfigs
 
-        return ShareConfigs(self._config, self._metadata, self._clock)
+        return ShareConfigs(self._node.config, self._node.metadata, self._node.clock)
 
     def _make_partitions(self) -> SharePartitions:
         from .share_partitions import SharePartitions
 
         self.interest = self.interest | {"topics"}  # share partitions end with the leadership of their partitions
         return SharePartitions(
-            self._hosted, self._leaders, self.persister, self.dead_letters, self.configs(), self._clock
+            self._hosted, self._leaders, self.persister, self.dead_letters, self.configs(), self._node.clock
         )
 
     def _make_sessions(self) -> ShareSessions:
         from .share_sessions import ShareSessions
 
-        made = ShareSessions(self._config.get("group.share.max.share.sessions"), self._session_ended)
+        made = ShareSessions(self._node.config.get("group.share.max.share.sessions"), self._session_ended)
         self._listeners.on_connection_lost.append(made.connection_lost)
         return made
 
@@ -136,44 +127,37 @@ class ShareSubsystem(Subsystem):
         from .share_fetch import ShareFetches
 
         path = self._fetch_path
-        return ShareFetches(self.partitions(), self.configs(), self._clock, path.waits, path.max_bytes)
+        return ShareFetches(self.partitions(), self.configs(), self._node.clock, path.waits, path.max_bytes)
 
     def _make_acknowledgements(self) -> ShareAcknowledgements:
         from .share_acknowledge import ShareAcknowledgements
 
-        return ShareAcknowledgements(self._metadata, self._metrics, self.partitions)
+        return ShareAcknowledgements(self._node.metadata, self._node.metrics, self.partitions)
 
     def _make_group_states(self) -> ShareGroupStates:
-        from .share_groups import ShareGroupStates
+        from .share_group_states import ShareGroupStates
 
         return ShareGroupStates(self._coordinators.groups, self.persister)
 
     def _make_latest_offsets(self) -> LatestOffsets:
-        from .share_groups import LatestOffsets
+        from .latest_offsets import LatestOffsets
 
         return LatestOffsets(self._hosted, self._leaders, self._peers)
 
     def _make_persister(self) -> Persister:
-        from ..coordinators.share_state_driver import Persister
+        from ..coordinators.persister_requests import Persister
 
-        return Persister(self.states, self._metadata, self._leaders, self._peers)
+        return Persister(self.states, self._node.metadata, self._leaders, self._peers)
 
     def _make_dead_letters(self) -> DeadLetters:
         from .dead_letters import DeadLetters
 
-        return DeadLetters(
-            self._config,
-            self._metadata,
-            self._clock,
-            self._leaders,
-            self._peers,
-            self._coordinators.create_topics,
-            self._pools.disk,
-            self._hosted.remote,
-        )
+        create_topics = self._coordinators.create_topics
+        return DeadLetters(self._node, self._leaders, self._peers, create_topics, self._hosted.remote)
 
     def _make_states(self) -> ShareStateDriver:
         from ..coordinators.share_state_driver import ShareStateDriver
 
         topic_creation = Lazy(self._coordinators.topic_creation)
-        return ShareStateDriver(self._config, self._clock, self._hosted, topic_creation, self._metadata)
+        node = self._node
+        return ShareStateDriver(node.config, node.clock, self._hosted, topic_creation, node.metadata)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ...extras import install_command
 from ...metadata.configs import InvalidConfig
 from ..runtime.subsystem import Subsystem
 
@@ -13,13 +14,11 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ..config.broker_config import BrokerConfig
-    from ..network.listener import ListenerSet
-    from ..runtime.clock import Clock
-    from ..runtime.log_lines import RepeatedLines
-    from ..runtime.thread_pools import ThreadPools
+    from ..network.subsystem import NetworkSubsystem
+    from ..runtime.node import Node
     from .client_telemetry import ClientTelemetry
 
-_ENDPOINT_KEY = "odradek.telemetry.otlp.endpoint"
+_ENDPOINT_KEY: Final = "odradek.telemetry.otlp.endpoint"
 #: The library that reads pushes; finding it does not import it.
 _LIBRARY = "opentelemetry.proto.metrics.v1"
 
@@ -29,19 +28,19 @@ class TelemetrySubsystem(Subsystem):
 
     name = "client telemetry"
 
-    def __init__(
-        self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, pools: ThreadPools, listeners: ListenerSet
-    ) -> None:
+    def __init__(self, node: Node, network: NetworkSubsystem) -> None:
+        config, lines = node.config, node.lines
         #: None where nothing receives client metrics.
         self.clients: ClientTelemetry | None = None
         if not is_on(config):
             return
-        from .client_telemetry import ClientTelemetry, Collector
+        from .client_telemetry import ClientTelemetry
+        from .export import Collector
 
-        url: str | None = config.get(_ENDPOINT_KEY)
+        url = config.get(_ENDPOINT_KEY)
         collector = None if url is None else Collector(url, lines)
-        self.clients = ClientTelemetry(config, clock, lines, pools.cpu, collector)
-        listeners.on_connection_lost.append(self.clients.disconnected)
+        self.clients = ClientTelemetry(config, node.clock, lines, node.pools.cpu, collector)
+        network.listeners.on_connection_lost.append(self.clients.disconnected)
         self.interest: Set[Part] = frozenset({"configs"})
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
@@ -68,7 +67,7 @@ def is_on(config: BrokerConfig) -> bool:
     if _has_library():
         return True
     if has_collector:
-        raise InvalidConfig(f"{_ENDPOINT_KEY} needs a library: pip install 'odradek[telemetry]'")
+        raise InvalidConfig(f"{_ENDPOINT_KEY} needs a library: {install_command('telemetry')}")
     return False
 
 

@@ -19,12 +19,13 @@ from odradek.archive import (
     Archiver,
     IcebergSource,
     IcebergTable,
+    Owner,
     open_catalog,
     spark_tasks,
 )
-from odradek.cli.records.decoding import message_of_schema
+from odradek.cli.records.protobuf_decoding import message_of_schema
 from odradek.cli.records.schema_registry import SchemaRegistry
-from odradek.columns import Split, ValueSchema
+from odradek.columns import INFER, Split, ValueSchema
 from odradek.columns.cluster import Cluster
 from pyspark.sql import SparkSession
 from topics import ensure_topic
@@ -59,19 +60,21 @@ def test_tasks_write_tables_whose_columns_grow_with_the_values(
     ensure_topic(odradek_broker.bootstrap_servers, topic, 2)
     write(odradek_broker, topic, 0, [b'{"id": %d}' % one for one in range(300)])
     write(odradek_broker, topic, 1, [b'{"id": %d, "note": "n"}' % one for one in range(300)] + [b"broken"])
-    done = archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json"))
+    done = archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json", INFER))
     assert (done.rows, done.dead_letter_records) == (600, 1)
     write(odradek_broker, topic, 0, [b'{"id": 300, "more": {"a": 1.5}}', b'{"id": "many"}'])
-    again = archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json"))
-    assert (again.rows, again.dead_letter_records, again.commits) == (1, 1, 1)
+    # Both are within the sample: the table is made anew with the type that all values have.
+    again = archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json", INFER))
+    assert (again.rows, again.dead_letter_records, again.commits) == (602, 1, 1)
 
-    expected = [{"offset": one, "value": {"id": one, "note": None, "more": None}} for one in range(300)]
-    expected.append({"offset": 300, "value": {"id": 300, "note": None, "more": {"a": 1.5}}})
+    expected = [{"offset": one, "value": {"id": str(one), "note": None, "more": None}} for one in range(300)]
+    expected.append({"offset": 300, "value": {"id": "300", "note": None, "more": {"a": 1.5}}})
+    expected.append({"offset": 301, "value": {"id": "many", "note": None, "more": None}})
     assert rows(tmp_path, topic, 0) == expected
     assert [row["value"]["note"] for row in rows(tmp_path, topic, 1)] == ["n"] * 300
     dead = [one for partition in (0, 1) for one in rows(tmp_path, f"{topic}_dead_letters", partition)]
-    assert dead == [{"offset": 301, "value": b'{"id": "many"}'}, {"offset": 300, "value": b"broken"}]
-    assert archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json")).commits == 0
+    assert dead == [{"offset": 300, "value": b"broken"}]
+    assert archive(spark, odradek_broker, tmp_path, topic, values=ValueSchema("json", INFER)).commits == 0
 
 
 @pytest.fixture
@@ -134,7 +137,7 @@ def test_an_error_of_a_task_is_one_line_and_leaves_no_file(
     write(odradek_broker, topic, 1, [json.dumps({"id": 1}).encode()])
     schema = tmp_path / "gone.avsc"
     schema.write_text('{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}')
-    table = IcebergTable(open_catalog(tmp_path, {}), topic)
+    table = IcebergTable(open_catalog(tmp_path, {}), Owner(topic))
     made = spark_tasks.SparkTopicArchive(spark, topic, table, ArchiveOptions(values=ValueSchema("avro", schema)))
     schema.unlink()
     with (

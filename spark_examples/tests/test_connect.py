@@ -131,7 +131,8 @@ def test_the_source_through_a_server_equals_the_stock_connector(
 def test_archive_through_a_server_has_all_records(
     server: ConnectServer, bootstrap: str, orders_topic: str, tmp_path: Path
 ) -> None:
-    where = ["--warehouse", str(tmp_path), "--value-format", "json", "--once", "-b", bootstrap]
+    where = ["--warehouse", str(tmp_path), "--value-format", "json", "--value-schema", "infer", "--once"]
+    where += ["-b", bootstrap]
     done = subprocess.run(
         [sys.executable, "-m", "odradek", "archive", orders_topic, *where, "--spark", server.url],
         capture_output=True, text=True, timeout=DEADLINE_S, check=False,

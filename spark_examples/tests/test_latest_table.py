@@ -110,3 +110,29 @@ def test_a_topic_that_was_created_again_is_an_error(
     monkeypatch.setattr(LatestTable, "_merged", lambda self: other)
     with pytest.raises(DataLoss, match="topic recreated was created again"):
         customers.open().merge()
+
+
+def test_table_of_another_topic_or_cluster_is_left_alone(
+    spark: SparkSession, odradek_broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = Customers(spark, odradek_broker, "owners")
+    owners.write({b"a": "one"})
+    owners.open().merge()
+    other = Customers(spark, odradek_broker, "others")
+    other.write({b"a": "two", b"b": "three"})
+    other.table = owners.table
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            LatestTable, "_merged", lambda self: {}
+        )  # another program has expired the snapshot with the offsets
+        with pytest.raises(
+            InvalidOptions, match="has the latest records of topic owners, not the latest records of others"
+        ):
+            other.open().merge()
+    spark.sql(f"ALTER TABLE {owners.table} SET TBLPROPERTIES ('odradek.owner' = '{_OF_ANOTHER_CLUSTER}')")
+    with pytest.raises(InvalidOptions, match="of cluster elsewhere, not of cluster"):
+        owners.open().merge()
+    owners.check()
+
+
+_OF_ANOTHER_CLUSTER = '{"topic":"owners","cluster_id":"elsewhere","topic_id":"","role":"latest records"}'

@@ -14,7 +14,6 @@ from odradek.columns import ClusterError
 from odradek.protocol.records.batch import iter_headers
 from odradek.spark.options import InvalidOptions
 from odradek.spark.planning import DataLoss
-from odradek.spark.source import HAS_ADMISSION_CONTROL
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -263,7 +262,7 @@ def test_a_stream_continues_after_a_restart_and_reports_lost_records(
     world.create("stream")
     produce(world, "stream", 0, 100)
     stream = Stream(spark, world, "stream", tmp_path)
-    stream.run(PACE, 100, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    stream.run(PACE, 100, startingOffsets="earliest", maxOffsetsPerTrigger="40", processingTimeOnly="true")
     assert stream.found == values(0, 100) and max(map(len, stream.batches.values())) == 40
     produce(world, "stream", 100, 150)
     stream.run({"availableNow": True})
@@ -288,12 +287,9 @@ def test_a_batch_without_a_commit_comes_again_with_the_same_rows(
     stream = Stream(spark, world, "interrupted", tmp_path)
     stream.failing = 1
     with pytest.raises(PySparkException, match="Interrupted"):
-        stream.run(PACE, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+        stream.run(PACE, startingOffsets="earliest", maxOffsetsPerTrigger="40", processingTimeOnly="true")
     assert stream.found == values(0, 40)
     produce(world, "interrupted", 60, 100)
-    stream.run({"availableNow": True})
+    stream.run(PACE, 100, processingTimeOnly="true")
     assert stream.batches[1] == values(40, 60)
-    # Spark before 4.2 runs one batch for `availableNow`, and that is the one without a commit.
-    assert stream.found == values(0, 100 if HAS_ADMISSION_CONTROL else 60)
-    stream.run({"availableNow": True})
     assert stream.found == values(0, 100)

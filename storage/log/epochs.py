@@ -16,11 +16,14 @@ not written to are closed without touching the disk.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
-from ..files.open_files import PartitionDirectory, read_if_exists, write_atomically
+from ..files.partition_directory import PartitionDirectory
+from ..files.writes import read_if_exists, write_atomically
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
@@ -28,6 +31,8 @@ UNDEFINED_OFFSET = -1
 #: No entry is missing in the file.
 _NOTHING = 1 << 63
 _EMPTY = b"0\n0\n"
+#: Held while a thread writes a file: two of them may have taken contents of the same one.
+_writing = threading.Lock()
 
 
 def _decode(content: bytes) -> list[tuple[int, int]]:
@@ -44,12 +49,28 @@ def epoch_of(entries: Sequence[tuple[int, int]], offset: int) -> int:
     return entries[number][0] if number >= 0 else UNDEFINED_EPOCH
 
 
+class EpochsContent(NamedTuple):
+    """A content of the file, for a thread to write. `number`: that of the contents of the file so far."""
+
+    epochs: LeaderEpochs
+    number: int
+    content: bytes
+
+    def write(self, path: str, *, sync: bool = True) -> bool:
+        """Replaces the file in the partition's directory, unless a newer content was taken. Returns whether it did."""
+        with _writing:
+            if self.number != self.epochs.contents:
+                return False
+            write_atomically(f"{path}/{FILE_NAME}", self.content, sync=sync)
+            return True
+
+
 class LeaderEpochs:
     """(epoch, start offset) pairs, both ascending."""
 
     __slots__ = (
-        "_directory", "_epochs", "_starts", "_unsynced_from", "_unwritten_from", "is_doubtful", "is_missing",
-        "latest",
+        "_directory", "_epochs", "_file_start", "_starts", "_unsynced_from", "_unwritten_from", "contents", "is_doubtful",
+        "is_missing", "latest",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +82,10 @@ class LeaderEpochs:
         self._starts = [start for _, start in entries]
         # The file is as it should be for a log that ends here or before: the file, and the disk.
         self._unwritten_from = self._unsynced_from = _NOTHING if are_written else -1
+        # The start of the last entry that the file may have: -1 without any.
+        self._file_start = (self._starts[-1] if self._starts else -1) if are_written else _NOTHING
+        #: The number of contents that were made for the file.
+        self.contents = 0
         #: The file was not there, or could not be read, when it was loaded.
         self.is_missing = self.is_doubtful = False
         #: The last epoch, or UNDEFINED_EPOCH.
@@ -82,6 +107,7 @@ class LeaderEpochs:
             epochs.clear()
             epochs.is_doubtful, epochs.is_missing = True, content is None
         epochs._unwritten_from = epochs._unsynced_from = _NOTHING if is_good else -1
+        epochs._file_start = epochs._starts[-1] if epochs._starts else -1
         return epochs
 
     def __len__(self) -> int:
@@ -153,20 +179,34 @@ class LeaderEpochs:
         self._unwritten_from = min(self._unwritten_from, offset)
         self._unsynced_from = min(self._unsynced_from, offset)
 
-    def _content(self) -> bytes:
-        lines = ["0", str(len(self._epochs)), *(f"{e} {s}" for e, s in zip(self._epochs, self._starts, strict=True))]
-        return "\n".join((*lines, "")).encode()
+    def _content(self, below: int = _NOTHING) -> bytes:
+        """Returns the content of the file with the entries that start below an offset, which the file has from now on."""
+        kept = [entry for entry in self.entries() if entry[1] < below]
+        self._file_start = kept[-1][1] if kept else -1
+        self.contents += 1
+        return "\n".join(("0", str(len(kept)), *(f"{epoch} {start}" for epoch, start in kept), "")).encode()
+
+    def file_reaches(self, offset: int) -> bool:
+        """Returns whether the file may have an entry that starts at `offset` or after it."""
+        return self._file_start >= offset
+
+    def take_below(self, end_offset: int) -> EpochsContent:
+        """Returns a content for a log that is about to be cut at `end_offset`. The entries stay until it is."""
+        content = EpochsContent(self, self.contents + 1, self._content(end_offset))
+        if self._starts and self._starts[-1] >= end_offset:
+            self._changed_from(end_offset)
+        return content
 
     def is_synced(self, log_end_offset: int) -> bool:
         """Returns whether the disk has what a log must know that ends there."""
         return self._unsynced_from >= log_end_offset
 
-    def take_unsynced(self, log_end_offset: int) -> bytes | None:
+    def take_unsynced(self, log_end_offset: int) -> EpochsContent | None:
         """Returns the content of the file, for the caller to write and sync; None if the disk has it already."""
         if self.is_synced(log_end_offset):
             return None
         self._unwritten_from = self._unsynced_from = _NOTHING
-        return self._content()
+        return EpochsContent(self, self.contents + 1, self._content())
 
     def write(self, log_end_offset: int = _NOTHING, *, sync: bool = True) -> None:
         """Brings the file up to date, if it is not so for a log that ends there, or anywhere.

@@ -14,294 +14,32 @@ Of damage all bytes are kept, and the ranges are in `damage` (segments/damage.py
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...protocol.records.batch import BatchHeader
-from ...protocol.records.control import ControlType, decode_control, plain_marker
 from ...protocol.records.errors import BatchError, OldFormatInLog
-from ...protocol.records.record import decode_batch
-from ..files.checkpoints import CleanLog, CleanReplica
-from ..files.identity import PARTITION_METADATA
-from ..files.open_files import (
-    CLEANED_SUFFIX,
-    DAMAGED_SUFFIX,
-    DELETED_SUFFIX,
-    FOLDER_MODE,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
-    OpenFiles,
-    PartitionDirectory,
-    base_offset_of,
-    make_folder,
-    read_if_exists,
-    restrict_folder,
-    set_aside,
-    unlink_if_exists,
-)
-from ..segments.batches import WholeBatches, batches_of, recover_segment
-from ..segments.damage import FILE_NAME as DAMAGE_FILE
+from ..files.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from ..files.writes import unlink_if_exists
+from ..segments.aborted import append_aborted, remove_aborted
+from ..segments.batches import batches_of, recover_segment
 from ..segments.damage import Damage, DamagedRange
-from ..segments.index import AbortedTransaction, CorruptSnapshot, append_aborted, decode_snapshot, remove_aborted
-from ..segments.segment import Segment, sealed_end
-from .config import LogConfig
+from ..segments.sealed import sealed_end
+from ..segments.segment import Segment
+from .ends import UNPROVEN, Claim, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import LeaderEpochs
-from .producers import EndedTransaction, Producers
+from .inventory import Inventory, take_inventory
+from .producers import Producers
+from .replay import aborted_entry, follow_batch, restore_producers, whole_batches
 
-# The least end of a log: the offset up to which records were known as flushed, committed or followed.
-#
-# A file cut at the boundary of two batches looks whole. Other files remember more: the checkpoints of the log
-# directory, the names of producer snapshots, the epochs' starts. One of these may be the damaged one, so a claim that
-# stands alone counts only when the checksum of its file is right.
-
-
-#: A claim that needs no other.
-PROVEN = 2
-#: A claim that needs another beside it.
-UNPROVEN = 1
-
-
-class Claim(NamedTuple):
-    """Evidence from `source` that there were records below `offset`."""
-
-    offset: int
-    weight: int
-    source: str
-
-
-def known_end(claims: Iterable[Claim], *, weight: int = 0) -> Claim | None:
-    """The highest offset that is proven: by one claim, or by several that reach it. `weight`: of what else is known."""
-    ordered = sorted(claims, key=lambda claim: -claim.offset)
-    for claim in ordered:
-        weight += claim.weight
-        if weight >= PROVEN:
-            return claim
-    return None
-
-
-# The files of a partition's directory, after finishing what a crash has interrupted.
-
-
-_TEMPORARY_SUFFIX = ".tmp"
-#: Suffixes of files that a crash leaves, or that are to be deleted.
-_TRANSIENT_SUFFIXES = (_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
-_LASTING_SUFFIXES = frozenset((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX))
-_LASTING_NAMES = frozenset((PARTITION_METADATA, EPOCHS_FILE, DAMAGE_FILE))
-#: The only entry of a partition's directory before its first record.
-_WITHOUT_LOG = [(PARTITION_METADATA, False)]
-
-
-class Inventory(NamedTuple):
-    """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is
-    gone, and not because a crash came in the middle of a deletion.
-    `has_damage`: whether damaged ranges are known. `has_epochs`: whether there is a file of leader epochs. `aborted`:
-    segments with an index of aborted transactions.
-    """
-
-    bases: list[int]
-    snapshots: list[int]
-    indexed: frozenset[int] = frozenset()
-    orphans: tuple[int, ...] = ()
-    has_damage: bool = False
-    has_epochs: bool = False
-    aborted: frozenset[int] = frozenset()
-    notes: tuple[str, ...] = ()
-
-
-def take_inventory(path: str) -> Inventory:
-    """Lists the directory, making it if it does not exist. Temporary and deleted files go; a compaction that was swapping
-    its result in is completed or dropped.
-    """
-    try:
-        entries = [(entry.name, entry.is_dir()) for entry in os.scandir(path)]
-    except FileNotFoundError:
-        _make_directory(path)
-        return Inventory([], [])
-    restrict_folder(path)
-    if entries == _WITHOUT_LOG:
-        return Inventory([], [])
-    notes = tuple(
-        _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
-    )
-    names = {name for name, is_directory in entries if not is_directory}
-    found = _bases_by_suffix(names)
-    retired = found.get(LOG_SUFFIX + DELETED_SUFFIX, set())
-    if found.keys() - _LASTING_SUFFIXES and any(name.endswith(_TRANSIENT_SUFFIXES) for name in names):
-        names = _finish_swaps(path, names)
-        found = _bases_by_suffix(names)
-    logs, offset_indexes, time_indexes, aborted = (found.get(suffix, set()) for suffix in SEGMENT_SUFFIXES)
-    orphans = (offset_indexes | time_indexes | aborted) - logs
-    for base in orphans:
-        for suffix in SEGMENT_SUFFIXES[1:]:
-            unlink_if_exists(f"{path}/{base:020d}{suffix}")
-    return Inventory(
-        sorted(logs),
-        sorted(found.get(SNAPSHOT_SUFFIX, ())),
-        frozenset(offset_indexes & time_indexes),
-        tuple(sorted(orphans - retired)),
-        DAMAGE_FILE in names,
-        EPOCHS_FILE in names,
-        frozenset(aborted),
-        notes,
-    )
-
-
-def has_transient_files(path: str) -> bool:
-    """Returns whether the next start has something to finish in a partition's directory."""
-    return any(name.endswith(_TRANSIENT_SUFFIXES) for name in os.listdir(path))
-
-
-def _set_aside(path: str, name: str) -> str:
-    """A directory that has the place of a file."""
-    kept = set_aside(f"{path}/{name}")
-    return f"{path}/{name}: a directory instead of a log file; renamed to {os.path.basename(kept)}"
-
-
-def _bases_by_suffix(names: set[str]) -> dict[str, set[int]]:
-    """Base offsets by what follows them in the names of files; the names of other files stand with no offset."""
-    found: dict[str, set[int]] = {}
-    for name in names:
-        digits, suffix = name[:20], name[20:]
-        if suffix[:1] == "." and digits.isascii() and digits.isdigit():
-            found.setdefault(suffix, set()).add(int(digits))
-        elif name not in _LASTING_NAMES:
-            found[name] = set()
-    return found
-
-
-def _make_directory(path: str) -> None:
-    try:
-        os.mkdir(path, FOLDER_MODE)
-    except FileNotFoundError:
-        make_folder(path)
-
-
-def _finish_swaps(path: str, names: set[str]) -> set[str]:
-    """A `.swap` file is the result of a compaction whose sources may be gone; a `.cleaned` one was not finished."""
-    cleaned = [base_offset_of(name) or 0 for name in names if name.endswith(CLEANED_SUFFIX)]
-    for name in sorted(names):
-        stale = name.endswith(SWAP_SUFFIX) and (base_offset_of(name) or 0) >= min(cleaned, default=1 << 63)
-        if stale or name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX)):
-            unlink_if_exists(f"{path}/{name}")
-            names.discard(name)
-    swaps = {name for name in names if name.endswith(SWAP_SUFFIX)}
-    for swapped_log in sorted(name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
-        base = base_offset_of(swapped_log)
-        if base is None:
-            continue
-        end = _end_of(f"{path}/{swapped_log}", base)
-        for name in sorted(names - swaps):
-            offset = base_offset_of(name)
-            if offset is not None and base <= offset < end and not name.endswith(SNAPSHOT_SUFFIX):
-                unlink_if_exists(f"{path}/{name}")
-                names.discard(name)
-    for name in sorted(swaps):
-        os.replace(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
-        names.discard(name)
-        names.add(name.removesuffix(SWAP_SUFFIX))
-    return names
-
-
-def _end_of(path: str, base_offset: int) -> int:
-    end = base_offset
-    for _, header, _ in batches_of(path, os.stat(path).st_size, verify=False):
-        end = header.next_offset
-    return max(end, base_offset + 1)
-
-
-# Bringing the producers' state, and the index of aborted transactions, past the batches of a log.
-
-
-class OpeningLog(Protocol):
-    """The parts of an opening log that a replay uses."""
-
-    directory: PartitionDirectory
-    config: LogConfig
-    now_ms: int
-    segments: list[Segment]
-    snapshots: list[int]
-    producers: Producers
-    damage: Damage
-
-
-def follow_batch(producers: Producers, header: BatchHeader, batch: memoryview | bytes) -> EndedTransaction | None:
-    """Brings the producers' state past a batch that has a producer id; `batch` is opened only if it is a marker."""
-    if not header.is_control:
-        producers.update(header)
-        return None
-    plain = plain_marker(header, batch)
-    if plain is not None:
-        return producers.end_transaction(header, header.base_timestamp, plain.coordinator_epoch, aborted=plain.aborted)
-    records = decode_batch(batch, 0)
-    marker = decode_control(records[0].key, records[0].value) if records else None
-    if marker is None or marker.type not in (ControlType.ABORT, ControlType.COMMIT):
-        return None
-    coordinator_epoch: int = marker.message.coordinator_epoch  # type: ignore[attr-defined]
-    aborted = marker.type is ControlType.ABORT
-    return producers.end_transaction(header, records[0].timestamp, coordinator_epoch, aborted=aborted)
-
-
-def aborted_entry(producers: Producers, ended: EndedTransaction) -> AbortedTransaction:
-    stable = producers.stable_after(ended)
-    return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
-
-
-def restore_producers(opening: OpeningLog, end: int) -> list[int]:
-    """Brings the producers' state to `end`: the newest good snapshot not behind it, and the batches from there.
-
-    The offsets of the snapshots that are left.
-    """
-    directory, snapshots = opening.directory, list(opening.snapshots)
-    expiration_ms = opening.config.producer_id_expiration_ms
-    start = opening.segments[0].base_offset if opening.segments else end
-    opening.producers.clear(start)
-    for offset in sorted((o for o in snapshots if o <= end), reverse=True):
-        try:
-            entries = decode_snapshot(read_if_exists(directory.file(offset, SNAPSHOT_SUFFIX)) or b"")
-        except CorruptSnapshot:
-            unlink_if_exists(directory.file(offset, SNAPSHOT_SUFFIX))
-            snapshots.remove(offset)
-            continue
-        opening.producers.load(entries, offset, opening.now_ms, expiration_ms)
-        start = offset
-        break
-    _follow_from(opening, start, end)
-    opening.producers.end_offset = end
-    return snapshots
-
-
-def _follow_from(opening: OpeningLog, start: int, end: int) -> None:
-    for segment in opening.segments:
-        if segment.next_offset <= start or segment.base_offset >= end:
-            continue
-        # There were no producer ids before format 2.
-        with suppress(OldFormatInLog):
-            for header, batch in whole_batches(segment, opening.damage, start):
-                if header.base_offset >= end:
-                    return
-                if header.producer_id >= 0:
-                    with suppress(BatchError):  # a marker without contents ends no transaction
-                        follow_batch(opening.producers, header, batch)
-
-
-def whole_batches(segment: Segment, damage: Damage, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """(header, bytes) of the whole batches of a segment that end behind `offset`, those behind damaged ranges too."""
-    holes = damage.in_file(os.path.basename(segment.path))
-    position = segment.offset_index.floor(offset) if offset > segment.base_offset else 0
-    while position < segment.size:
-        for at, header, batch in batches_of(segment.path, segment.size, position):
-            position = at + header.size
-            if header.last_offset >= offset:
-                yield header, batch
-        hole = next((one for one in holes if one.position <= position < one.position + one.size), None)
-        if hole is None:
-            return
-        position = hole.position + hole.size
+if TYPE_CHECKING:
+    from ...protocol.records.batch import BatchHeader
+    from ..files.clean_replicas import CleanReplica
+    from ..files.open_files import OpenFiles
+    from ..files.partition_directory import PartitionDirectory
+    from ..segments.batches import WholeBatches
+    from .config import LogConfig
 
 
 class DamagedLog(Exception):
@@ -331,56 +69,6 @@ class LoadedLog(NamedTuple):
     damage: Damage
     notes: tuple[str, ...]
     is_noted: bool = False
-
-
-# ---- noted logs
-#
-# A log whose files match its note is opened from the note alone (files/checkpoints.py).
-
-
-def is_as_noted(path: str, noted: CleanLog) -> bool:
-    """Returns whether the data files have the sizes and times of the note. Raises OSError."""
-    for base, size, modified_ns in noted.segments:
-        try:
-            found = os.stat(f"{path}/{base:020d}{LOG_SUFFIX}")
-        except FileNotFoundError:
-            return False
-        if found.st_size != size or found.st_mtime_ns != modified_ns:
-            return False
-    return True
-
-
-def load_noted(
-    directory: PartitionDirectory,
-    config: LogConfig,
-    files: OpenFiles,
-    now_ms: int,
-    noted: CleanLog,
-    log_start_offset: int,
-    recovery_point: int,
-) -> LoadedLog:
-    """Makes the parts of a log whose files match its note."""
-    loader = LogLoader(directory, config, files, now_ms)
-    for base, size, _ in noted.segments:
-        segment = Segment(directory, files, base, now_ms)
-        segment.size = size
-        loader.segments.append(segment)
-    for segment, following in pairwise(loader.segments):
-        segment.next_offset = following.base_offset
-    last, end = loader.segments[-1], noted.end_offset
-    last.next_offset = end
-    last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
-    epochs = LeaderEpochs(directory, noted.epochs, are_written=noted.are_epochs_written)
-    epochs.truncate_from_start(log_start_offset)
-    loader.snapshots = list(noted.snapshots)
-    if noted.has_producers:
-        loader.snapshots = restore_producers(loader, end)
-    else:
-        loader.producers.end_offset = end
-    return LoadedLog(
-        loader.segments, log_start_offset, end, recovery_point, epochs, loader.producers, loader.snapshots, 0,
-        loader.damage, (), is_noted=True,
-    )  # fmt: skip
 
 
 class LogLoader:
@@ -442,6 +130,8 @@ class LogLoader:
         self._check_epochs(end, is_read_through=self._read_from == 0)
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(log_start_offset)
+        if self.epochs.file_reaches(end + 1) and not self.epochs.is_doubtful:
+            self.epochs.write()  # records that a crash has lost may be followed by others
         if clean:
             recovery_point = end
             self.snapshots = restore_producers(self, end)

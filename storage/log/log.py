@@ -2,108 +2,45 @@
 
 Its batches have their offsets already. The log has no notion of leaders, replicas or clients. One thread calls all
 methods, unless a docstring names another; no method reads a clock. Methods raise LogDirectoryFailure for an OSError.
-
-- `PendingFlush`: flushes a range of a log to the disk, from any thread.
-- `Log`: the log.
-- `delete_old_segments`: retention, which deletes segments that are too old, too many, or below the log's start
-  (`cleanup.policy=delete`, DeleteRecords).
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from ...protocol.records.batch import CONTROL_FLAG, BatchHeader, iter_headers
-from ..files import write_checks
-from ..files.checkpoints import CleanLog, CleanReplica, CleanSegment
-from ..files.open_files import (
-    OPEN_FILES,
-    Buffer,
-    LogDirectoryFailure,
-    OpenFile,
-    OpenFiles,
-    PartitionDirectory,
-    open_fd,
-    sync_directory,
-    write_atomically,
-)
-from ..segments.batches import Pread
-from ..segments.damage import Damage, OffsetDamaged, SegmentSuspected
-from ..segments.index import MAX_RELATIVE_OFFSET, AbortedTransaction, append_aborted, plausible_aborted
-from ..segments.segment import LogSlice, Segment, TimestampedOffset, latest_record, record_at_or_after, segment_with
-from .config import LogConfig
-from .epochs import FILE_NAME
-from .loading import (
-    Claim,
-    LogLoader,
-    aborted_entry,
-    follow_batch,
-    has_transient_files,
-    is_as_noted,
-    load_noted,
-)
-from .log_segments import UNNOTED, LogSegments, NotedState
-from .small_logs import MOST_BYTES, SeenReplica, recover_small_log
+from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, iter_headers
+from ..files.clean_replicas import CleanLog, CleanSegment
+from ..files.failures import LogDirectoryFailure
+from ..files.open_files import OPEN_FILES
+from ..files.partition_directory import PartitionDirectory
+from ..segments.aborted import append_aborted, plausible_aborted
+from ..segments.damage import OffsetDamaged, SegmentSuspected
+from ..segments.index import MAX_RELATIVE_OFFSET
+from ..segments.slices import LogSlice
+from ..segments.timestamps import latest_record, record_at_or_after, segment_with
+from .flushing import PendingFlush
+from .inventory import has_transient_files
+from .loading import LogLoader
+from .log_facts import UNNOTED
+from .log_segments import LogSegments
+from .replay import aborted_entry, follow_batch
+from .small_logs import needs_snapshot
 
-# ---- flushes
-
-
-class PendingFlush:
-    """The files to sync, held open. Indexes of the active segment are left out: a crash has them rebuilt."""
-
-    __slots__ = ("_directory", "_epochs", "_files", "generation", "up_to_offset")
-
-    def __init__(
-        self,
-        directory: PartitionDirectory,
-        up_to_offset: int,
-        files: list[tuple[OpenFile, tuple[str, ...] | None]],
-        epochs: bytes | None,
-        generation: int = 0,
-    ) -> None:
-        self._directory = directory
-        self._files = files
-        self._epochs = epochs
-        self.up_to_offset = up_to_offset
-        #: The log's, of which these are the records.
-        self.generation = generation
-
-    def run(self) -> None:
-        """Raises LogDirectoryFailure."""
-        try:
-            if write_checks.active:
-                write_checks.run(self._directory.path, write_checks.FLUSH)
-            for file, index_paths in self._files:
-                os.fdatasync(file.fd)
-                for path in index_paths or ():
-                    _sync_if_exists(path)
-            if self._epochs is not None:
-                write_atomically(f"{self._directory.path}/{FILE_NAME}", self._epochs)
-            else:
-                sync_directory(self._directory.path)
-        except OSError as error:
-            raise LogDirectoryFailure(
-                self._directory.log_directory, f"flushing {self._directory.path}", error
-            ) from error
-
-
-def _sync_if_exists(path: str) -> None:
-    """Compaction or retention may have taken the segment meanwhile."""
-    try:
-        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-# ---- the log
+if TYPE_CHECKING:
+    from ...protocol.buffer import Buffer
+    from ...protocol.records.batch import BatchHeader
+    from ..files.clean_replicas import CleanReplica
+    from ..files.open_files import OpenFiles
+    from ..segments.aborted import AbortedTransaction
+    from ..segments.batch_walk import Pread
+    from ..segments.segment import Segment
+    from ..segments.timestamps import TimestampedOffset
+    from .config import LogConfig
+    from .ends import Claim
 
 
 class OffsetOutOfRange(Exception):
@@ -144,18 +81,6 @@ class Log(LogSegments):
         """
         directory = PartitionDirectory(os.fspath(path))
         try:
-            unused, claimed = None, max([claim.offset for claim in claims], default=0)
-            if noted is not None:
-                unused = NotedLog.of(directory, noted, config, log_start_offset, recovery_point, claimed, clean=clean)
-                if unused is not None and noted.log is not None and not is_as_noted(directory.path, noted.log):
-                    unused = None
-            if unused is None and not clean and must_be_whole_from is None:
-                unused = NotedLog.recovered(directory, config, log_start_offset, recovery_point, claimed, noted)
-            if unused is not None:
-                unused.begin(topic, partition, files, jitter, now_ms)
-                if noted is not None and noted.log is not None and noted.log.has_producers:
-                    unused.open_whole()  # their snapshot may be damaged
-                return unused
             loaded = LogLoader(directory, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
                 log_start_offset, recovery_point, clean=clean, claims=claims, noted=noted
             )
@@ -210,6 +135,10 @@ class Log(LogSegments):
         newest = first[8] if first is last else max(header.max_timestamp for header in headers)
         end = last[0] + last[6] + 1
         assert self.log_end_offset <= first[0] < end, f"{first} does not continue at {self.log_end_offset}"
+        length = first[1] + LOG_OVERHEAD if first is last else sum(header.size for header in headers)
+        assert length == len(buffer), f"{len(buffer)} bytes, but their headers have {length}"
+        ended = self.producers.end_offset
+        assert ended <= self.log_end_offset, f"{self!r} has producers up to offset {ended}"
         config = self.config
         segment = self.segments[-1]
         try:
@@ -231,9 +160,9 @@ class Log(LogSegments):
                     self.producers.update(first)
             else:
                 for header in headers:
-                    if header[2] > epochs.latest:
-                        epochs.assign(header[2], header[0])
-                    if header[9] >= 0:
+                    if header.leader_epoch > epochs.latest:
+                        epochs.assign(header.leader_epoch, header.base_offset)
+                    if header.producer_id >= 0:
                         self._follow_producers(segment, buffer, headers)
                         break
             self.producers.end_offset = end
@@ -368,6 +297,7 @@ class Log(LogSegments):
         if next_offset is None:
             return LogSlice(None, start, 0, offset, offset, segment.base_offset)
         segment.remember(next_offset, stop)
+        assert start <= stop, f"{segment!r}: bytes {start} to {stop} for offset {offset}"
         found = LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
         if not segment.is_verified and number + 1 < len(self.segments):
             found.is_unverified = True
@@ -427,6 +357,7 @@ class Log(LogSegments):
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it, all transactions are decided: what read_committed may see."""
+        assert high_watermark <= self.log_end_offset, f"{self!r} ends below its high watermark {high_watermark}"
         if not self.producers.has_transactions:
             return high_watermark
         unstable = self.producers.first_unstable_offset(high_watermark)
@@ -514,7 +445,7 @@ class Log(LogSegments):
         try:
             if clean:
                 self.active.become_inactive()
-                if _needs_snapshot(self._snapshots, bool(self.producers.by_id), self.size):
+                if needs_snapshot(self._snapshots, bool(self.producers.by_id), self.size):
                     self._take_snapshot()
                 if sync:
                     self.flush(now_ms)
@@ -524,276 +455,3 @@ class Log(LogSegments):
                 segment.close()
         except OSError as error:
             raise self._failed("closing", error) from error
-
-
-def _needs_snapshot(snapshots: Sequence[int], has_producers: bool, size: int) -> bool:
-    """Returns whether a log that is closed needs a snapshot of its producers. A small one that has none does not: its
-    note has that, or its batches are read fast. Apache Kafka reads nothing after a clean stop without snapshots.
-    """
-    return bool(snapshots) or has_producers or size > MOST_BYTES
-
-
-# ---- logs that are not used yet
-#
-# A start opens ten thousands of logs, of which a client may use a few. A log of which a note has all that its replica
-# needs is a `NotedLog`: it has its ends, and makes segments, epochs and producers when one of them is first looked at.
-# From then on it is a `Log` like any other, and costs nothing more than that.
-
-#: The attributes that a noted log makes when it is used.
-_MADE_LATER = frozenset(
-    (
-        "_bases",
-        "_full_at_offset",
-        "_limits_of",
-        "_removals",
-        "_rolls_after",
-        "_snapshots",
-        "epochs",
-        "producers",
-        "segments",
-    )
-)
-#: A thread that removes files may use a log first.
-_MAKING = threading.Lock()
-
-
-class NotedLog(Log):
-    """A log that was opened from its note and is not used yet."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(
-        cls,
-        directory: PartitionDirectory,
-        noted: CleanReplica,
-        config: LogConfig,
-        log_start_offset: int,
-        recovery_point: int,
-        claimed: int,
-        *,
-        clean: bool,
-    ) -> NotedLog | None:
-        """Returns None where a checkpoint contradicts the note, or the files have to be looked at. The caller compares
-        the files with the note, and calls `begin`. `claimed`: the highest offset of the claims, 0 without any.
-        """
-        note, end = noted.log, 0
-        if note is None:
-            if noted.has_files or claimed or log_start_offset:
-                return None
-        else:
-            end = note.end_offset
-            if log_start_offset > end or claimed > end or (clean and 0 < claimed < end):
-                return None
-            first = note.segments[0].base_offset if not config.remote_storage else 0
-            log_start_offset = max(log_start_offset, note.start_offset, first)
-        log = cls._of_note(directory, noted, config, log_start_offset)
-        log.recovery_point = end if clean else min(recovery_point, end)
-        log.noted_end = end
-        return log
-
-    @classmethod
-    def recovered(
-        cls,
-        directory: PartitionDirectory,
-        config: LogConfig,
-        log_start_offset: int,
-        recovery_point: int,
-        claimed: int,
-        noted: CleanReplica | None = None,
-        seen: SeenReplica | None = None,
-    ) -> NotedLog | None:
-        """Returns a small log whose batches were read and are whole, after a crash; None where more has to be looked at."""
-        found = recover_small_log(directory, config, log_start_offset, claimed, noted, seen)
-        if found is None:
-            return None
-        log = cls._of_note(directory, found, config, found.log.start_offset if found.log is not None else 0)
-        log.recovery_point = min(recovery_point, log.log_end_offset)
-        log.noted_end = UNNOTED
-        return log
-
-    @classmethod
-    def _of_note(
-        cls, directory: PartitionDirectory, noted: CleanReplica, config: LogConfig, log_start_offset: int
-    ) -> NotedLog:
-        log = cls.__new__(cls)
-        log._directory, log._noted, log.config = directory, NotedState(noted), config
-        log.log_start_offset = log_start_offset
-        log.log_end_offset = noted.log.end_offset if noted.log is not None else 0
-        log.damage = Damage(directory)
-        log.recovered_bytes, log.opening_notes, log.generation = 0, (), 0
-        return log
-
-    def begin(self, topic: str, partition: int, files: OpenFiles, jitter: float, now_ms: int) -> None:
-        """Sets the attributes that are not of the note."""
-        self.topic, self.partition, self._files = topic, partition, files
-        self._jitter, self.last_flush_ms = jitter, now_ms
-
-    def __getattr__(self, name: str) -> object:
-        """Called for an attribute that is not set yet."""
-        if name not in _MADE_LATER:
-            raise AttributeError(name, name=name, obj=self)
-        self.open_whole()
-        return getattr(self, name)
-
-    def open_whole(self) -> None:
-        """Makes the rest of the log. Raises LogDirectoryFailure where it has producers."""
-        with _MAKING:
-            state = self._noted
-            if state is None:
-                return  # another thread has made it
-            directory, config, files, opened_ms = self._directory, self.config, self._files, self.last_flush_ms
-            note = state.note.log
-            try:
-                if note is not None:
-                    start, flushed = self.log_start_offset, self.recovery_point
-                    loaded = load_noted(directory, config, files, opened_ms, note, start, flushed)
-                else:
-                    loaded = LogLoader(directory, config, files, opened_ms).load(0, 0, clean=False, noted=state.note)
-            except OSError as error:
-                raise self._failed("opening", error) from error
-            whole = Log(directory, self.topic, self.partition, config, loaded, files)
-            whole.begin_role(state.leader_epoch, takes_over=state.takes_over)
-            for name in _MADE_LATER:
-                setattr(self, name, getattr(whole, name))
-            self.__class__ = Log  # type: ignore[assignment]  # both have the same slots
-            self._noted = None
-
-    @property
-    def _note(self) -> CleanLog | None:
-        return self._noted.note.log if self._noted is not None else None
-
-    @property
-    def first_base_offset(self) -> int:
-        note = self._note
-        return note.segments[0].base_offset if note is not None else 0
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return max(self.log_start_offset, self.first_base_offset)
-
-    @property
-    def has_files(self) -> bool:
-        return self._note is not None
-
-    @property
-    def size(self) -> int:
-        note = self._note
-        return sum(segment.size for segment in note.segments) if note is not None else 0
-
-    @property
-    def segment_count(self) -> int:
-        note = self._note
-        return len(note.segments) if note is not None else 1
-
-    @property
-    def has_removed_segments(self) -> bool:
-        return False
-
-    def begin_role(self, leader_epoch: int, *, takes_over: bool) -> None:
-        assert self._noted is not None
-        self._noted = NotedState(self._noted.note, leader_epoch, takes_over)
-
-    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """Does nothing: a log with producers is made at once."""
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        return high_watermark
-
-    def flush_due(self, now_ms: int) -> int | None:
-        note, end, config = self._note, self.log_end_offset, self.config
-        unflushed = end - self.recovery_point
-        if note is None or unflushed <= 0:
-            return None
-        if unflushed >= config.flush_messages or now_ms - self.last_flush_ms >= config.flush_ms:
-            return end
-        base = note.segments[-1].base_offset
-        return base if base > self.recovery_point else None
-
-    @property
-    def is_unflushed(self) -> bool:
-        note = self._note
-        return self.recovery_point < self.log_end_offset or (note is not None and not note.are_epochs_written)
-
-    def close(self, now_ms: int, *, clean: bool = True, sync: bool = True) -> None:
-        if clean and (self.is_unflushed or self._lacks_snapshot()):
-            self.open_whole()
-            self.close(now_ms, clean=clean, sync=sync)
-
-    def _lacks_snapshot(self) -> bool:
-        note = self._note
-        if note is None or self.log_end_offset <= max(note.snapshots, default=note.segments[0].base_offset):
-            return False
-        return _needs_snapshot(note.snapshots, note.has_producers, sum(one.size for one in note.segments))
-
-    @property
-    def unused_note(self) -> CleanReplica | None:
-        state, start = self._noted, self.log_start_offset
-        if state is None or state.note.log is None or state.note.log.start_offset == start:
-            return state.note if state is not None else None
-        return state.note._replace(log=state.note.log._replace(start_offset=start))
-
-
-# ---- retention
-#
-# Only whole segments go, oldest first, and none that reaches past the high watermark: the log never starts behind it.
-# The active segment may go too, once another has taken its place.
-
-Condition = Callable[[Segment], bool]
-
-
-def delete_old_segments(
-    log: Log, now_ms: int, high_watermark: int, *, defer: bool = False, with_remote_part: bool = False
-) -> int:
-    """Deletes old segments of one log, under any cleanup policy. Returns their number. `defer`: see `Log.remove_first`.
-
-    A log with a remote part keeps its segments: only what has the metadata of the copies can delete them (`tiers/`). With
-    `with_remote_part` they go all the same, as the records of the remote part before them then do.
-    Raises LogDirectoryFailure.
-    """
-    if log.config.remote_storage and not with_remote_part:
-        return 0
-    conditions: list[Condition] = [
-        # As in Kafka the active segment does not go by this one.
-        lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset
-    ]
-    if log.config.delete:
-        conditions += _limits(log, log.config, now_ms)
-    return sum(_delete_while(log, condition, now_ms, high_watermark, defer) for condition in conditions)
-
-
-def _limits(log: Log, config: LogConfig, now_ms: int) -> list[Condition]:
-    limits: list[Condition] = []
-    if config.retention_bytes >= 0:
-        excess = log.size - config.retention_bytes
-
-        def is_too_much(segment: Segment) -> bool:
-            nonlocal excess
-            excess -= segment.size
-            return excess >= 0
-
-        limits.append(is_too_much)
-    if config.retention_ms >= 0:
-        limits.append(lambda segment: now_ms - _newest_ms(segment) > config.retention_ms)
-    return limits
-
-
-def _newest_ms(segment: Segment) -> int:
-    """The time of the newest record; of the file, where records carry none."""
-    newest = segment.largest_timestamp()
-    return newest if newest >= 0 else segment.modified_ms()
-
-
-def _delete_while(log: Log, condition: Condition, now_ms: int, high_watermark: int, defer: bool) -> int:
-    """Deletes the oldest segments that meet the condition, up to the first that does not."""
-    count = 0
-    for segment in log.segments:
-        is_active = segment is log.active
-        if (is_active and not segment.size) or segment.next_offset > high_watermark or not condition(segment):
-            break
-        count += 1
-    if count == len(log.segments):
-        log.roll(now_ms)
-    if count:
-        log.remove_first(count, now_ms, defer=defer)
-    return count

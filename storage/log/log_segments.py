@@ -7,121 +7,38 @@
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from operator import lt
+from typing import TYPE_CHECKING
 
-from ...protocol.internal.producer_snapshot import ProducerEntry
-from ..files.checkpoints import CleanReplica
-from ..files.open_files import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
-    LogDirectoryFailure,
-    OpenFiles,
-    PartitionDirectory,
-    read_if_exists,
-    unlink_if_exists,
-    write_atomically,
-)
-from ..segments.damage import DamagedRange
-from ..segments.index import (
-    AbortedTransaction,
-    decode_snapshot,
-    encode_snapshot,
-    plausible_aborted,
-    read_aborted,
-    replace_aborted,
-    truncate_aborted,
-)
+from ..files.segment_files import CLEANED_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX
+from ..files.writes import read_if_exists, unlink_if_exists, write_atomically
+from ..segments.aborted import plausible_aborted, read_aborted, replace_aborted, truncate_aborted
 from ..segments.segment import Segment
-from .config import LogConfig
-from .epochs import UNDEFINED_EPOCH
-from .loading import LoadedLog, LogLoader, restore_producers
+from ..segments.snapshots import decode_snapshot, encode_snapshot
+from .claims import FileClaims, outdate_notes
+from .loading import LogLoader
+from .log_facts import UNNOTED, LogFacts
+from .removals import Removals
+from .replay import restore_producers
 
-# Segments that a log has removed, and whose files are still there: renamed to `.deleted`, and unlinked after a delay.
-#
-# To unlink a segment of a gigabyte takes the file system 100 ms and more, so a thread does both. A crash before a
-# rename brings the segment back, whole and in its place: the oldest go first, and the data file of each before its
-# indexes.
-
-
-class Removals:
-    """The removed segments of one log. Any thread may call its methods; they raise OSError."""
-
-    __slots__ = ("_directory", "_lock", "_named", "_renamed", "_snapshots")
-
-    def __init__(self, directory: PartitionDirectory) -> None:
-        self._directory = directory
-        #: Held while names change. Files are unlinked without it, since no new file gets their names.
-        self._lock = threading.Lock()
-        #: When their files may go, and the segments: with their old names, and renamed.
-        self._named: list[tuple[int, Segment]] = []
-        self._renamed: list[tuple[int, Segment]] = []
-        #: Snapshots of producers that are of no segment any more.
-        self._snapshots: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self._named) + len(self._renamed)
-
-    @property
-    def keeps_names(self) -> bool:
-        """Returns whether files have names yet that a new segment could be given."""
-        return bool(self._named or self._snapshots)
-
-    def add(self, due_ms: int, segments: Sequence[Segment], snapshots: Iterable[str]) -> None:
-        with self._lock:
-            self._named += [(due_ms, segment) for segment in segments]
-            self._snapshots += snapshots
-
-    def free_names(self) -> None:
-        """Renames what has its old name, before a new file may get it."""
-        with self._lock:
-            while self._named:
-                due_ms, segment = self._named[0]
-                segment.change_suffix(DELETED_SUFFIX)
-                self._renamed.append((due_ms, segment))
-                del self._named[0]
-            while self._snapshots:
-                unlink_if_exists(self._snapshots[0])
-                del self._snapshots[0]
-
-    def delete(self, now_ms: int) -> int:
-        """Unlinks the files whose time has come. Returns how many segments still wait."""
-        self.free_names()
-        with self._lock:
-            due = [segment for due_ms, segment in self._renamed if due_ms <= now_ms]
-            self._renamed = [one for one in self._renamed if one[0] > now_ms]
-        for segment in due:
-            path = None
-            while path != self._directory.path:  # a thread may be overtaken by a rename of the directory
-                path = self._directory.path
-                segment.unlink()
-        return len(self)
+if TYPE_CHECKING:
+    from ...protocol.internal.producer_snapshot import ProducerEntry
+    from ..files.open_files import OpenFiles
+    from ..files.partition_directory import PartitionDirectory
+    from ..segments.aborted import AbortedTransaction
+    from ..segments.damage import DamagedRange
+    from .config import LogConfig
+    from .loading import LoadedLog
 
 
-#: The files have changed since the last note, or there is none.
-UNNOTED = -1
-
-
-class NotedState(NamedTuple):
-    """A log that is not used yet: its note, and the arguments of the last `begin_role`."""
-
-    note: CleanReplica
-    leader_epoch: int = UNDEFINED_EPOCH
-    takes_over: bool = False
-
-
-class LogSegments:
-    """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
+class LogSegments(LogFacts):
+    """The segments of an opened log."""
 
     __slots__ = (
-        "_bases", "_directory", "_files", "_full_at_offset", "_jitter", "_limits_of", "_noted", "_removals",
-        "_rolls_after", "_snapshots", "config", "damage", "epochs", "generation", "last_flush_ms",
-        "log_end_offset", "log_start_offset", "noted_end", "opening_notes", "partition", "producers", "recovered_bytes",
-        "recovery_point", "segments", "topic",
+        "_bases", "_full_at_offset", "_limits_of", "_removals", "_rolls_after", "_snapshots", "epochs", "generation",
+        "producers", "segments",
     )  # fmt: skip
 
     def __init__(
@@ -137,8 +54,6 @@ class LogSegments:
         self._directory = directory
         self._files = files
         self._jitter = 0.0
-        #: The note of a log that is not used yet (log.py, NotedLog).
-        self._noted: NotedState | None = None
         # The result of the last check, which appends reuse: while the configuration is this one, the active segment takes
         # batches up to this offset and this timestamp.
         self._limits_of: LogConfig | None = None
@@ -157,29 +72,25 @@ class LogSegments:
         self.recovered_bytes = loaded.truncated_bytes
         self.opening_notes = loaded.notes
         self.epochs = loaded.epochs
-        #: The parts of the log that cannot be read (segments/damage.py).
         self.damage = loaded.damage
         if self.damage:
             self._mark_holes()
         self.producers = loaded.producers
         self.last_flush_ms = 0
-        #: The end of the log when it was last noted (files/checkpoints.py), or UNNOTED. Or, see `is_idle`, below that.
         self.noted_end = loaded.log_end_offset if loaded.is_noted else UNNOTED
         #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
         self.generation = 0
+        self._check_opened()
 
-    @property
-    def directory(self) -> PartitionDirectory:
-        return self._directory
-
-    @property
-    def path(self) -> str:
-        return self._directory.path
-
-    @property
-    def log_directory(self) -> str:
-        """The log directory that the partition's directory is in."""
-        return self._directory.log_directory
+    def _check_opened(self) -> None:
+        """Checks the result of an opening: segments in order, and all ends within them."""
+        bases, start, end = self._bases, self.log_start_offset, self.log_end_offset
+        assert all(map(lt, bases, bases[1:])), f"{self.path}: segments are not in order: {bases}"
+        assert bases[-1] <= end, f"{self.path}: ends at offset {end}, but its last segment begins at {bases[-1]}"
+        assert start <= end, f"{self.path}: starts at offset {start} and ends at {end}"
+        assert self.recovery_point <= end, f"{self.path}: recovery point {self.recovery_point} behind the end {end}"
+        ended = self.producers.end_offset
+        assert ended <= end, f"{self.path}: producers up to offset {ended}, but the log ends at {end}"
 
     @property
     def active(self) -> Segment:
@@ -197,11 +108,6 @@ class LogSegments:
         return self._bases[0]
 
     @property
-    def unused_note(self) -> CleanReplica | None:
-        """The note of a log that was opened from it, and of which nothing was used since then."""
-        return None
-
-    @property
     def has_files(self) -> bool:
         """Returns whether its files are made."""
         return not self.segments[0].is_planned
@@ -214,15 +120,6 @@ class LogSegments:
     @property
     def segment_count(self) -> int:
         return len(self.segments)
-
-    def is_idle(self) -> bool:
-        """Returns whether the log is not noted, and has not grown since the last call. Called once an interval."""
-        end = self.log_end_offset
-        seen = UNNOTED - 1 - end
-        if self.noted_end in (end, seen):
-            return self.noted_end == seen
-        self.noted_end = seen
-        return False
 
     def move_to(self, path: str) -> None:
         """Renames the partition's directory."""
@@ -317,6 +214,8 @@ class LogSegments:
         return segment
 
     def _add(self, segment: Segment) -> None:
+        base_offset = segment.base_offset
+        assert not self._bases or base_offset > self._bases[-1], f"{self.path}: segment {base_offset} is not the last"
         self._limits_of = None
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
@@ -340,10 +239,38 @@ class LogSegments:
 
     # ---- both ends
 
+    def prepare_truncation(self, offset: int) -> FileClaims | None:
+        """Returns the claims of the log's files above `offset`, which are lowered before the log is cut there; None where
+        there are none. The caller lowers them, also where the log is not cut after all.
+        """
+        end_offset = min(offset, self.log_end_offset)
+        has_epochs, has_damage = self.epochs.file_reaches(end_offset), self.damage.file_reaches(end_offset)
+        snapshots = [one for one in self._snapshots if one > end_offset]
+        if not (has_epochs or has_damage or snapshots):
+            return None
+        self._snapshots = [one for one in self._snapshots if one <= end_offset]
+        return FileClaims(
+            self._directory,
+            end_offset,
+            [self._directory.file(one, SNAPSHOT_SUFFIX) for one in snapshots],
+            self.epochs.take_below(end_offset) if has_epochs else None,
+            self.damage if has_damage else None,
+        )
+
+    def _lower_claims(self, offset: int) -> None:
+        """Lowers what the files of the log claim above `offset`: nothing any more where a thread has done so."""
+        claims = self.prepare_truncation(offset)
+        if claims is not None:
+            claims.lower()
+
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes the record at `offset` and all after it; a batch that contains it goes whole."""
+        """Removes the record at `offset` and all after it; a batch that contains it goes whole.
+
+        The caller has lowered the claims of the log directory's checkpoints (storage/claims.py).
+        """
         if offset >= self.log_end_offset:
             # An epoch in which this log led, and wrote nothing, is not in the next leader's log.
+            self._lower_claims(self.log_end_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self.segments[0].base_offset:
@@ -351,7 +278,9 @@ class LogSegments:
             self.truncate_fully_and_start_at(offset, now_ms, start)
             return
         self._free_names()
+        self._lower_claims(offset)
         try:
+            outdate_notes(self.path)
             while self.active.base_offset > offset:
                 self._remove_last().delete()
             self._limits_of = None
@@ -370,7 +299,9 @@ class LogSegments:
         two are in a remote store, and their leader epochs are kept.
         """
         self._free_names()
+        self._lower_claims(min(offset, self.segments[0].base_offset))
         try:
+            outdate_notes(self.path)
             while self.segments:
                 self._remove_last().delete()
             self._add(Segment.create(self._directory, self._files, offset, now_ms))
@@ -446,6 +377,8 @@ class LogSegments:
         return self.segments.pop()
 
     def _ends_at(self, offset: int) -> None:
+        base = self._bases[-1]
+        assert base <= offset <= self.log_end_offset, f"{self.path}: cannot end at {offset}, its last segment is {base}"
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -485,6 +418,10 @@ class LogSegments:
         With `defer` the files keep their names until `delete_scheduled`, which a thread may call.
         """
         assert 0 <= count < len(self.segments), f"{count} of {len(self.segments)} segments"
+        following = self._bases[count]
+        assert following <= self.log_end_offset, (
+            f"{self.path}: segment {following} behind the end {self.log_end_offset}"
+        )
         self._schedule_deletion(self.segments[:count], now_ms)
         del self.segments[:count], self._bases[:count]
         if not defer:
@@ -573,6 +510,3 @@ class LogSegments:
             return self._removals.delete(now_ms)
         except OSError as error:
             raise self._failed("deleting segments", error) from error
-
-    def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
-        return LogDirectoryFailure(self.log_directory, f"{doing} {self.path}", error)

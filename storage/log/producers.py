@@ -21,54 +21,15 @@ DUPLICATE_SEQUENCE_NUMBER are no longer answered.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.producer_snapshot import ProducerEntry
-from ...protocol.records.batch import (
-    MAX_SEQUENCE,
-    NO_PRODUCER_EPOCH,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-)
+from ...protocol.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL_FLAG
+from .verifications import Verification
 
-# Verification of a producer's transaction: the leader asks the coordinator whether it is open here (KIP-890).
-#
-# Verification begins with the first batch of a transaction in this partition. It ends when a batch is written, or the
-# marker that ends the transaction. Meanwhile the leader must prevent two things. The producer's state alone would
-# allow them, since nothing of the transaction is in the log yet:
-#
-# - The leader rejects a batch for now (the coordinator is moving), and writes a batch with a greater sequence number. The
-#   rejected batch comes again and is out of order for good. librdkafka takes it for written when a later one is.
-# - The coordinator's response belongs to an earlier verification: the transaction has ended since. A batch written now would
-#   belong to no transaction, and would hang. So the caller keeps the `Verification`, and compares.
-#
-# Verifications are not in the log: a new leader starts them anew.
-
-
-class Verification:
-    """The verification of one producer. `bumps_epochs`: each of its transactions has an epoch and begins at sequence 0."""
-
-    __slots__ = ("began_ms", "bumps_epochs", "epoch", "lowest_sequence")
-
-    def __init__(self, sequence: int, epoch: int, now_ms: int, *, bumps_epochs: bool) -> None:
-        self.lowest_sequence = sequence
-        self.epoch = epoch
-        self.began_ms = now_ms
-        self.bumps_epochs = bumps_epochs
-
-    def asked_again(self, sequence: int, epoch: int) -> None:
-        if epoch > self.epoch:
-            self.epoch, self.lowest_sequence = epoch, sequence
-        elif epoch == self.epoch:
-            self.lowest_sequence = min(self.lowest_sequence, sequence)
-
-    def is_out_of_order(self, sequence: int, *, has_written: bool) -> bool:
-        """`has_written`: some batch of the producer's epoch is known."""
-        return sequence > self.lowest_sequence or (self.bumps_epochs and sequence != 0 and not has_written)
-
+if TYPE_CHECKING:
+    from ...protocol.records.batch import BatchHeader
 
 #: A producer may have five requests in flight: as many of its batches may come twice.
 RETAINED_BATCHES = 5
@@ -187,7 +148,7 @@ class Producers:
         For batches of clients with a producer id. A ProducerBatch means the log has the batch: the response is repeated.
         NOT_LEADER_OR_FOLLOWER means that an earlier batch may be on its way to this new leader.
         """
-        producer = self.by_id.get(header[9])
+        producer = self.by_id.get(header.producer_id)
         if producer is None:
             if self.verifications and self._is_ahead_of_verification(header, has_written=False):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -196,8 +157,8 @@ class Producers:
         batches = producer.batches
         if (
             batches
-            and header[11] == batches[-1][0] + 1
-            and header[10] == producer.epoch
+            and header.base_sequence == batches[-1][0] + 1
+            and header.producer_epoch == producer.epoch
             and producer.transaction_first_offset == NO_OFFSET
             and not self.verifications
         ):
@@ -290,6 +251,11 @@ class Producers:
         """The last stable offset that an aborted transaction's index entry carries."""
         return next(iter(self._open), ended.last_offset + 1)
 
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction is open."""
+        return bool(self._open)
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Returns the start of the first transaction that is open, or whose marker is not below the high watermark."""
         decided = [first for first, marker in self._undecided.items() if marker < high_watermark]
@@ -339,37 +305,3 @@ def _in_sequence(producer: Producer, header: BatchHeader) -> bool:
 
 def _is_expired(producer: Producer, now_ms: int, expiration_ms: int) -> bool:
     return producer.transaction_first_offset == NO_OFFSET and now_ms - producer.last_timestamp >= expiration_ms
-
-
-# Checks of a leader before it writes for a transaction: is it open here, and may this marker end it?
-
-
-MAX_PRODUCER_EPOCH = 32_767
-#: From this transaction version on each end has an epoch of its own, above that of the data (KIP-890, KIP-1228).
-EPOCH_BUMP_VERSION = 2
-
-
-def is_in_transaction(producers: Producers, producer_id: int, epoch: int) -> bool:
-    """Returns whether the producer has an open transaction here: what it writes is of that."""
-    producer = producers.by_id.get(producer_id)
-    return producer is not None and producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
-
-
-def check_marker(
-    producers: Producers, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
-) -> ErrorCode:
-    """Returns whether a marker may be written. A coordinator may repeat a marker when it got no response to it."""
-    producer = producers.by_id.get(producer_id)
-    if producer is None:
-        return ErrorCode.NONE
-    is_open = producer.transaction_first_offset != NO_OFFSET
-    is_repeated = epoch == producer.epoch and (not is_open or epoch == MAX_PRODUCER_EPOCH)
-    if transaction_version >= EPOCH_BUMP_VERSION:
-        is_stale = epoch <= producer.epoch and not is_repeated
-    else:
-        is_stale = epoch < producer.epoch
-    if is_stale:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if coordinator_epoch < producer.coordinator_epoch:
-        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    return ErrorCode.NONE

@@ -1,7 +1,7 @@
 """Recovery of a small log in one read, after a crash: a start does it for ten thousands of logs.
 
 `recover_small_log` checks each batch of the only segment, as `LogLoader` does from the recovery point on, and returns a
-note of the log, so that it begins as one that is not used yet (`NotedLog`). It changes nothing. It returns None for every
+note of the log, so that it begins unopened (`UnopenedLog`). It changes nothing. It returns None for every
 log that has more than that: a producer, damage, a tail that is torn, offsets left out, a file or a checkpoint that
 contradicts the batches. `LogLoader` reads those, and decides.
 
@@ -18,33 +18,31 @@ import os
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, check_crc, read_header
 from ...protocol.records.errors import BatchError
-from ..files.checkpoints import CleanLog, CleanReplica, CleanSegment
-from ..files.identity import PARTITION_METADATA, encode_partition_metadata
-from ..files.open_files import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    RIGHTS_OF_OTHERS,
-    SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    PartitionDirectory,
-    open_fd,
-    read_if_exists,
-)
+from ..files.clean_replicas import CleanLog, CleanReplica, CleanSegment
+from ..files.descriptors import open_fd
+from ..files.modes import RIGHTS_OF_OTHERS
+from ..files.partition_metadata import PARTITION_METADATA
+from ..files.segment_files import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from ..files.writes import read_if_exists
 from ..segments.index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
-from .config import LogConfig
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import UNDEFINED_EPOCH, LeaderEpochs
+from .small_log import SmallLog
+
+if TYPE_CHECKING:
+    from ...protocol.records.batch import BatchHeader
+    from ..files.partition_directory import PartitionDirectory
+    from .config import LogConfig
+    from .small_log import SeenReplica
 
 try:
-    from odradek_kernel import read_small_folders as _kernel_folders
     from odradek_kernel import read_small_log as _kernel
-    from odradek_kernel import read_small_logs as _kernel_logs
 except ImportError:  # pip had no compiler; the kernel may be of another version in a checkout.
-    _kernel = _kernel_logs = _kernel_folders = None
+    _kernel = None
 
 #: A segment of this size is read without entries of an index: some milliseconds at most.
 MOST_BYTES = 64 << 10
@@ -53,17 +51,6 @@ _MOST_BASE_OFFSET = 1 << 62
 _NO_TOPIC = b""
 _WITHOUT_LOG = [PARTITION_METADATA]
 _OTHER_NAMES = {PARTITION_METADATA, EPOCHS_FILE}
-
-
-class SmallLog(NamedTuple):
-    """The only segment of a log. `epochs`: each leader epoch above all before it in the segment, with its start offset."""
-
-    size: int
-    modified_ns: int
-    end_offset: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    epochs: list[tuple[int, int]]
 
 
 def recover_small_log(
@@ -130,7 +117,7 @@ def _recover_grown(
 ) -> CleanReplica | None:
     """Recovers a log that was written to since its note: what the other files hold is in the note."""
     base_offset = before.segments[0].base_offset
-    if not _is_small(before):
+    if not is_small(before):
         return None
     epochs = LeaderEpochs(directory, before.epochs, are_written=before.are_epochs_written)
     start = max(log_start_offset, before.start_offset)
@@ -141,7 +128,7 @@ def _recover_grown(
     return noted._replace(log=note) if note is not None else None
 
 
-def _is_small(noted: CleanLog) -> bool:
+def is_small(noted: CleanLog) -> bool:
     first = noted.segments[0].base_offset
     return len(noted.segments) == 1 and not (noted.snapshots and noted.snapshots[0] <= first)
 
@@ -204,11 +191,11 @@ def read_in_python(directory: PartitionDirectory, base_offset: int) -> SmallLog 
     newest, newest_at, latest = NO_TIMESTAMP, base_offset, UNDEFINED_EPOCH
     epochs: list[tuple[int, int]] = []
     for header in batches:
-        if header[2] > latest:
-            latest = header[2]
-            epochs.append((latest, header[0]))
-        if header[8] > newest:
-            newest, newest_at = header[8], header[0] + header[6]
+        if header.leader_epoch > latest:
+            latest = header.leader_epoch
+            epochs.append((latest, header.base_offset))
+        if header.max_timestamp > newest:
+            newest, newest_at = header.max_timestamp, header.base_offset + header.last_offset_delta
     end = batches[-1].next_offset if batches else base_offset
     return SmallLog(len(file[0]), file[1], end, newest, newest_at, epochs)
 
@@ -233,12 +220,17 @@ def _plain_batches(content: bytes, base_offset: int) -> list[BatchHeader] | None
     try:
         while position < size:
             header = read_header(content, position)
-            if header[0] != next_offset or header[6] < 0 or header[9] >= 0 or header[5] & CONTROL_FLAG:
+            if (
+                header.base_offset != next_offset
+                or header.last_offset_delta < 0
+                or header.producer_id >= 0
+                or header.attributes & CONTROL_FLAG
+            ):
                 return None
             check_crc(content, position, header)
             batches.append(header)
-            position += header[1] + LOG_OVERHEAD
-            next_offset += header[6] + 1
+            position += header.length + LOG_OVERHEAD
+            next_offset += header.last_offset_delta + 1
     except BatchError:
         return None
     return batches if next_offset <= base_offset + MAX_RELATIVE_OFFSET + 1 else None
@@ -287,73 +279,8 @@ def _is_ascending(entries: list[tuple[int, int]]) -> bool:
     return all(one[0] < following[0] for one, following in pairwise(entries))
 
 
-# ---- many logs, read in one call of the kernel
-#
-# A start reads ten thousands of logs after a crash. The call leaves the interpreter to the loop meanwhile. A folder without
-# a note is read if it has nothing but one segment with its indexes, as a running broker leaves it before a flush.
-
-_MANY = struct.Struct("=10q")
-_NO_SEGMENT = _NO_EPOCH = -1
-
-
-class SeenReplica(NamedTuple):
-    """A replica that was looked at among many.
-
-    `is_noted`: its files are as in the note of an earlier start or stop. `log`: what was read of its only segment, of a
-    log that was written to since then. `is_whole`: the note has it already, since there is no older one.
+def needs_snapshot(snapshots: Sequence[int], has_producers: bool, size: int) -> bool:
+    """Returns whether a log that is closed needs a snapshot of its producers. A small one that has none does not: its
+    note has that, or its batches are read fast. Apache Kafka reads nothing after a clean stop without snapshots.
     """
-
-    noted: CleanReplica
-    is_noted: bool
-    log: SmallLog | None = None
-    is_whole: bool = False
-
-
-def read_grown_logs(replicas: Sequence[tuple[str, CleanReplica]]) -> list[SeenReplica | None]:
-    """Reads logs that have changed since their notes, in folders that have not. Returns None for those that
-    `recover_small_log` has to look at.
-    """
-    if _kernel_logs is None or not replicas:
-        return [None] * len(replicas)
-    paths = [
-        f"{path}/{noted.log.segments[0].base_offset:020d}{LOG_SUFFIX}" if noted.log else "" for path, noted in replicas
-    ]
-    rows = _MANY.iter_unpack(_kernel_logs(_joined(paths), MOST_BYTES))
-    return [_grown(noted, row) for (_, noted), row in zip(replicas, rows, strict=True)]
-
-
-def read_small_folders(replicas: Sequence[tuple[str, bytes]]) -> list[SeenReplica | None]:
-    """Reads the folders of replicas, of which it gets the path and the id of the topic. Returns as `read_grown_logs`."""
-    if _kernel_folders is None or not replicas:
-        return [None] * len(replicas)
-    contents = {topic_id: encode_partition_metadata(topic_id).decode() for topic_id in {one[1] for one in replicas}}
-    texts = [text for path, topic_id in replicas for text in (path, contents[topic_id])]
-    rows = _MANY.iter_unpack(_kernel_folders(_joined(texts), MOST_BYTES))
-    return [_found_in_folder(topic_id, row) for (_, topic_id), row in zip(replicas, rows, strict=True)]
-
-
-def _joined(texts: list[str]) -> bytes:
-    return os.fsencode("\0".join((*texts, "")))
-
-
-def _grown(noted: CleanReplica, row: tuple[int, ...]) -> SeenReplica | None:
-    if not row[0] or noted.log is None or noted.log.has_producers or not _is_small(noted.log):
-        return None
-    return SeenReplica(noted, False, _small_log(row))
-
-
-def _found_in_folder(topic_id: bytes, row: tuple[int, ...]) -> SeenReplica | None:
-    is_found, folder_ns, base_offset = row[:3]
-    if not is_found:
-        return None
-    if base_offset == _NO_SEGMENT:
-        return SeenReplica(CleanReplica(topic_id, folder_ns, False), False)
-    size, modified_ns, end, newest, newest_at, epochs = log = _small_log(row)
-    segment = CleanSegment(base_offset, size, modified_ns)
-    note = CleanLog(base_offset, end, [segment], [], epochs, False, newest, newest_at, False)
-    return SeenReplica(CleanReplica(topic_id, folder_ns, True, note), False, log, True)
-
-
-def _small_log(row: tuple[int, ...]) -> SmallLog:
-    _, _, _, size, modified_ns, end, newest, newest_at, epoch, start = row
-    return SmallLog(size, modified_ns, end, newest, newest_at, [] if epoch == _NO_EPOCH else [(epoch, start)])
+    return bool(snapshots) or has_producers or size > MOST_BYTES

@@ -1,235 +1,28 @@
-"""The batches of a segment's file: walking over their headers, and whole ones of a damaged file, with the holes between."""
+"""The whole batches of a segment's file, and the holes between them.
+
+Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is
+right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (`next_whole_batch`).
+Bad bytes without one are the tail; the caller decides whether it is torn or damaged (log/loading.py).
+"""
 
 from __future__ import annotations
 
 import os
-import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
-from ...protocol.records.errors import BatchError, CorruptBatch, OldFormatInLog, OldMessageFormat
-from ..files.open_files import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    OpenFile,
-    PartitionDirectory,
-    open_fd,
-    read_if_exists,
-    write_fully,
-)
-from .damage import SegmentSuspected
+from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from ...protocol.records.errors import CorruptBatch, OldFormatInLog, OldMessageFormat
+from ..files.descriptors import open_fd
+from ..files.segment_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from ..files.writes import read_if_exists, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
+from .resync import CHUNK_BYTES, next_whole_batch
 
-# Walking over the batches of a segment by their headers, which are looked at no closer than costs little.
-#
-# A walk passes over the ranges that are known to be damaged, and raises where it meets something else than a batch.
-
-
-Pread = Callable[[int, int, int], bytes | bytearray]
-
-#: Enough for the headers between two index entries, when the batches are small ones.
-SCAN_BYTES = 8192
-_SPAN = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
-_SPAN_BYTES = _SPAN.size
-#: The bytes after the length in the smallest message of formats 0 and 1; zeros are no such message.
-_LEAST_OLD_LENGTH = 14
-
-
-class WalkedSegment(Protocol):
-    """The parts of a segment that a walk uses."""
-
-    base_offset: int
-    next_offset: int
-    size: int
-    #: Start and end positions of the damaged ranges; None where there are none.
-    holes: Sequence[tuple[int, int]] | None
-
-    @property
-    def path(self) -> str: ...
-
-    def file(self) -> OpenFile: ...
-
-
-def spans(segment: WalkedSegment, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, int, int, int]]:
-    """(position, end position, base offset, last offset) of each batch from the one that starts at `position`.
-
-    Damaged ranges are passed over. Raises SegmentSuspected where the disk has something else, OldFormatInLog where it is
-    that.
-    """
-    if not segment.size:
-        return
-    fd = segment.file().fd
-    chunk: bytes | bytearray = b""
-    chunk_at, holes, least = position, segment.holes, 0
-    # A segment whose end is being looked for has none yet.
-    end_offset = segment.next_offset if segment.next_offset > segment.base_offset else 1 << 63
-    while position < segment.size:
-        if holes is not None and (behind := _behind_hole(holes, position)) != position:
-            position = behind
-            continue
-        at = position - chunk_at
-        if not 0 <= at <= len(chunk) - _SPAN_BYTES:
-            chunk, chunk_at, at = pread(fd, min(SCAN_BYTES, segment.size - position), position), position, 0
-            if len(chunk) < _SPAN_BYTES:
-                raise suspected(segment, position)
-        base_offset, length, magic, last_delta = _SPAN.unpack_from(chunk, at)
-        if magic != MAGIC and _is_old(fd):
-            raise OldFormatInLog(segment.path, magic)
-        end, last_offset = position + LOG_OVERHEAD + length, base_offset + last_delta
-        if (
-            magic != MAGIC
-            or length < HEADER_BYTES - LOG_OVERHEAD
-            or end > segment.size
-            or not least <= base_offset <= last_offset < end_offset
-        ):
-            raise suspected(segment, position)
-        yield position, end, base_offset, last_offset
-        position, least = end, last_offset + 1
-
-
-def headers(segment: WalkedSegment, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch from the one that starts at `position`; damage as in `spans`."""
-    if not segment.size:
-        return
-    fd, holes = segment.file().fd, segment.holes
-    while position < segment.size:
-        if holes is not None and (behind := _behind_hole(holes, position)) != position:
-            position = behind
-            continue
-        try:
-            header = read_header(pread(fd, HEADER_BYTES, position))
-        except CorruptBatch as error:
-            raise suspected(segment, position) from error
-        yield position, header
-        position += header.size
-
-
-def _is_old(fd: int) -> bool:
-    """Returns whether the file begins with a message of format 0 or 1. Behind a batch of format 2 there is none."""
-    start = os.pread(fd, _SPAN_BYTES, 0)
-    if len(start) < _SPAN_BYTES:
-        return False
-    _, length, magic, _ = _SPAN.unpack(start)
-    return bool(0 <= magic < MAGIC and length >= _LEAST_OLD_LENGTH)
-
-
-def suspected(segment: WalkedSegment, position: int) -> SegmentSuspected:
-    return SegmentSuspected(segment.base_offset, f"no batch at {position} in {segment!r}")
-
-
-def _behind_hole(holes: Sequence[tuple[int, int]], position: int) -> int:
-    """Returns the position behind the damaged range at `position`, or `position` if there is none."""
-    for start, end in holes:
-        if start <= position < end:
-            return end
-    return position
-
-
-# The whole batches of a segment's file, and the holes between them.
-#
-# Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is
-# right, and its offsets follow those before it. Bad bytes with a whole batch behind them are a hole (`next_whole_batch`).
-# Bad bytes without one are the tail; the caller decides whether it is torn or damaged (log/loading.py).
-
-
-# Finding the next whole batch behind bytes that are none.
-#
-# A batch counts as the next one when its header is plausible, its offsets go on from those before the bad bytes and
-# end before those that follow the file, a broker has written it (it has a leader epoch), and its CRC is right. So the
-# bytes of a batch inside a record's value are not taken for it: clients have no leader epoch to put there.
-
-
-_CHUNK_BYTES = 1 << 20
-_ZEROS = bytes(_CHUNK_BYTES)
-#: Bytes whose CRC is computed during one search, in multiples of the file's size: bytes that are made to look like many
-#: large headers end the search instead of taking hours.
-_MOST_CHECKED = 8
-_HIGH_HALF = struct.Struct(">i")
-
-
-class _Search:
-    def __init__(self, fd: int, size: int, next_offset: int, limit_offset: int, epoch: int) -> None:
-        self._fd = fd
-        self._size = size
-        self._next_offset = next_offset
-        self._limit_offset = limit_offset
-        self._epoch = epoch
-        self._budget = _MOST_CHECKED * max(size, _CHUNK_BYTES)
-
-    def batch_at(self, position: int) -> BatchHeader | None:
-        """The header of the whole batch that starts there and goes on."""
-        if not 0 <= position <= self._size - HEADER_BYTES:
-            return None
-        try:
-            header = read_header(os.pread(self._fd, HEADER_BYTES, position))
-            if not self._is_plausible(header, position) or self._budget < header.size:
-                return None
-            self._budget -= header.size
-            check_crc(os.pread(self._fd, header.size, position), 0, header)
-        except BatchError:
-            return None
-        return header
-
-    def _is_plausible(self, header: BatchHeader, position: int) -> bool:
-        return (
-            header.magic == MAGIC
-            and HEADER_BYTES <= header.size <= self._size - position
-            and header.last_offset_delta >= 0
-            and header.leader_epoch >= max(self._epoch, 0)
-            and self._next_offset <= header.base_offset
-            and header.next_offset <= self._limit_offset
-        )
-
-    def first_after(self, position: int) -> tuple[int, BatchHeader] | None:
-        highs = {_HIGH_HALF.pack(offset >> 32) for offset in (self._next_offset, self._limit_offset)}
-        pattern = re.compile(b"(?=(?:" + b"|".join(map(re.escape, highs)) + rb").{4}[\x00-\x7f].{7}\x02)", re.DOTALL)
-        while position <= self._size - HEADER_BYTES:
-            chunk = os.pread(self._fd, _CHUNK_BYTES, position)
-            if chunk == _ZEROS[: len(chunk)]:
-                position += len(chunk)
-                continue
-            for match in pattern.finditer(chunk):
-                header = self.batch_at(position + match.start())
-                if header is not None:
-                    return position + match.start(), header
-            position += len(chunk) - HEADER_BYTES + 1
-        return None
-
-
-def next_whole_batch(
-    path: str, size: int, bad_at: int, next_offset: int, limit_offset: int, leader_epoch: int
-) -> tuple[int, BatchHeader] | None:
-    """(position, header) of the first whole batch behind the bad bytes at `bad_at`; None when none follows.
-
-    `next_offset`: of the last good batch before. `limit_offset`: where the next segment begins. `leader_epoch`: of the last
-    good batch, or -1.
-    """
-    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        search = _Search(fd, size, next_offset, limit_offset, leader_epoch)
-        claimed = _claimed_end(fd, bad_at)
-        if claimed == size:
-            return None  # the last batch, whose records are damaged or not all there
-        if claimed is not None:
-            header = search.batch_at(claimed)
-            if header is not None:
-                return claimed, header
-        return search.first_after(bad_at + 1)
-    finally:
-        os.close(fd)
-
-
-def _claimed_end(fd: int, position: int) -> int | None:
-    """Returns the end of the bad batch by its own header."""
-    try:
-        header = read_header(os.pread(fd, HEADER_BYTES, position))
-    except BatchError:
-        return None
-    return position + header.size
+if TYPE_CHECKING:
+    from ..files.partition_directory import PartitionDirectory
 
 
 DEFAULT_INDEX_INTERVAL_BYTES = 4096
@@ -274,7 +67,7 @@ def batches_of(
         while size - position >= HEADER_BYTES:
             at = position - chunk_at
             if len(chunk) - at < HEADER_BYTES:
-                chunk, chunk_at, at = _read(fd, min(_CHUNK_BYTES, size - position), position), position, 0
+                chunk, chunk_at, at = _read(fd, min(CHUNK_BYTES, size - position), position), position, 0
             try:
                 header = read_header(chunk, at)
             except OldMessageFormat:
@@ -286,7 +79,7 @@ def batches_of(
             if header.size > size - position:
                 return
             if len(chunk) - at < header.size:
-                wanted = min(max(_CHUNK_BYTES, header.size), size - position)
+                wanted = min(max(CHUNK_BYTES, header.size), size - position)
                 chunk, chunk_at, at = _read(fd, wanted, position), position, 0
             if not _is_whole(chunk, at, header, verify):
                 return

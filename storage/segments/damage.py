@@ -25,21 +25,19 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...protocol.records.batch import HEADER_BYTES, BatchHeader
-from ...protocol.records.compression import decompress
-from ...protocol.records.errors import BatchError, CorruptBatch, InvalidBatch
-from ...protocol.records.record import Record, decode_batch
-from ...protocol.records.walk import LONG_MAX, LONG_MIN, WHOLE, walk
-from ..files.open_files import PartitionDirectory, read_if_exists, unlink_if_exists, write_atomically
+from ...protocol.records.errors import CorruptBatch
+from ..files.writes import read_if_exists, unlink_if_exists, write_atomically
+
+if TYPE_CHECKING:
+    from ..files.partition_directory import PartitionDirectory
 
 FILE_NAME = "odradek-damage"
 VERSION = 0
 #: Ranges of one log that are remembered: a reader passes over the list, and a disk with more holes is to be replaced.
 #: A reader that reaches a further range reports it again.
 MOST_RANGES = 1000
-
 
 #: The scrubber's thread saves what was found, another what was healed. Both are rare, and wait for one disk.
 _saving = threading.Lock()
@@ -163,10 +161,22 @@ class Damage:
         self.ranges = [one._replace(next_offset=min(one.next_offset, log_end_offset)) for one in kept]
         self._index()
 
-    def save(self) -> bool:
-        """Brings the file up to date, and removes it where there is no damage. Whether it had to. Raises OSError."""
+    def file_reaches(self, offset: int) -> bool:
+        """Returns whether the file has a range that reaches above `offset`."""
+        return any(one.next_offset > offset for one in _decode(self._saved or b""))
+
+    def save(self, below: int = 1 << 63) -> bool:
+        """Brings the file up to date, and removes it where there is no damage. Whether it had to. Raises OSError.
+
+        `below`: the offset at which the log is about to be cut. The file then has no range from there on.
+        """
         with _saving:
-            content = _encode(list(self.ranges)) if self.ranges else None
+            ranges = [
+                one._replace(next_offset=min(one.next_offset, below))
+                for one in list(self.ranges)
+                if one.first_offset < below
+            ]
+            content = _encode(ranges) if ranges else None
             if content == self._saved:
                 return False
             path = f"{self._directory.path}/{FILE_NAME}"
@@ -218,90 +228,3 @@ def _decode(content: bytes) -> list[DamagedRange]:
     except ValueError:
         return []
     return found
-
-
-# Poisoned batches: whole, with a right CRC, and not what their headers say. Readers stop there.
-#
-# A broker that does not look at records takes such batches from producers, and a directory of it may be opened here.
-# They are no damage (damage.py): every replica has the same bytes. The cleaner keeps them as they are, reports them,
-# and goes on; `odradek log check` lists them, and `odradek log skip` puts an empty batch of the same offsets in the
-# place of one.
-
-
-_LONGS = 1 << 64
-#: The most that one cleaning or verification reports: an operator has to examine the log anyway.
-MOST_POISONED = 100
-
-
-class PoisonedBatch(NamedTuple):
-    base_offset: int
-    last_offset: int
-    #: The reason, in a few words.
-    reason: str
-
-
-class Poisoned(InvalidBatch):
-    """The records of a batch cannot be read; its bytes are as they were written."""
-
-    def __init__(self, header: BatchHeader, reason: str) -> None:
-        self.batch = PoisonedBatch(header.base_offset, header.last_offset, reason)
-        super().__init__(_words(self.batch))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _poisoned, tuple(self.batch)
-
-
-def _words(batch: PoisonedBatch) -> str:
-    return f"the batch of offsets {batch.base_offset} to {batch.last_offset} is poisoned: {batch.reason}"
-
-
-def _poisoned(*fields: Any) -> Poisoned:
-    batch = PoisonedBatch(*fields)
-    made = Poisoned.__new__(Poisoned, _words(batch))
-    made.batch = batch
-    return made
-
-
-def readable_records(header: BatchHeader, batch: memoryview | bytes) -> list[Record]:
-    """The records of a batch, with offsets in its range and order. Raises Poisoned."""
-    reason = _fault_of_header(header)
-    if reason is not None:
-        raise Poisoned(header, reason)
-    try:
-        records = decode_batch(batch, 0, header)
-    except BatchError as error:
-        raise Poisoned(header, str(error)) from None
-    before = header.base_offset - 1
-    for record in records:
-        if not before < record.offset <= header.last_offset:
-            raise Poisoned(header, f"a record has offset {record.offset}")
-        before = record.offset
-        if not LONG_MIN <= record.timestamp <= LONG_MAX:
-            record.timestamp = (record.timestamp - LONG_MIN) % _LONGS + LONG_MIN
-    return records
-
-
-def fault_of(header: BatchHeader, batch: memoryview | bytes) -> str | None:
-    """Why consumers cannot read the batch, or None. Stricter than `readable_records`: some clients read less than others."""
-    reason = _fault_of_header(header)
-    if reason is not None:
-        return reason
-    try:
-        payload = decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size])
-        found = walk(payload, 0, header.record_count, header.base_timestamp)
-        if found.fault != WHOLE:
-            return f"its payload of {len(payload)} bytes does not contain {header.record_count} complete records"
-        if found.disordered or header.record_count != header.last_offset_delta + 1:
-            # As compaction leaves it, or not: offsets have to be compared.
-            readable_records(header, batch)
-    except Poisoned as poisoned:
-        return poisoned.batch.reason
-    except BatchError as error:
-        return str(error)
-    return None
-
-
-def _fault_of_header(header: BatchHeader) -> str | None:
-    if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        return f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
-    return None

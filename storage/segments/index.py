@@ -1,4 +1,4 @@
-"""The indexes of a segment: offset -> position, timestamp -> offset (both sparse), and its aborted transactions.
+"""The sparse indexes of a segment: offset -> position, and timestamp -> offset.
 
 Kafka's files to the byte: entries of 8 bytes (int32 offset relative to the segment's base, int32 position) and of 12 bytes
 (int64 timestamp, int32 relative offset), big-endian, ascending. Kafka preallocates the active segment's index and maps it
@@ -12,23 +12,14 @@ from __future__ import annotations
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...protocol.checksum import crc32c
-from ...protocol.codec import MalformedMessage, decode, encode
-from ...protocol.internal.producer_snapshot import ProducerEntry, ProducerSnapshot
-from ..files.open_files import (
-    INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
-    PartitionDirectory,
-    open_fd,
-    read_if_exists,
-    unlink_if_exists,
-    write_atomically,
-    write_fully,
-)
+from ..files.descriptors import open_fd
+from ..files.segment_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ..files.writes import unlink_if_exists, write_fully
+
+if TYPE_CHECKING:
+    from ..files.partition_directory import PartitionDirectory
 
 #: 512 entries stand for at least 2 MB of records: one small write in 2 MB.
 _PENDING_ENTRIES = 512
@@ -40,6 +31,10 @@ _KEPT_ENTRIES = 512
 
 NO_TIMESTAMP = -1
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
+_OFFSET_ENTRY = struct.Struct(">ii")
+_pack_offset_entry = _OFFSET_ENTRY.pack
+_PENDING_OFFSETS_BYTES = _PENDING_ENTRIES * _OFFSET_ENTRY.size
 
 
 class CorruptIndex(Exception):
@@ -210,11 +205,6 @@ class _SparseIndex(ABC):
         unlink_if_exists(self.path)
 
 
-_OFFSET_ENTRY = struct.Struct(">ii")
-_pack_offset_entry = _OFFSET_ENTRY.pack
-_PENDING_OFFSETS_BYTES = _PENDING_ENTRIES * _OFFSET_ENTRY.size
-
-
 class OffsetIndex(_SparseIndex):
     """Last offset of a batch -> the position where that batch starts."""
 
@@ -236,6 +226,8 @@ class OffsetIndex(_SparseIndex):
                 raise CorruptIndex(f"{self.path} ends with an entry for offset {self.last_offset}")
 
     def append(self, offset: int, position: int) -> None:
+        if offset < self.last_offset:
+            self.truncate_to(offset)  # entries of bytes that the segment's file has lost
         self.last_offset, self.last_position = offset, position
         pending = self._pending
         pending += _pack_offset_entry(offset - self.base_offset, position)
@@ -304,135 +296,3 @@ class TimeIndex(_SparseIndex):
 
     def clear(self) -> None:
         self._keep(0)
-
-
-# ---- aborted transactions
-#
-# The aborted transactions of a segment: `.txnindex`, one entry for each ABORT marker in the segment (KIP-98).
-#
-# An entry is a version (int16, 0) and the four numbers of `AbortedTxn` (protocol/internal/producer_snapshot.py), 34 bytes.
-# The file exists only where transactions were aborted, and is read as a whole.
-
-
-_ENTRY = struct.Struct(">hqqqq")
-_VERSION = 0
-#: Half the time that calling the class takes; fetches with read_committed read the entries.
-_new_entry = tuple.__new__
-
-
-class AbortedTransaction(NamedTuple):
-    """`last_offset` is that of the marker; `last_stable_offset` what it was after the marker was appended."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
-def _path(directory: PartitionDirectory, base_offset: int, suffix: str) -> str:
-    return directory.file(base_offset, TXN_INDEX_SUFFIX + suffix)
-
-
-def read_aborted(directory: PartitionDirectory, base_offset: int, suffix: str = "") -> list[AbortedTransaction]:
-    """All entries of a segment, in the order of their markers."""
-    content = read_if_exists(_path(directory, base_offset, suffix)) or b""
-    whole = len(content) - len(content) % _ENTRY.size
-    return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(content[:whole])]
-
-
-def plausible_aborted(
-    directory: PartitionDirectory, base_offset: int, next_offset: int
-) -> list[AbortedTransaction] | None:
-    """All entries of a segment of the offsets from `base_offset` up to `next_offset`; None where one cannot be right.
-
-    A transaction may begin in an earlier segment. Its marker is in this one, and the markers ascend.
-    """
-    content = read_if_exists(_path(directory, base_offset, "")) or b""
-    if len(content) % _ENTRY.size:
-        return None
-    entries, before = [], base_offset - 1
-    for version, producer_id, first, last, stable in _ENTRY.iter_unpack(content):
-        entry = _new_entry(AbortedTransaction, (producer_id, first, last, stable))
-        if version != _VERSION or not before < last < next_offset or not is_plausible(entry):
-            return None
-        entries.append(entry)
-        before = last
-    return entries
-
-
-def is_plausible(entry: AbortedTransaction) -> bool:
-    producer_id, first, last, stable = entry
-    return producer_id >= 0 and 0 <= first < last and 0 <= stable <= last + 1
-
-
-def replace_aborted(directory: PartitionDirectory, base_offset: int, entries: Iterable[AbortedTransaction]) -> None:
-    """Writes the index of a segment anew; without entries there is none."""
-    content = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
-    if content:
-        write_atomically(_path(directory, base_offset, ""), content, sync=False)
-    else:
-        remove_aborted(directory, base_offset)
-
-
-def append_aborted(
-    directory: PartitionDirectory, base_offset: int, entry: AbortedTransaction, suffix: str = ""
-) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    fd = open_fd(_path(directory, base_offset, suffix), flags, 0o600)
-    try:
-        os.write(fd, _ENTRY.pack(_VERSION, *entry))
-    finally:
-        os.close(fd)
-
-
-def truncate_aborted(directory: PartitionDirectory, base_offset: int, offset: int) -> None:
-    """Drops the entries whose markers are at `offset` or above."""
-    keep = sum(entry.last_offset < offset for entry in read_aborted(directory, base_offset))
-    if keep:
-        os.truncate(_path(directory, base_offset, ""), keep * _ENTRY.size)
-    else:
-        remove_aborted(directory, base_offset)
-
-
-def remove_aborted(directory: PartitionDirectory, base_offset: int) -> None:
-    unlink_if_exists(_path(directory, base_offset, ""))
-
-
-# The `.snapshot` files of a log: its producers' state up to the offset that the file is named after.
-#
-# The bytes: version (int16, 1), CRC-32C of what follows it (uint32), entries (see
-# protocol/internal/producer_snapshot.py).
-
-
-VERSION = 1
-_SNAPSHOT_VERSION = struct.Struct(">h")
-_CRC = struct.Struct(">I")
-_ENTRIES_FROM = _SNAPSHOT_VERSION.size + _CRC.size
-
-
-class CorruptSnapshot(Exception):
-    """Not a producer snapshot, or damaged: the state is rebuilt from an older one and the log."""
-
-
-def encode_snapshot(entries: list[ProducerEntry]) -> bytes:
-    body = bytearray(
-        _SNAPSHOT_VERSION.pack(VERSION) + encode(ProducerSnapshot(crc=0, producer_entries=entries), VERSION)
-    )
-    _CRC.pack_into(body, _SNAPSHOT_VERSION.size, crc32c(memoryview(body)[_ENTRIES_FROM:]))
-    return bytes(body)
-
-
-def decode_snapshot(content: bytes) -> list[ProducerEntry]:
-    """Raises CorruptSnapshot."""
-    if len(content) < _ENTRIES_FROM:
-        raise CorruptSnapshot(f"{len(content)} bytes")
-    (version,) = _SNAPSHOT_VERSION.unpack_from(content)
-    if version != VERSION:
-        raise CorruptSnapshot(f"version {version}")
-    try:
-        snapshot, _ = decode(ProducerSnapshot, VERSION, content, _SNAPSHOT_VERSION.size)
-    except MalformedMessage as error:
-        raise CorruptSnapshot(str(error)) from None
-    if snapshot.crc != crc32c(memoryview(content)[_ENTRIES_FROM:]):
-        raise CorruptSnapshot("wrong CRC")
-    return snapshot.producer_entries

@@ -12,186 +12,26 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, TypeVar
 
-from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, TimestampType, read_header
-from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, decompress
-from ...protocol.records.errors import BatchError, CorruptBatch, TooLargeDecompressed
-from ...protocol.records.walk import LONG_MIN, WHOLE, find_record, walk
+from ...protocol.records.batch import LOG_OVERHEAD
+from ...protocol.records.errors import CorruptBatch
 from ..files import write_checks
-from ..files.open_files import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    Buffer,
-    OpenFile,
-    OpenFiles,
-    PartitionDirectory,
-    open_fd,
-    pread_nowait,
-    unlink_if_exists,
-    write_atomically,
-    write_fully,
-)
-from .batches import SCAN_BYTES, Pread, headers, rebuild_indexes, spans, suspected
+from ..files.descriptors import open_fd
+from ..files.open_files import OpenFile
+from ..files.segment_files import KEY_FILTER_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES
+from ..files.writes import unlink_if_exists, write_atomically, write_fully
+from .batch_walk import SCAN_BYTES, headers, spans, suspected
+from .batches import rebuild_indexes
 from .damage import SegmentSuspected
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
 
-# Whole record batches that are contiguous in one file: the data of a Fetch response.
-
-
-# `bytes` is a method below, and so no type there.
-_Bytes = bytes
-
-
-@final
-class LogSlice:
-    """`size` bytes from `position` of a segment's file, the first of them those of the batch that contains `offset`.
-
-    It stays readable after the segment was closed or deleted, and may be read by any thread. `next_offset` is what a
-    reader who has taken the slice asks for next. An empty slice has no file.
-    """
-
-    __slots__ = ("file", "is_unverified", "next_offset", "offset", "position", "segment_base_offset", "size")
-
-    def __init__(
-        self, file: OpenFile | None, position: int, size: int, offset: int, next_offset: int, segment_base_offset: int
-    ) -> None:
-        self.file = file
-        self.position = position
-        self.size = size
-        self.offset = offset
-        self.next_offset = next_offset
-        self.segment_base_offset = segment_base_offset
-        #: Whether the segment is closed and was not verified since the log was opened.
-        self.is_unverified = False
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __repr__(self) -> str:
-        return f"LogSlice(offset={self.offset}, next_offset={self.next_offset}, {self.size} bytes at {self.position})"
-
-    @property
-    def fd(self) -> int:
-        """The descriptor for sendfile; -1 for an empty slice. Keep the slice as long as the descriptor is used."""
-        return self.file.fd if self.file is not None else -1
-
-    def bytes(self) -> _Bytes:
-        """The batches; waits for the disk where it must. Raises OSError, SegmentSuspected where the file is cut short."""
-        if self.file is None:
-            return b""
-        found = os.pread(self.file.fd, self.size, self.position)
-        return found if len(found) == self.size else self._rest(found)
-
-    def bytes_nowait(self) -> _Bytes | bytearray | None:
-        """The batches if the page cache has them all, else None: let a thread call `bytes`."""
-        if self.file is None:
-            return b""
-        try:
-            found = pread_nowait(self.file.fd, self.size, self.position)
-        except BlockingIOError:
-            return None
-        if len(found) < self.size:
-            raise self.cut_short()
-        return found
-
-    def cut_short(self) -> SegmentSuspected:
-        """The error of a file that ends before the slice does."""
-        return SegmentSuspected(self.segment_base_offset, f"{self!r}: the file ends before")
-
-    def _rest(self, found: _Bytes) -> _Bytes:
-        assert self.file is not None
-        while len(found) < self.size:
-            more = os.pread(self.file.fd, self.size - len(found), self.position + len(found))
-            if not more:
-                raise self.cut_short()
-            found += more
-        return found
-
-
-# A cheap look at a sealed segment: whether its file ends where its index and the next segment say.
-#
-# Some reads of a few kilobytes, however large the segment is. A start does it for each segment that it does not read
-# through.
-
-
-_READ_BYTES = 8192
-_ENTRY = struct.Struct(">ii")
-#: Bytes of batches behind the last index entry, in multiples of `index.interval.bytes`: with more, entries are missing.
-_MOST_UNINDEXED = 16
-
-
-class SealedEnd(NamedTuple):
-    """`is_dense`: the batches that were looked at leave no offsets out, as those of a log that was never compacted."""
-
-    next_offset: int
-    is_dense: bool
-
-
-def sealed_end(directory: PartitionDirectory, base_offset: int, size: int, interval: int) -> SealedEnd | None:
-    """None when the file, or the index, cannot be right: the segment is to be read through."""
-    if not size:
-        return SealedEnd(base_offset, is_dense=True)
-    try:
-        entry = _last_entry(directory.file(base_offset, INDEX_SUFFIX))
-    except FileNotFoundError:
-        return None
-    if entry is None:
-        return None
-    relative, position = entry
-    if not 0 <= position < size or relative < 0:
-        return None
-    indexed = base_offset + relative if position else None
-    return _walk(directory.file(base_offset, LOG_SUFFIX), base_offset, position, size, indexed, interval)
-
-
-def _last_entry(path: str) -> tuple[int, int] | None:
-    """(relative offset, position); of the segment's start when there is no entry, None when the file is no index."""
-    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        count, rest = divmod(os.fstat(fd).st_size, _ENTRY.size)
-        if rest:
-            return None
-        if not count:
-            return 0, 0
-        relative, position = _ENTRY.unpack(os.pread(fd, _ENTRY.size, (count - 1) * _ENTRY.size))
-        return (relative, position) if position else None
-    finally:
-        os.close(fd)
-
-
-def _walk(
-    path: str, base_offset: int, position: int, size: int, indexed: int | None, interval: int
-) -> SealedEnd | None:
-    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        next_offset, is_dense, start = -1, True, position
-        last_at = position
-        while position < size:
-            chunk = os.pread(fd, _READ_BYTES, position)
-            at = 0
-            while at + HEADER_BYTES <= len(chunk):
-                header = read_header(chunk, at)
-                goes_on = next_offset <= header.base_offset if next_offset >= 0 else base_offset <= header.base_offset
-                if not goes_on or header.magic != MAGIC or header.last_offset_delta < 0:
-                    return None
-                if next_offset < 0 and indexed is not None and header.last_offset != indexed:
-                    return None
-                if header.record_count != header.last_offset_delta + 1 or next_offset not in (-1, header.base_offset):
-                    is_dense = False
-                next_offset, last_at = header.next_offset, position + at
-                at += header.size
-            position += at
-            if not at:
-                return None
-    except BatchError:
-        return None
-    finally:
-        os.close(fd)
-    misses_entries = last_at - start > _MOST_UNINDEXED * interval + (1 << 20)
-    return None if position != size or misses_entries else SealedEnd(next_offset, is_dense)
-
+if TYPE_CHECKING:
+    from ...protocol.buffer import Buffer
+    from ...protocol.records.batch import BatchHeader
+    from ..files.open_files import OpenFiles
+    from ..files.partition_directory import PartitionDirectory
+    from .batch_walk import Pread
 
 log = logging.getLogger("odradek.storage")
 
@@ -367,6 +207,8 @@ class Segment:
             write_checks.run(self._directory.path, write_checks.APPEND)
         start = position = self.size
         size = len(buffer)
+        offset = headers[0][0]
+        assert offset >= self.next_offset, f"offset {offset} for {self!r}, whose next offset is {self.next_offset}"
         self.used = True
         file = self._file or self.file()
         if self._ahead is not None:
@@ -386,7 +228,6 @@ class Segment:
                 since_entry = 0
             since_entry += length + LOG_OVERHEAD
             position += length + LOG_OVERHEAD
-        assert position == self.size, "the headers are those of the buffer"
         self.bytes_since_index_entry = since_entry
         self._tail_offset, self._tail_position = headers[0][0], start
         self.next_offset = last_offset + 1
@@ -524,6 +365,7 @@ class Segment:
         """Removes its files. Any thread may call it."""
         for kind in SEGMENT_SUFFIXES:
             unlink_if_exists(self._directory.file(self.base_offset, kind + self.suffix))
+        unlink_if_exists(self._directory.file(self.base_offset, KEY_FILTER_SUFFIX))
 
     def change_suffix(self, suffix: str) -> None:
         """Renames all files of the segment: `.cleaned`, `.swap`, `.deleted` or none."""
@@ -609,6 +451,11 @@ class Segment:
             self.offset_of_max_timestamp = self.time_index.last_offset
         return self.max_timestamp
 
+    def newest_ms(self) -> int:
+        """The time from which retention counts: of the newest record; of the file, where records carry none."""
+        newest = self.largest_timestamp()
+        return newest if newest >= 0 else self.modified_ms()
+
     def first_timestamp(self) -> int:
         """The timestamp that rolling by time counts from: the largest one of the first batch; NO_TIMESTAMP if empty."""
         if self._first_timestamp == _UNKNOWN:
@@ -633,112 +480,3 @@ class Segment:
             return os.stat(self.path).st_mtime_ns // 1_000_000
         except FileNotFoundError:
             return self.created_ms
-
-
-# Finding records by time: the time index gives the batch to start from, and only one batch is opened.
-
-
-#: A larger batch is the work of a thread: some milliseconds at most, with the walk in Python.
-OPENED_AT_ONCE_RECORDS = 5_000
-OPENED_AT_ONCE_BYTES = 64 << 10
-DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
-
-
-class TimestampedOffset(NamedTuple):
-    """`leader_epoch` is that of the batch; -1 when it has none."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
-def record_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> TimestampedOffset | None:
-    """The first record at or behind `start_offset` with at least `timestamp`. Raises LargeBatch."""
-    # Kafka looks into this segment only: the later ones are not older than it, as a rule.
-    segment = segment_with(segments, timestamp)
-    return None if segment is None else _search(segment, timestamp, start_offset)
-
-
-def segment_with(segments: Sequence[Segment], timestamp: int) -> Segment | None:
-    """Returns the first segment that has, or had before it was damaged, a record with at least `timestamp`."""
-    for segment in segments:
-        if not segment.size:  # compaction has left nothing of it
-            continue
-        newest = segment.largest_timestamp()
-        # A segment whose records carry no time is as old as its file.
-        if (newest if newest >= 0 else segment.modified_ms()) >= timestamp:
-            return segment
-    return None
-
-
-def _search(segment: Segment, timestamp: int, start_offset: int) -> TimestampedOffset | None:
-    offset = max(segment.time_index.floor(timestamp), start_offset)
-    for position, header in segment.headers(segment.offset_index.floor(offset)):
-        if header.max_timestamp < timestamp or header.last_offset < start_offset:
-            continue
-        found = _first_record(segment, position, header, timestamp, start_offset)
-        if found is not None:
-            return found
-    return None
-
-
-def latest_record(segments: Sequence[Segment]) -> TimestampedOffset | None:
-    """The first record of the first batch that has the log's largest timestamp. Raises LargeBatch."""
-    segment = max(segments, key=lambda one: one.largest_timestamp())
-    newest = segment.largest_timestamp()
-    if newest != NO_TIMESTAMP:
-        for position, header in segment.headers(segment.offset_index.floor(segment.offset_of_max_timestamp)):
-            if header.max_timestamp == newest:
-                return _first_record(segment, position, header, newest, header.base_offset)
-    return None
-
-
-def _first_record(
-    segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
-) -> TimestampedOffset | None:
-    lookup = LargeBatch(header, segment.batch_bytes(position, header.size), timestamp, start_offset)
-    is_small = header.record_count <= OPENED_AT_ONCE_RECORDS
-    if header.compression:
-        is_small = is_small and header.size <= OPENED_AT_ONCE_BYTES
-    if not is_small:
-        raise lookup
-    try:
-        return lookup.find(DECOMPRESSED_AT_ONCE_BYTES if header.compression else header.size)
-    except TooLargeDecompressed:
-        raise lookup from None
-
-
-class LargeBatch(Exception):
-    """The batch that has the response takes long to open: `find` is to be called on a thread."""
-
-    def __init__(self, header: BatchHeader, batch: bytes | bytearray, timestamp: int, start_offset: int) -> None:
-        super().__init__(f"a batch of {header.record_count} records at offset {header.base_offset}")
-        self.header = header
-        self._batch = batch
-        self._timestamp = timestamp
-        self._start_offset = start_offset
-
-    def find(self, limit: int = MAX_DECOMPRESSED_BYTES) -> TimestampedOffset | None:
-        """Returns the first matching record of the batch, or None. Raises TooLargeDecompressed.
-
-        For a poisoned batch it returns the first offset, with the time of its header: its records cannot be read.
-        """
-        header = self.header
-        epoch, logged = header.leader_epoch, header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        try:
-            payload = decompress(header.compression, memoryview(self._batch)[HEADER_BYTES : header.size], limit)
-        except TooLargeDecompressed:
-            if limit < MAX_DECOMPRESSED_BYTES:
-                raise
-            return TimestampedOffset(header.base_offset, header.max_timestamp, epoch)
-        except BatchError:
-            return TimestampedOffset(header.base_offset, header.max_timestamp, epoch)
-        least_timestamp = LONG_MIN if logged else self._timestamp
-        least_offset = self._start_offset - header.base_offset
-        base, count = header.base_timestamp, header.record_count
-        found = find_record(payload, count, base, least_timestamp, least_offset)
-        if found is None:
-            if walk(payload, 0, count, base).fault == WHOLE:
-                return None
-            return TimestampedOffset(header.base_offset, header.max_timestamp, epoch)
-        return TimestampedOffset(header.base_offset + found[0], header.max_timestamp if logged else found[1], epoch)

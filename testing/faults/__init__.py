@@ -1,5 +1,6 @@
 """Scripted faults: errors, delays, lost connections and truncated responses for the requests that a test means."""
 
-from .faults import Fault, Faults
+from .fault import Fault
+from .faults import Faults
 
 __all__ = ["Fault", "Faults"]

@@ -13,10 +13,14 @@ import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...storage.files import write_checks
 from ...storage.files.write_checks import APPEND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
 
 _changing = threading.Lock()
 
@@ -79,7 +83,7 @@ class SlowDisk:
 class DiskChecks:
     """The disk faults of some brokers, as checks before writes. `node_ids`: of their log directories."""
 
-    def __init__(self, active: Any) -> None:
+    def __init__(self, active: Callable[[], Iterable[Any]]) -> None:
         self.node_ids: dict[str, int] = {}
         self._active = active
 

@@ -1,308 +1,34 @@
-"""Requests that faults strike: which a fault matches, as data, and one between the dispatcher and its handler.
+"""A request that faults strike, between the dispatcher and its handler.
 
 The handler gets a call of its own, whose response comes here first. A waiting request keeps copies of its record
-batches: those of a request are views of a buffer that other requests use.
+batches.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import difflib
-import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ...protocol.apis import APIS
-from ...protocol.error_responses import ERROR_FIELDS, cached, error_response, has_place_for_errors, merge, struct_arrays
+from ...protocol.error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchResponse
-from ...protocol.schema import INT32, RECORDS, ArrayOf, Field, Message
-from ...server.network.call import Call, Relay
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.messages.produce import ProduceRequest
+from ...server.network.call import Call
+from ...server.network.no_request import NO_REQUEST
+from ...server.network.relay import Relay
 from ...server.runtime.clock import TIMER_RESOLUTION_S
+from .kept import kept
+from .matching import Match
+from .named_items import divided
 
 if TYPE_CHECKING:
     import asyncio
 
+    from ...protocol.schema import Message, Request
     from ...server.network.file_sender import Piece
     from .disk import WriteMatch
-
-# ---- topics, partitions, groups and transactions that a request names, and a request divided by them.
-#
-# An item is a topic where its structure names a topic; its partitions are structures with an index, or plain numbers.
-
-_PARTITION = ("partition", "partition_index", "index", "partition_id")
-_PARTITION_NUMBERS = ("partitions", "partition_indexes", "partition_indices")
-_GROUPS = ("group_id", "groups", "group_ids", "groups_names", "key", "coordinator_keys")
-_TRANSACTIONS = (
-    "transactional_id", "transactional_ids", "v3_and_below_transactional_id", "key", "coordinator_keys"
-)  # fmt: skip
-#: An index that no partition has: the whole topic.
-WHOLE_TOPIC = -1
-
-#: Returns the name of the topic with an id, None for an unknown one.
-TopicNames = Callable[[bytes], "str | None"]
-#: Returns whether a topic and partition are meant; `WHOLE_TOPIC` where the request names none.
-IsMeant = Callable[[str, int], bool]
-
-
-def topics_of(request: Message | None, version: int, names: TopicNames) -> list[tuple[str, int]]:
-    """Returns the topics and partitions that a request names, in its order."""
-    return list(_topics(request, version, names)) if request is not None else []
-
-
-def groups_of(request: Message | None) -> Iterator[str]:
-    """Returns the groups that a request names; a key of FindCoordinator counts, whatever it is for."""
-    yield from _texts(request, _GROUPS)
-    for group in getattr(request, "groups", None) or ():
-        if isinstance(group, Message):
-            yield from _texts(group, ("group_id",))
-
-
-def transactional_ids_of(request: Message | None) -> Iterator[str]:
-    yield from _texts(request, _TRANSACTIONS)
-    for transaction in getattr(request, "transactions", None) or ():
-        yield from _texts(transaction, ("transactional_id",))
-
-
-def divided(
-    request: Message, version: int, names: TopicNames, is_meant: IsMeant
-) -> tuple[Message | None, Message | None]:
-    """Returns the request with the items that are meant, and the one with all others; None for one without any."""
-    meant, rest = copy.copy(request), copy.copy(request)
-    any_meant = any_rest = False
-    for field in request.SCHEMA.fields:
-        element = field.type.element if isinstance(field.type, ArrayOf) else None
-        if version not in field.versions or not getattr(request, field.name):
-            continue
-        if isinstance(element, type) and (_names_topic(element, version) or _holds_topics(element, version)):
-            one, other = _divided_items(getattr(request, field.name), version, names, is_meant)
-        elif field.name == "topic_names":
-            values = getattr(request, field.name)
-            one = [name for name in values if is_meant(name, WHOLE_TOPIC)]
-            other = [name for name in values if not is_meant(name, WHOLE_TOPIC)]
-        else:
-            continue
-        setattr(meant, field.name, one)
-        setattr(rest, field.name, other)
-        any_meant, any_rest = any_meant or bool(one), any_rest or bool(other)
-    return meant if any_meant else None, rest if any_rest else None
-
-
-def _divided_items(
-    items: list[Message], version: int, names: TopicNames, is_meant: IsMeant
-) -> tuple[list[Message], list[Message]]:
-    meant, rest = [], []
-    for item in items:
-        if not _names_topic(type(item), version):
-            parts = divided(item, version, names, is_meant)
-            meant += [part for part in parts[:1] if part is not None]
-            rest += [part for part in parts[1:] if part is not None]
-            continue
-        topic, field = _topic(item, version, names), _partitions(type(item), version)
-        if field is None:
-            (meant if is_meant(topic, WHOLE_TOPIC) else rest).append(item)
-            continue
-        inner = getattr(item, field.name) or []
-        one = [each for each in inner if is_meant(topic, _index(each))]
-        other = [each for each in inner if not is_meant(topic, _index(each))]
-        for kept, into in ((one, meant), (other, rest)):
-            if kept:
-                part = copy.copy(item)
-                setattr(part, field.name, kept)
-                into.append(part)
-    return meant, rest
-
-
-def _topics(request: Message, version: int, names: TopicNames) -> Iterator[tuple[str, int]]:
-    for field in request.SCHEMA.fields:
-        value = getattr(request, field.name) if version in field.versions else None
-        if not value or not isinstance(field.type, ArrayOf) or field.name == "forgotten_topics_data":
-            continue
-        if field.name == "topic_names":
-            yield from ((name, WHOLE_TOPIC) for name in value)
-        elif isinstance(field.type.element, type):
-            for item in value:
-                if _names_topic(type(item), version):
-                    topic, inner = _topic(item, version, names), _partitions(type(item), version)
-                    indexes = [_index(each) for each in getattr(item, inner.name) or ()] if inner is not None else []
-                    yield from ((topic, index) for index in indexes or (WHOLE_TOPIC,))
-                else:
-                    yield from _topics(item, version, names)
-
-
-@cached
-def _names_topic(struct: type[Message], version: int) -> bool:
-    fields = {field.name for field in struct.SCHEMA.fields if version in field.versions}
-    if fields & {"topic", "topic_name", "topic_id"}:
-        return True
-    return "name" in fields and ("Topic" in struct.__name__ or _partitions(struct, version) is not None)
-
-
-@cached
-def _holds_topics(struct: type[Message], version: int) -> bool:
-    elements = [field.type.element for field in struct.SCHEMA.fields if isinstance(field.type, ArrayOf)]
-    return any(
-        isinstance(one, type) and (_names_topic(one, version) or _holds_topics(one, version)) for one in elements
-    )
-
-
-@cached
-def _partitions(struct: type[Message], version: int) -> Field | None:
-    """Returns the field with the partitions of a topic."""
-    for field in struct.SCHEMA.fields:
-        if version not in field.versions or not isinstance(field.type, ArrayOf):
-            continue
-        element = field.type.element
-        if element is INT32 and field.name in _PARTITION_NUMBERS:
-            return field
-        if isinstance(element, type) and any(inner.name in _PARTITION for inner in element.SCHEMA.fields):
-            return field
-    return None
-
-
-def _topic(item: Message, version: int, names: TopicNames) -> str:
-    fields = {field.name for field in item.SCHEMA.fields if version in field.versions}
-    for name in ("topic", "name", "topic_name"):
-        if name in fields and getattr(item, name):
-            return str(getattr(item, name))
-    topic_id = getattr(item, "topic_id", None) if "topic_id" in fields else None
-    return "" if topic_id is None else names(topic_id) or ""
-
-
-def _index(partition: Message | int) -> int:
-    if not isinstance(partition, Message):
-        return int(partition)
-    return next(int(getattr(partition, name)) for name in _PARTITION if hasattr(partition, name))
-
-
-def _texts(request: Message | None, names: tuple[str, ...]) -> Iterator[str]:
-    for name in names:
-        value = getattr(request, name, None)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list):
-            yield from (each for each in value if isinstance(each, str))
-
-
-# ---- matches
-
-#: An API by its name or key, several of them, or None for every API.
-ApiNames = Union[str, int, Iterable[str], None]
-#: A version, or the lowest and the highest of a range.
-VersionRange = Union[int, tuple[int, int], None]
-#: The client ids of brokers' own requests to each other, and in it the node.
-PEER_CLIENT_ID = re.compile(r"odradek-(\d+)")
-#: The client id of the test kit's own requests, which no fault strikes and no log shows.
-OWN_CLIENT_ID = "odradek-testing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """The requests meant: of these APIs, and with all of what is given here. Text may have `*` and `?` (fnmatch).
-
-    `topic` and `partition` choose parts of a request: a Produce to two topics fails for the one that is meant. `nth`: the
-    n-th request that fits, counted from 1; with `times` the following ones too. `brokers`: True for the requests of other
-    brokers and controllers instead of clients'.
-    """
-
-    apis: frozenset[int] | None = None
-    version: VersionRange = None
-    topic: str | None = None
-    partition: int | None = None
-    client_id: str | None = None
-    group: str | None = None
-    transactional_id: str | None = None
-    node_id: int | None = None
-    nth: int = 1
-    brokers: bool = False
-
-    @property
-    def names_items(self) -> bool:
-        """Returns whether parts of requests are meant."""
-        return self.topic is not None or self.partition is not None
-
-    def fits(self, call: Call, node_id: int, names: TopicNames) -> bool:
-        """Returns whether a request is meant, or a part of it."""
-        if self.apis is not None and call.api.key not in self.apis:
-            return False
-        if self.node_id is not None and node_id != self.node_id:
-            return False
-        if call.client_id == OWN_CLIENT_ID:
-            return False
-        is_peer = PEER_CLIENT_ID.fullmatch(call.client_id or "") is not None
-        if is_peer is not self.brokers:
-            return False
-        if self.version is not None:
-            low, high = (self.version, self.version) if isinstance(self.version, int) else self.version
-            if not low <= call.version <= high:
-                return False
-        return self._fits_names(call, names)
-
-    def _fits_names(self, call: Call, names: TopicNames) -> bool:
-        if self.client_id is not None and not fnmatchcase(call.client_id or "", self.client_id):
-            return False
-        for pattern, found in ((self.group, groups_of), (self.transactional_id, transactional_ids_of)):
-            if pattern is not None and not any(fnmatchcase(name, pattern) for name in found(call.request)):
-                return False
-        return not self.names_items or any(
-            self.means(topic, partition) for topic, partition in topics_of(call.request, call.version, names)
-        )
-
-    def means(self, topic: str, partition: int) -> bool:
-        """Returns whether a topic and partition are meant."""
-        if self.topic is not None and not fnmatchcase(topic, self.topic):
-            return False
-        return self.partition is None or partition in (self.partition, -1)
-
-    def __str__(self) -> str:
-        apis = "any request" if self.apis is None else ", ".join(APIS[key].name for key in sorted(self.apis))
-        reported = {
-            name: getattr(self, name)
-            for name in ("version", "topic", "partition", "client_id", "group", "transactional_id", "node_id")
-        }
-        return " ".join([apis, *(f"{name}={value!r}" for name, value in reported.items() if value is not None)])
-
-
-def keys_of(apis: ApiNames) -> frozenset[int] | None:
-    """Returns the keys of APIs given by name or key; None for every API. Raises ValueError for one that is not there."""
-    if apis is None or apis == "*":
-        return None
-    if isinstance(apis, str | int):
-        apis = [apis]  # type: ignore[list-item]
-    return frozenset(_key(api) for api in apis)
-
-
-def _key(api: str | int) -> int:
-    if isinstance(api, int):
-        if api in APIS:
-            return api
-        raise ValueError(f"there is no API with key {api}")
-    by_name = {one.name.lower(): key for key, one in APIS.items()}
-    key = by_name.get(api.replace("_", "").lower())
-    if key is not None:
-        return key
-    raise ValueError(f"there is no API {api!r}{_suggested(api, [one.name for one in APIS.values()])}")
-
-
-def error_of(error: str | int | ErrorCode) -> ErrorCode:
-    """Returns an error code given by name or number. Raises ValueError for one that is not there."""
-    if isinstance(error, int):
-        return ErrorCode(error)
-    name = error.upper().replace("-", "_")
-    if name in ErrorCode.__members__:
-        return ErrorCode[name]
-    raise ValueError(f"Kafka has no error {error!r}{_suggested(name, list(ErrorCode.__members__))}")
-
-
-def _suggested(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, 1)
-    return f": did you mean {close[0]!r}?" if close else ""
-
-
-# ---- a request that is struck
+    from .named_items import TopicNames
 
 #: APIs whose clients act on the errors of partitions and topics. A Fetch with an error of the whole request ends the fetch
 #: session (KIP-227), so clients would not read those of its partitions.
@@ -389,10 +115,10 @@ class InterceptedRequest:
         if not has_place_for_errors(call.api.response, call.version):
             self.abort()
             return
-        if call.api.name == "Produce" and call.request.acks == 0:
+        if isinstance(call.request, ProduceRequest) and call.request.acks == 0:
             self.abort()  # the only way to say so
             return
-        if call.api.name == "Fetch" and call.request.session_epoch > 0:
+        if isinstance(call.request, FetchRequest) and call.request.session_epoch > 0:
             # A session's request names no partitions. As when sessions are evicted, the client names them anew.
             self.respond(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
@@ -410,7 +136,7 @@ class InterceptedRequest:
 
         self.proceed(answered)
 
-    def _divided(self) -> tuple[Message, Message | None]:
+    def _divided(self) -> tuple[Request, Request | None]:
         call = self.call
         if not self._match.names_items:
             return call.request, None
@@ -449,7 +175,7 @@ class InterceptedRequest:
             self.abort()
             return
         recorder: Any = _Recorder()
-        whole = Call(recorder, call.route, call.correlation_id, call.client_id, None)
+        whole = Call(recorder, call.route, call.correlation_id, call.client_id, NO_REQUEST)
         whole.arrays = ()
         whole.reply(response)
         data = b"".join(piece.bytes() if hasattr(piece, "bytes") else bytes(piece) for piece in recorder.pieces)
@@ -533,21 +259,6 @@ class _Recorder:
 
     def answered(self, call: Call) -> None:
         self.pieces += call.pieces or ()
-
-
-M = TypeVar("M", bound=Message)
-
-
-def kept(message: M) -> M:
-    """Returns the message with copies of its record batches."""
-    made = copy.copy(message)
-    for field in message.SCHEMA.fields:
-        value = getattr(message, field.name)
-        if field.type is RECORDS and value is not None:
-            setattr(made, field.name, memoryview(bytearray(value)))
-        elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, type) and value:
-            setattr(made, field.name, [kept(item) for item in value])
-    return made
 
 
 def _error_response(call: Call, request: Message, error: ErrorCode) -> Message:

@@ -10,7 +10,8 @@ import avro.errors
 import avro.name
 import avro.schema
 
-from .schemas import Parsed, SchemaText, invalid_schema
+from .errors import invalid_schema
+from .schemas import Parsed, SchemaText
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonValue

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import jsonschema
 from jsonschema.validators import validator_for
 
-from .schemas import Parsed, SchemaText, invalid_schema
+from .errors import invalid_schema
+from .schemas import Parsed, SchemaText
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject, JsonValue

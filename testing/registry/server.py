@@ -1,4 +1,7 @@
-"""The registry's HTTP server: one request at a time."""
+"""The registry's HTTP server: one request at a time.
+
+Operations of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..loopback_http import BadBody, JsonHandler, LoopbackServer
-from .schemas import AVRO, KINDS, Reference, RegistryError, invalid_schema, schema_not_found
-from .store import Store, Stored, Version
+from .errors import RegistryError, invalid_schema, schema_not_found
+from .schemas import AVRO, KINDS, Reference
+from .store import Store
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject, JsonValue
+    from .store import Stored, Version
 
-
-# Operations of the registry over HTTP: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+log = logging.getLogger("odradek.testing.registry")
 
 
 @dataclass(slots=True)
@@ -65,12 +69,12 @@ class Asked:
         return found if isinstance(found, int) else -1
 
 
-def _reference(one: JsonValue) -> Reference:
+def _reference(reference: JsonValue) -> Reference:
     """Raises KeyError, TypeError, ValueError."""
-    version = one["version"] if isinstance(one, dict) else None
-    if not isinstance(one, dict) or not isinstance(version, int | float | str):
+    version = reference["version"] if isinstance(reference, dict) else None
+    if not isinstance(reference, dict) or not isinstance(version, int | float | str):
         raise TypeError("not a reference")
-    return Reference(str(one["name"]), str(one["subject"]), int(version))
+    return Reference(str(reference["name"]), str(reference["subject"]), int(version))
 
 
 def _schema_only(stored: Stored, form: str) -> dict[str, object]:
@@ -88,12 +92,12 @@ def _shown(store: Store, subject: str, version: Version, form: str = "") -> dict
     return {**head, **_schema_only(stored, form)}
 
 
-def _page(found: Sequence[str | int], asked: Asked) -> list[str | int]:
+def _page(items: Sequence[str | int], asked: Asked) -> list[str | int]:
     try:
         offset, limit = int(asked.query.get("offset", 0)), int(asked.query.get("limit", -1))
     except ValueError:
         raise RegistryError(422, "offset and limit must be numbers") from None
-    return [*found[offset:]] if limit < 0 else [*found[offset : offset + limit]]
+    return [*items[offset:]] if limit < 0 else [*items[offset : offset + limit]]
 
 
 def _subjects(store: Store, asked: Asked) -> object:
@@ -261,9 +265,6 @@ def route(method: str, path: str) -> tuple[Function, dict[str, str]]:
     raise RegistryError(*((405, "HTTP 405 Method Not Allowed") if found_path else (404, "HTTP 404 Not Found")))
 
 
-log = logging.getLogger("odradek.testing.registry")
-
-
 class SchemaRegistry(LoopbackServer):
     """Serves until `close`. `port`: 0 picks a free one. Raises OSError where the port is taken."""
 
@@ -271,10 +272,10 @@ class SchemaRegistry(LoopbackServer):
         self.store = Store()
         self.lock = threading.Lock()
 
-        class Handler(_Handler):
+        class BoundRegistryHandler(_RegistryHandler):
             registry = self
 
-        super().__init__(Handler, port, "odradek-registry")
+        super().__init__(BoundRegistryHandler, port, "odradek-registry")
 
     def clear(self) -> None:
         """Forgets all subjects, schemas, levels and modes."""
@@ -293,11 +294,11 @@ class SchemaRegistry(LoopbackServer):
             state = json.loads(Path(path).read_text(encoding="utf-8"))
             with self.lock:
                 self.store.load(state)
-        except (ValueError, KeyError, TypeError, RegistryError) as wrong:
+        except (ValueError, KeyError, TypeError, RecursionError, RegistryError) as wrong:
             raise ValueError(f"{path} is not a file of schemas that save() wrote: {wrong}") from None
 
 
-class _Handler(JsonHandler):
+class _RegistryHandler(JsonHandler):
     content_type: ClassVar[str] = "application/vnd.schemaregistry.v1+json"
     most_body_bytes: ClassVar[int] = 4 << 20
     body_types: ClassVar[tuple[str, ...]] = (

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .schemas import (
-    AVRO,
-    DEFAULT_LEVEL,
-    JSON,
-    KINDS,
-    LEVELS,
-    PROTOBUF,
-    Parsed,
-    Reference,
+from ...extras import install_command
+from .errors import (
     RegistryError,
-    SchemaText,
     incompatible,
     invalid_level,
     invalid_mode,
@@ -33,8 +25,18 @@ from .schemas import (
     version_not_found,
     version_not_soft_deleted,
     version_soft_deleted,
-    why_incompatible,
 )
+from .levels import DEFAULT_LEVEL, LEVELS, why_incompatible
+from .schemas import AVRO, JSON, KINDS, PROTOBUF, Reference, SchemaText
+
+if TYPE_CHECKING:
+    from .schemas import Parsed
+
+MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+#: Levels of references of references.
+_MOST_DEPTH = 32
+#: Compiling a .proto file takes milliseconds, and clients send the same one again and again.
+_MOST_PARSED = 1000
 
 
 def parse(schema: SchemaText) -> Parsed:
@@ -54,16 +56,9 @@ def parse(schema: SchemaText) -> Parsed:
             return ProtobufSchema(schema)
     except ImportError as missing:
         raise RegistryError(
-            50101, f"{schema.kind} schemas need {missing.name}: pip install 'odradek[registry]'"
+            50101, f"{schema.kind} schemas need {missing.name}: {install_command('registry')}"
         ) from None
     raise invalid_schema(f"schemaType {schema.kind!r} is not one of {', '.join(KINDS)}")
-
-
-MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
-#: Levels of references of references.
-_MOST_DEPTH = 32
-#: Compiling a .proto file takes milliseconds, and clients send the same one again and again.
-_MOST_PARSED = 1000
 
 
 @dataclass(slots=True)
@@ -111,7 +106,7 @@ class Store:
 
     # ---- saving
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Returns all as data of JSON."""
         return {
             "schemas": [
@@ -255,11 +250,11 @@ class Store:
         self._subjects[subject] = sorted([*found, version], key=lambda one: one.number)
         return version
 
-    def _take_id(self, schema_id: int, made: Stored) -> int:
-        if schema_id in self._by_id and self._by_id[schema_id].key != made.key:
+    def _take_id(self, schema_id: int, stored: Stored) -> int:
+        if schema_id in self._by_id and self._by_id[schema_id].key != stored.key:
             raise not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
-        self._by_id[schema_id] = Stored(schema_id, made.schema, made.parsed)
-        self._ids[made.key] = schema_id
+        self._by_id[schema_id] = Stored(schema_id, stored.schema, stored.parsed)
+        self._ids[stored.key] = schema_id
         self._next_id = max(self._next_id, schema_id + 1)
         return schema_id
 

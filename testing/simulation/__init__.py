@@ -9,13 +9,12 @@ and `uuid`. The same seed and code give the same run. The test decides which fau
 connections, crash nodes.
 """
 
-from ...coordinator.groups.kinds import KINDS
+from ...coordinator.groups import all_kinds  # noqa: F401 - a node would import them on a thread
 from ...server.endpoints import load_all
 from .loop import Deadlock, VirtualLoop
-from .network import ConnectionRefused, Network
+from .network import ConnectionRefused, SimulatedNetwork
 from .world import Node, Process, Simulation
 
-__all__ = ["Deadlock", "Network", "Node", "Process", "ConnectionRefused", "Simulation", "VirtualLoop"]
+__all__ = ["Deadlock", "SimulatedNetwork", "Node", "Process", "ConnectionRefused", "Simulation", "VirtualLoop"]
 
 load_all()
-KINDS.load_all()

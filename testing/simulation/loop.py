@@ -7,33 +7,15 @@ are skipped. Work for threads runs on the loop itself, a little later, so that t
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import socket
 import time
 from collections.abc import Callable
+from contextvars import Context
+from functools import partial
 from random import Random
-from typing import Any, Protocol, TypeVar, Union
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Union, Unpack
 
-#: The owner of work that belongs to no node.
-OUTSIDE = ""
-
-
-class Incarnation:
-    """An incarnation of a node, from its start to its crash. Code outside of all nodes belongs to none."""
-
-    __slots__ = ("is_alive", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_alive = True
-
-
-OWNER: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("owner", default=None)
-
-
-def name_of(owner: Incarnation | None) -> str:
-    return OUTSIDE if owner is None else owner.name
-
+from .incarnations import OWNER
 
 #: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)
@@ -41,13 +23,14 @@ THREAD_S = (0.0002, 0.004)
 #: The minimum duration of a turn of the loop.
 TURN_S = 2e-6
 
+AnyProtocol = Union[asyncio.Protocol, asyncio.BufferedProtocol]
+P = TypeVar("P", bound=AnyProtocol)
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 
 class Deadlock(RuntimeError):
     """All tasks wait, and no event is due."""
-
-
-AnyProtocol = Union[asyncio.Protocol, asyncio.BufferedProtocol]
-P = TypeVar("P", bound=AnyProtocol)
 
 
 class LoopNetwork(Protocol):
@@ -106,20 +89,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # ---- ownership
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         return super().call_soon(self._owned(callback, context), *args, context=context)
 
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Any, *args: Any, context: Any = None
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return super().call_at(when, self._owned(callback, context), *args, context=context)
 
-    def _owned(self, callback: Callable[..., Any], context: contextvars.Context | None) -> Callable[..., Any]:
+    def _owned(
+        self, callback: Callable[[Unpack[Ts]], object], context: Context | None
+    ) -> Callable[[Unpack[Ts]], object]:
         owner = OWNER.get() if context is None else context.get(OWNER)
         if owner is None:
             return callback
 
-        def run(*args: Any) -> None:
+        def run(*args: *Ts) -> None:
             if owner.is_alive:
                 callback(*args)
                 if self.watch is not None:
@@ -129,30 +116,42 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # ---- threads and connections
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        done: asyncio.Future[Any] = self.create_future()
-        self.call_later(self.rng.uniform(*THREAD_S), _work, done, func, args)
+    def run_in_executor(self, executor: object, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        done: asyncio.Future[T] = self.create_future()
+        self.call_later(self.rng.uniform(*THREAD_S), _work, done, partial(func, *args))
         return done
 
-    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
-        return self.network.listen(protocol_factory, options["sock"])
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], AnyProtocol],
+        host: None = None,
+        port: None = None,
+        *,
+        sock: Any,
+        **options: object,
+    ) -> object:
+        return self.network.listen(protocol_factory, sock)
 
-    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], P], host: str, port: int, **options: object
+    ) -> tuple[asyncio.Transport, P]:
         return await self.network.connect(protocol_factory, (host, port))
 
-    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
+    async def getaddrinfo(  # type: ignore[override]
+        self, host: str, port: int, **options: object
+    ) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]]:
         """Resolves a name to itself: no name server is involved."""
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
-    async def sock_connect(self, sock: Any, address: Any) -> None:
+    async def sock_connect(self, sock: object, address: tuple[str, int]) -> None:  # type: ignore[override]
         """Only checks whether an address has a listener. Raises ConnectionRefused."""
         await self.network.reach(address)
 
 
-def _work(done: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _work(done: asyncio.Future[T], func: Callable[[], T]) -> None:
     if done.cancelled():
         return
     try:
-        done.set_result(func(*args))
+        done.set_result(func())
     except BaseException as failure:
         done.set_exception(failure)

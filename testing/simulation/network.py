@@ -9,205 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import errno
-from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from .loop import OUTSIDE, OWNER, AnyProtocol, P, VirtualLoop, name_of
+from .incarnations import OUTSIDE, OWNER, name_of
+from .transport import RETRY_S, Transport
 
 if TYPE_CHECKING:
-    from ...protocol.checksum import Buffer
-
-
-# One end of a connection in memory: an asyncio transport with a delay and without a socket.
-
-
-Address = tuple[str, int]
-
-#: The retry interval over a cut link.
-RETRY_S = 0.05
-#: The high-water mark at which a transport pauses its protocol's writing, unless the protocol sets another.
-HIGH_WATER_BYTES = 64 * 1024
-
-
-class Links(Protocol):
-    """The state of the links between nodes."""
-
-    def delay(self, source: str = ..., target: str = ...) -> float: ...
-
-    def is_cut(self, source: str, target: str) -> bool: ...
-
-    def breaks(self, source: str, target: str) -> bool: ...
-
-    def forget(self, end: Transport) -> None: ...
-
-
-class Transport(asyncio.Transport):
-    """One end of a connection. Bytes written here wait in `_sent` until they reach the other end."""
-
-    other: Transport
-
-    def __init__(self, links: Links, protocol: AnyProtocol, context: contextvars.Context, *, peer: Address) -> None:
-        super().__init__()
-        self.protocol = protocol
-        self.context = context
-        self.node = name_of(context.get(OWNER))
-        self._links = links
-        self._peer = peer
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self._loop = loop
-        self._sent: deque[bytes] = deque()
-        self._sent_bytes = 0
-        self._is_flowing = False
-        self._reads = True
-        self._writes_paused = False
-        self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
-        self._is_closing = False
-        self._is_over = False
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return self._peer if name == "peername" else default
-
-    def get_protocol(self) -> AnyProtocol:
-        return self.protocol
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
-        self.protocol = protocol
-
-    def is_closing(self) -> bool:
-        return self._is_closing or self._is_over
-
-    # ---- writing
-
-    def write(self, data: Buffer) -> None:
-        if self.is_closing() or not data:
-            return
-        self._sent.append(bytes(data))
-        self._sent_bytes += len(self._sent[-1])
-        if self._sent_bytes > self._high and not self._writes_paused:
-            self._writes_paused = True
-            self.protocol.pause_writing()
-        self.flow()
-
-    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        self.write(b"".join(bytes(one) for one in list_of_data))
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._high = HIGH_WATER_BYTES if high is None else high
-        self._low = self._high // 4 if low is None else low
-
-    def get_write_buffer_size(self) -> int:
-        return self._sent_bytes
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def flow(self) -> None:
-        """Starts the next delivery, unless one is in flight."""
-        if not self._is_flowing and not self._is_over and (self._sent or self._is_closing):
-            self._is_flowing = True
-            self._later(self._links.delay(self.node, self.other.node), self._arrive)
-
-    def _later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """Schedules work of the network, which runs outside of all contexts, whichever nodes are alive."""
-        contextvars.Context().run(self._loop.call_later, delay_s, function)
-
-    def _arrive(self) -> None:
-        self._is_flowing = False
-        if self._is_over or self._links.is_cut(self.node, self.other.node) or not self.other._reads:
-            return  # mending the link or resuming reading continues the flow
-        if self._sent:
-            if self._links.breaks(self.node, self.other.node):
-                self.abort()
-                return
-            data = b"".join(self._sent)
-            self._sent.clear()
-            self._sent_bytes = 0
-            self.other.context.run(self.other.deliver, data)
-            if self._loop.watch is not None:
-                self._loop.watch(self.other.node)
-            if self._writes_paused and not self._is_over:
-                self._writes_paused = False
-                self.context.run(self.protocol.resume_writing)
-            self.flow()
-        elif self._is_closing:
-            self._end(None)
-
-    # ---- reading
-
-    def deliver(self, data: bytes) -> None:
-        if self._is_over or self._is_closing:
-            return
-        if isinstance(self.protocol, asyncio.BufferedProtocol):
-            self._deliver_buffered(self.protocol, data)
-        else:
-            self.protocol.data_received(data)
-
-    def _deliver_buffered(self, protocol: asyncio.BufferedProtocol, data: bytes) -> None:
-        pos = 0
-        while pos < len(data) and not self._is_over:
-            if not self._reads:  # the rest is delivered first when reading resumes
-                self.other._sent.appendleft(data[pos:])
-                self.other._sent_bytes += len(data) - pos
-                return
-            buffer = memoryview(protocol.get_buffer(-1))
-            size = min(len(buffer), len(data) - pos)
-            buffer[:size] = data[pos : pos + size]
-            pos += size
-            protocol.buffer_updated(size)
-
-    def is_reading(self) -> bool:
-        return self._reads
-
-    def pause_reading(self) -> None:
-        self._reads = False
-
-    def resume_reading(self) -> None:
-        self._reads = True
-        self.other.flow()
-
-    # ---- closing
-
-    def close(self) -> None:
-        """Closes the connection after delivering the written data."""
-        if not self.is_closing():
-            self._is_closing = True
-            self.flow()
-
-    def abort(self) -> None:
-        self._end(ConnectionResetError("the connection was reset"))
-
-    def die(self) -> None:
-        """Ends the connection of a crashed node: only the other end is notified."""
-        self._is_over = True
-        self._links.forget(self)
-        self._later(self._links.delay(self.node, self.other.node), self._break_other)
-
-    def _end(self, error: Exception | None) -> None:
-        if self._is_over:
-            return
-        self._is_over = True
-        self._links.forget(self)
-        self._loop.call_soon(self._tell_lost, error, context=self.context)
-        self._later(self._links.delay(self.node, self.other.node), self._break_other)
-
-    def _break_other(self) -> None:
-        if self._links.is_cut(self.node, self.other.node) and not self.other._is_over:
-            # The other end is not notified while the link is cut.
-            self._later(RETRY_S, self._break_other)
-            return
-        other = self.other
-        if not other._is_over:
-            other._is_over = True
-            self._links.forget(other)
-            self._loop.call_soon(other._tell_lost, None, context=other.context)
-
-    def _tell_lost(self, error: Exception | None) -> None:
-        self.protocol.connection_lost(error)
-
+    from .loop import AnyProtocol, P
+    from .transport import Address
 
 #: The latency of one delivery: a network within a room.
 LATENCY_S = (0.0001, 0.002)
@@ -222,7 +33,7 @@ class ConnectionRefused(ConnectionRefusedError):
     """The address has no listener."""
 
 
-class Network:
+class SimulatedNetwork:
     """Tracks listeners, connections, and the faults between nodes. Clients outside of nodes are node ""."""
 
     def __init__(self, rng: Random, latency_s: tuple[float, float] = LATENCY_S) -> None:
@@ -359,7 +170,7 @@ class Network:
 class Listener:
     """Implements the part of asyncio's servers that the broker uses."""
 
-    def __init__(self, network: Network, factory: Callable[[], AnyProtocol], bound: SimulatedSocket) -> None:
+    def __init__(self, network: SimulatedNetwork, factory: Callable[[], AnyProtocol], bound: SimulatedSocket) -> None:
         self.factory = factory
         self.address: Address = bound.getsockname()[:2]
         self.context = contextvars.copy_context()
@@ -382,7 +193,7 @@ class Listener:
 class SimulatedSocket:
     """Implements the part of a socket that the broker uses: binding an address, and checking for a listener."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: SimulatedNetwork) -> None:
         self._network = network
         self._address: Address = ("", 0)
 

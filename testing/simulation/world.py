@@ -1,9 +1,4 @@
-"""The simulation as a whole: its clock, network, disk, randomness, and nodes.
-
-`Disk` simulates power loss: each file keeps only what was synced, and a file that was never synced loses everything.
-Sizes are noted at each fsync; a power loss truncates files to them. Directories keep their current state: a renamed or
-removed entry stays so. `tests/storage` has its own tests for directories.
-"""
+"""The simulation as a whole: its clock, network, disk, randomness, and nodes."""
 
 from __future__ import annotations
 
@@ -16,131 +11,25 @@ import random
 import shutil
 import socket
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from itertools import count
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
 from ..embedded import EMBEDDED_DEFAULTS
-from .loop import OWNER, Incarnation, VirtualLoop, name_of
-from .network import LATENCY_S, Network, SimulatedSocket
-
-# ---- functions replaced on one thread
-
-
-class Replacements:
-    """Replaces functions for the code of the thread that makes this object: other threads, which may have brokers of their
-    own, keep the real ones.
-    """
-
-    def __init__(self) -> None:
-        self._thread = threading.get_ident()
-        self._undo: list[tuple[object, str, object]] = []
-
-    def replace(self, place: object, name: str, function: Callable[..., object]) -> None:
-        real, mine = getattr(place, name), self._thread
-
-        def chosen(*arguments: object, **named: object) -> object:
-            return (function if threading.get_ident() == mine else real)(*arguments, **named)
-
-        self._set(place, name, chosen)
-
-    def replace_class(self, place: object, name: str, make: Callable[..., object]) -> None:
-        """The same for a class, which other threads also compare and derive from."""
-        real, mine = getattr(place, name), self._thread
-
-        class Chosen(type(real)):  # type: ignore[misc]
-            def __call__(cls, *arguments: object, **named: object) -> object:
-                return (make if threading.get_ident() == mine else real)(*arguments, **named)
-
-            def __instancecheck__(cls, instance: object) -> bool:
-                return isinstance(instance, real)
-
-        self._set(place, name, Chosen(name, (real,), {}))
-
-    def _set(self, place: object, name: str, value: object) -> None:
-        self._undo.append((place, name, getattr(place, name)))
-        setattr(place, name, value)
-
-    def undo(self) -> None:
-        while self._undo:
-            setattr(*self._undo.pop())
-
-
-# ---- disk
-
-
-class Disk:
-    """Notes every fsync of the simulation once installed. `root`: contains a directory for each node, with its name."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._synced: dict[tuple[int, int], int] = {}
-
-    def install(self, replacements: Replacements) -> None:
-        for name, noting in (
-            ("fsync", self._noting_sync),
-            ("fdatasync", self._noting_sync),
-            ("truncate", self._noting_cut),
-            ("ftruncate", self._noting_cut),
-        ):
-            replacements.replace(os, name, noting(getattr(os, name)))
-        replacements.replace(os, "sync", self._sync_all)
-
-    def _noting_sync(self, real: Callable[..., None]) -> Callable[..., None]:
-        """Replaces a sync function. The simulated disk is as fast as memory: the sync is only noted."""
-
-        def sync(fd: int | IO[bytes]) -> None:
-            found = os.fstat(fd if isinstance(fd, int) else fd.fileno())
-            self._synced[found.st_dev, found.st_ino] = found.st_size
-
-        return sync
-
-    def _noting_cut(self, real: Callable[..., None]) -> Callable[..., None]:
-        """Replaces a truncate function: data written after a truncation is not on the disk."""
-
-        def truncate(path: int | str | os.PathLike[str], length: int) -> None:
-            real(path, length)
-            found = os.stat(path)  # noqa: PTH116 - a path, or a descriptor
-            file = (found.st_dev, found.st_ino)
-            self._synced[file] = min(length, self._synced.get(file, 0))
-
-        return truncate
-
-    def _sync_all(self) -> None:
-        """Notes that all files of the calling node are synced."""
-        for path in (self._root / name_of(OWNER.get())).rglob("*"):
-            if path.is_file():
-                found = path.stat()
-                self._synced[found.st_dev, found.st_ino] = found.st_size
-
-    def synced_bytes(self, fd: int) -> int:
-        """Returns how much of an open file would survive a power loss."""
-        found = os.fstat(fd)
-        return self._synced.get((found.st_dev, found.st_ino), 0)
-
-    def power_failure(self, directory: Path) -> int:
-        """Truncates every file in the directory. Returns how many bytes were lost."""
-        lost = 0
-        for path in directory.rglob("*"):
-            if path.is_file():
-                found = path.stat()
-                kept = min(found.st_size, self._synced.get((found.st_dev, found.st_ino), 0))
-                lost += found.st_size - kept
-                os.truncate(path, kept)
-        return lost
-
+from .disk import IN_MEMORY, Disk
+from .incarnations import OWNER, Incarnation
+from .loop import VirtualLoop
+from .network import LATENCY_S, SimulatedNetwork, SimulatedSocket
+from .replacements import Replacements
 
 T = TypeVar("T")
 #: The time between two readings of the turn clock: work is divided into slices as in real time, but by the amount of
 #: work alone.
 TURN_CLOCK_STEP_S = 50e-6
-#: Disks are simulated, so their files are kept in memory.
-_IN_MEMORY = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), None)
 #: A cleaner is a separate process, which simulated time does not control.
 _PROPERTIES = {**EMBEDDED_DEFAULTS, "log.cleaner.enable": "false"}
 
@@ -208,7 +97,7 @@ class Node:
         self._life.is_alive = False
         self._life = None
         self._simulation.network.crashed(self.name)
-        for directory in server.directories:
+        for directory in server.node.directories:
             directory.close()
         if power:
             self._simulation.disk.power_failure(self.directory)
@@ -246,9 +135,9 @@ class Simulation:
         self, seed: int = 0, latency_s: tuple[float, float] = LATENCY_S, *, started: float | None = None
     ) -> None:
         self.rng = random.Random(seed)
-        self.network = Network(random.Random(self.rng.random()), latency_s)
+        self.network = SimulatedNetwork(random.Random(self.rng.random()), latency_s)
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
-        self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=_IN_MEMORY))
+        self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=IN_MEMORY))
         self.disk = Disk(self.directory)
         self._replacements = Replacements()
 

@@ -12,9 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from odradek.archive import ArchiveError, ArchiveOptions, Archiver
+from odradek.archive import ArchiveError, ArchiveOptions, Archiver, Owner
+from odradek.archive.ownership import table_name
+from odradek.archive.rows import TypedRows
 from odradek.archive.store import Table
 from odradek.columns import ScanError, ValueSchema
+from pyiceberg.exceptions import NoSuchTableError
 
 from tests.archive.harness.broker import NOW_MS, Harness, rows_of_table
 from tests.archive.harness.tables import KINDS, open_table, source_of
@@ -120,11 +123,13 @@ def test_typed_columns_grow_and_rows_that_break_are_dead_letter_records(
     harness.create(topic)
     first = [json.dumps({"id": one, "customer": f"c{one % 7}"}).encode() for one in range(200)]
     harness.write(topic, [*first, b"no json", None])
-    (done,) = archive(harness, kind, tmp_path, topic, values=ValueSchema("json"))
+    old = ValueSchema("json", pa.schema([("id", pa.int64()), ("customer", pa.string())]))
+    (done,) = archive(harness, kind, tmp_path, topic, values=old)
     assert (done.rows, done.dead_letter_records) == (201, 1)
     second = [json.dumps({"id": 1000 + one, "note": "new"}).encode() for one in range(100)]
     harness.write(topic, [*second, b'{"id": "many"}'])
-    (done,) = archive(harness, kind, tmp_path, topic, values=ValueSchema("json"))
+    new = ValueSchema("json", pa.schema([("id", pa.int64()), ("note", pa.string())]))
+    (done,) = archive(harness, kind, tmp_path, topic, values=new)
     assert (done.rows, done.dead_letter_records) == (100, 1)
     values = table_of(kind, tmp_path, topic).sort_by("offset").column("value").to_pylist()
     assert values[0] == {"id": 0, "customer": "c0", "note": None}
@@ -178,9 +183,6 @@ def test_a_topic_that_was_created_again_is_an_error(harness: Harness, kind: str,
     harness.delete(topic)
     until(lambda: _created(harness, topic))
     harness.write(topic, [b"w"] * 5)
-    with pytest.raises(ArchiveError, match="ends at offset 5, and the table covers it up to 20"):
-        archive(harness, kind, tmp_path, topic)
-    harness.write(topic, [b"w"] * 25)
     with pytest.raises(ArchiveError, match=f"topic {topic} was deleted and created again"):
         archive(harness, kind, tmp_path, topic)
     assert table_of(kind, tmp_path, topic).num_rows == 20
@@ -225,3 +227,57 @@ def test_a_turn_that_fails_leaves_no_row_and_the_next_one_has_all(harness: Harne
     made.stop()
     thread.join(_DEADLINE_S)
     assert rows_of_table(table_of(kind, tmp_path, topic)) == harness.read(topic)
+
+
+@pytest.mark.parametrize("step", ["evolve", "write", "commit", "maintain", "decode"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("k"), MemoryError(), OSError("disk full"), NoSuchTableError("gone")
+    ],
+    ids=lambda one: type(one).__name__,
+)  # fmt: skip
+def test_any_error_of_a_topic_is_contained_named_and_repeated(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
+) -> None:
+    bad, good = (f"{word}-{step}-{type(error).__name__}" for word in ("bad", "good"))
+    for topic in (bad, good):
+        harness.create(topic)
+        harness.write(topic, [b'{"a": 1}', b'{"a": 2}'])
+    failures, shown = [error], []
+
+    def fails_once(*given: Any) -> None:
+        if failures:
+            raise failures.pop()
+
+    class Failing:
+        """A table one of whose steps fails once."""
+
+        def __init__(self, table: Table) -> None:
+            self._table = table
+
+        def __getattr__(self, name: str) -> Any:
+            if name == step:
+                fails_once()
+            return getattr(self._table, name)
+
+    def opened(owner: Owner) -> Table:
+        table = open_table("parquet", tmp_path, owner)
+        return Failing(table) if owner.topic == bad else table  # type: ignore[return-value]
+
+    if step == "decode":
+        original = TypedRows.rows
+        monkeypatch.setattr(TypedRows, "rows", lambda self, batch: fails_once() or original(self, batch))
+    made = Archiver(
+        harness.client, [bad, good], opened, ArchiveOptions(freshness_s=0.2, values=ValueSchema("json")),
+        on_error=lambda topic, error: shown.append((topic, error)),
+    )  # fmt: skip
+    with running(made):
+        until(lambda: len(made.archived) == 2 and all(one.rows == 2 for one in made.archived))
+    ((topic, found),) = shown
+    assert topic == bad and bad in str(found) and type(error).__name__ in str(found)
+    assert isinstance(found, ArchiveError) and "\n" not in str(found)
+    if step == "decode":
+        assert f"{bad}-0: offsets 0 to 1" in str(found)
+    for one in (bad, good):
+        assert table_of("parquet", tmp_path, table_name(one)).column("offset").to_pylist() == [0, 1]

@@ -7,8 +7,9 @@ from itertools import cycle, pairwise
 from typing import Any
 
 import pytest
+from odradek.admin.topics import Topic
 from odradek.archive import ArchiveOptions, Archiver, archiver
-from odradek.archive.archiver import Archived
+from odradek.archive.topic_archive import Archived
 
 FRESHNESS_S = 10.0
 #: Longest time between the begins of turns.
@@ -42,7 +43,7 @@ class Turns:
         self._merge_s = merge_s
         self.found: dict[str, list[tuple[float, float]]] = {topic: [] for topic in seconds}
         monkeypatch.setattr(archiver, "time", self.clock)
-        monkeypatch.setattr(archiver, "Cluster", lambda client: _Closed())
+        monkeypatch.setattr(archiver, "Cluster", lambda client: _Cluster())
         made = Archiver({}, list(seconds), lambda topic: _Closed(), ArchiveOptions(), open_archive=self._open)  # type: ignore[arg-type, return-value]
         self._stop: Callable[[], None] = made.stop
         made.run()
@@ -68,6 +69,14 @@ class Turns:
 
 class _Closed:
     def close(self) -> None: ...
+
+
+class _Cluster(_Closed):
+    def described(self, names: list[str]) -> list[Topic]:
+        return [Topic(name, None, False, []) for name in names]
+
+    def cluster_id(self) -> str:
+        return ""
 
 
 class _Archive(_Closed):

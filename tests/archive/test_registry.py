@@ -18,9 +18,9 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
 from odradek.archive import ArchiveOptions
-from odradek.archive.archiver import TopicArchive
+from odradek.archive.topic_archive import TopicArchive
 from odradek.cli.client.errors import CommandError
-from odradek.cli.records.decoding import message_of_schema
+from odradek.cli.records.protobuf_decoding import message_of_schema
 from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.columns import ValueSchema
 from odradek.columns.cluster import Cluster

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from odradek.archive import ArchiveError, ArchiveOptions, Archiver, Replay, ReplayRange
+from odradek.archive import ArchiveError, ArchiveOptions, Archiver, Replay, ReplayRange, replay
 from odradek.columns import ValueSchema
 
+from compat_tests.cli.commands import odradek_command
 from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.tables import KINDS, open_table, source_of
 
@@ -74,7 +75,7 @@ def test_ranges_select_partitions_offsets_and_timestamps(harness: Harness, kind:
 
 def test_tables_that_cannot_be_replayed_are_errors(harness: Harness, tables: Path, tmp_path: Path) -> None:
     harness.create("narrow", 1)
-    with pytest.raises(ArchiveError, match="topic narrow has 1 partitions, and the table has partition 1"):
+    with pytest.raises(ArchiveError, match="topic narrow has 1 partition, and the table has partition 1"):
         Replay(source_of("parquet", tables / "parquet", "orders"), harness.client, "narrow")
     harness.create("json")
     harness.write("json", [b'{"a": 1}', b'{"a": 2 }', b"no json"])
@@ -119,3 +120,35 @@ def committed(harness: Harness, name: str) -> int:
     found = consumer.committed([TopicPartition(name, one) for one in (0, 1)], 30)
     consumer.close()
     return sum(max(one.offset, 0) for one in found)
+
+
+def test_group_of_a_replay_has_no_lag_after_each_transaction(
+    harness: Harness, tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Markers of many transactions are in the topic, one for each partition of a transaction."""
+    monkeypatch.setattr(replay, "_TRANSACTION_RECORDS", 100)
+    harness.create("marked", 2)
+    done = Replay(source_of("parquet", tables / "parquet", "orders"), harness.client, "marked", name="marked").run()
+    assert done.transactions > 5
+    consumer = Consumer(harness.client | {"group.id": "odradek-replay-marked"})
+    try:
+        for one in consumer.committed([TopicPartition("marked", partition) for partition in (0, 1)], 30):
+            assert one.offset == consumer.get_watermark_offsets(one, 30, cached=False)[1]
+    finally:
+        consumer.close()
+    words = ("group", "lag", "odradek-replay-marked", "--total", "--output", "json", "-b", harness.process.bootstrap)
+    (total,) = odradek_command(*words).json
+    assert (total["lag"], total["uncommitted"], total["unknown"]) == (0, 0, 0)
+
+
+def test_replay_continues_the_progress_of_an_earlier_version(harness: Harness, tables: Path) -> None:
+    """Commits of that version have the offset of the table as their own, and no metadata."""
+    harness.create("resumed", 2)
+    consumer = Consumer(harness.client | {"group.id": "odradek-replay-resumed"})
+    consumer.commit(
+        offsets=[TopicPartition("resumed", 0, 650), TopicPartition("resumed", 1, 1 << 30)], asynchronous=False
+    )
+    consumer.close()
+    Replay(source_of("parquet", tables / "parquet", "orders"), harness.client, "resumed", name="resumed").run()
+    expected = [row for row in harness.read("orders") if row[0] == 0 and row[1] >= 650]
+    assert records(harness, "resumed") == [(row[0], *row[2:]) for row in expected] and expected

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from odradek.archive import open_catalog
-from odradek.archive.rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA, RawRows, TypedRows, conformed, merged, storable
-from odradek.columns import SCHEMA, ValueSchema
+from odradek.archive.column_types import Times, cut_fields, merged, storable, times_of_day
+from odradek.archive.conforming import conformed
+from odradek.archive.rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA, RawRows, TypedRows
+from odradek.columns import INFER, SCHEMA, ValueSchema
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 
@@ -36,6 +38,33 @@ def test_types_are_stored_as_types_that_iceberg_has(tmp_path: Path, kind: pa.Dat
     catalog.create_namespace("n")
     made = catalog.create_table("n.t", pa.schema([("x", stored)]))
     assert storable(schema_to_pyarrow(made.schema()).field("x").type) == stored
+
+
+NANOS, US = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
+
+
+def test_times_as_numbers_are_stored_as_long_at_every_level() -> None:
+    of_day = pa.struct([("s", pa.time32("ms")), ("u", pa.time64("us"))])
+    found = conformed(
+        pa.array([{"s": 86_399_999, "u": 5}, {"s": None, "u": None}], of_day), storable(of_day, Times.number)
+    )
+    assert not found.bad and found.values.to_pylist() == [{"s": 86_399_999_000, "u": 5}, {"s": None, "u": None}]
+    assert times_of_day(of_day) == ["value.s", "value.u"] and times_of_day(storable(of_day, Times.number)) == []
+    kind = pa.struct([("a", NANOS), ("b", pa.list_(NANOS)), ("c", pa.map_(pa.string(), NANOS)), ("d", US)])
+    item = pa.list_(pa.field("element", pa.int64()))
+    stored = pa.struct([("a", pa.int64()), ("b", item), ("c", pa.map_(pa.string(), pa.int64())), ("d", US)])
+    assert storable(kind, Times.number) == stored
+    values = pa.array([{"a": 1, "b": [-1, None], "c": [("k", 1_001)], "d": 5}], kind)
+    found = conformed(values, stored)
+    assert not found.bad and found.values.to_pylist() == [
+        {"a": 1, "b": [-1, None], "c": [("k", 1_001)], "d": values[0]["d"].as_py()}
+    ]
+    assert cut_fields(kind, storable(kind)) == ["value.a", "value.b[]", "value.c{}"] and cut_fields(kind, stored) == []
+
+
+def test_times_other_than_nanoseconds_are_no_numbers() -> None:
+    """A column of integers stays one of integers: microseconds are not the numbers that it had."""
+    assert list(conformed(pa.array([5], US), pa.int64()).bad) == [0]
 
 
 @pytest.mark.parametrize(
@@ -130,30 +159,33 @@ def test_timestamps_without_a_date_are_dead_letter_records() -> None:
     assert found.dead_letter_records.column("timestamp").null_count == 2
 
 
-def test_inferred_columns_grow_with_the_values_of_each_batch() -> None:
+def test_rows_without_a_sample_have_the_type_of_their_first_batch_and_keep_other_fields_as_text() -> None:
     rows = TypedRows(ValueSchema("json"), "t", None)
-    first = batch_of([b"no json", None])
-    rows.prepare(first)
+    empty = batch_of([None])
+    rows.prepare(empty)
     assert "value" not in rows.schema.names
-    found = rows.rows(first)
-    assert found.rows.column("offset").to_pylist() == [1]
-    assert found.dead_letter_records.schema == DEAD_LETTER_SCHEMA
-    second = batch_of([{"id": 1, "later": None}, {"id": 2, "a": {"b": [1.5]}}])
+    assert rows.rows(empty).rows.column("offset").to_pylist() == [0]
+    second = batch_of([b"no json", {"id": 1, "later": None}, {"id": 2, "a": {"b": [1.5]}}])
     rows.prepare(second)
     assert rows.schema.field("value").type == storable(
         pa.struct([("id", pa.int64()), ("a", pa.struct([("b", pa.list_(pa.float64()))]))])
     )
     found = rows.rows(second)
     assert found.rows.column("value").to_pylist() == [{"id": 1, "a": None}, {"id": 2, "a": {"b": [1.5]}}]
-    third = batch_of([{"id": "x"}, {"id": "3", "later": "t"}, {"id": 4.5}, {"a": 1}])
+    assert found.dead_letter_records.schema == DEAD_LETTER_SCHEMA and found.dead_letter_records.num_rows == 1
+    third = batch_of([{"id": "x"}, {"id": "3", "later": "t"}, {"id": 4.5}, {"a": {"b": [], "c": 1}}, {"a": None}])
     rows.prepare(third)
     found = rows.rows(third)
-    assert found.rows.column("value").to_pylist() == [{"id": 3, "a": None, "later": "t"}]
-    assert found.dead_letter_records.column("offset").to_pylist() == [0, 2, 3]
+    assert found.rows.column("value").to_pylist() == [
+        {"id": 3, "a": None}, {"id": None, "a": {"b": []}}, {"id": None, "a": None}
+    ]  # fmt: skip
+    texts = found.rows.column("value_json").to_pylist()
+    assert texts == ['{"id": "3", "later": "t"}', '{"a": {"b": [], "c": 1}}', None]
+    assert found.dead_letter_records.column("offset").to_pylist() == [0, 2]
 
 
 def test_the_type_of_the_table_is_kept_at_a_restart_and_bytes_stay_beside_it() -> None:
-    rows = TypedRows(ValueSchema("json"), "t", None, with_bytes=True)
+    rows = TypedRows(ValueSchema("json", INFER), "t", None, with_bytes=True)
     batch = batch_of([{"id": 1}])
     rows.prepare(batch)
     again = TypedRows(ValueSchema("json", pa.schema([("id", pa.string()), ("new", pa.bool_())])), "t", rows.schema)
@@ -167,7 +199,7 @@ def test_values_without_an_object_are_dead_letter_records_of_a_table_with_column
     table = pa.schema(
         [*(one for one in RAW_SCHEMA if one.name != "value"), pa.field("value", pa.struct([("id", pa.int64())]))]
     )
-    rows = TypedRows(ValueSchema("json"), "orders", table)
+    rows = TypedRows(ValueSchema("json", INFER), "orders", table)
     scanned = pa.RecordBatch.from_pylist(
         [
             {

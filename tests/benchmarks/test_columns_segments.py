@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from odradek.columns import scan
 from odradek.protocol.records.compression import Compression
 
@@ -11,6 +12,7 @@ from benchmarks.columns import batches
 from benchmarks.columns_segments import Template, fill
 
 
+@pytest.mark.slow
 def test_segments_of_all_partitions_have_the_offsets_that_follow_each_other(tmp_path: Path) -> None:
     directories = [tmp_path / f"grown-{partition}" for partition in range(3)]
     for directory in directories:

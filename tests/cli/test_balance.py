@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from odradek.cli.reassign import Balance, Place
+from odradek.cli.balance import Balance, Place
 
 
 def loads(placement: dict[Place, list[int]], brokers: range) -> tuple[list[int], list[int]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.broker_properties import properties_of
+from odradek.cli.command_parser import UsageError
 from odradek.cli.main import parser
-from odradek.cli.options import UsageError
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.broker import BrokerServer
 from odradek.server.config.broker_config import BrokerConfig

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.cli import cluster_plan
-from odradek.cli.cluster_plan import Node, Plan, grown, read_plan, write_plan
+from odradek.cli.local_cluster import plan as cluster_plan
+from odradek.cli.local_cluster.plan import Plan, PlannedNode, grown, read_plan, write_plan
 from odradek.protocol.messages.metadata import MetadataRequest
 
 from compat_tests.wire import WireClient
@@ -117,7 +117,7 @@ def test_missing_cluster_is_one_clear_line(verb: str, tmp_path: Path) -> None:
 
 def test_a_smaller_cluster_is_not_made_of_a_larger_one(directory: Path) -> None:
     directory.mkdir()
-    write_plan(directory, Plan("MkU3OEVBNTcwNTJENDM2Qg", (Node(1, 0), Node(2, 0))))
+    write_plan(directory, Plan("MkU3OEVBNTcwNTJENDM2Qg", (PlannedNode(1, 0), PlannedNode(2, 0))))
     rejected = subprocess.run(
         cluster("start", directory, "--brokers", "1"), capture_output=True, text=True, timeout=DEADLINE_S
     )

@@ -14,29 +14,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.cli.cluster_plan import Node, Plan, node_directory, properties_file, write_plan
+from odradek.cli.local_cluster.node_files import node_directory, properties_file
+from odradek.cli.local_cluster.plan import Plan, PlannedNode, write_plan
 from odradek.cli.main import main
-from odradek.storage.files.directory_lock import lock_holder
+from odradek.storage.files.lock_holder import lock_holder
 
 from tests.cli.harness.clusters import DEADLINE_S, asked, cluster, started
 from tests.cli.harness.started import SERVING
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-NODES = [Node(number, 0) for number in (1, 2, 3)]
+NODES = [PlannedNode(number, 0) for number in (1, 2, 3)]
 
 
-def holder(directory: Path, node: Node) -> int | None:
+def holder(directory: Path, node: PlannedNode) -> int | None:
     return lock_holder(node_directory(directory, node) / "data" / ".lock")
 
 
-def pid_of(directory: Path, node: Node) -> int:
+def pid_of(directory: Path, node: PlannedNode) -> int:
     pid = holder(directory, node)
     assert pid is not None
     return pid
 
 
-def killed(directory: Path, *nodes: Node) -> None:
+def killed(directory: Path, *nodes: PlannedNode) -> None:
     for node in nodes:
         os.kill(pid_of(directory, node), signal.SIGKILL)
     deadline = time.monotonic() + DEADLINE_S
@@ -44,7 +45,7 @@ def killed(directory: Path, *nodes: Node) -> None:
         assert time.monotonic() < deadline
 
 
-def by_hand(directory: Path, node: Node) -> subprocess.Popen[str]:
+def by_hand(directory: Path, node: PlannedNode) -> subprocess.Popen[str]:
     """Starts a dead node again, as docs/failover.md describes."""
     command = [sys.executable, "-m", "odradek", "start", str(properties_file(directory, node))]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.storage.files.directory_lock import lock_holder
+from odradek.storage.files.lock_holder import lock_holder
 
 from compat_tests.broker_process import free_ports
 from compat_tests.recipes import eventually

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer.main
-from odradek.cli.client.commands import root
+from odradek.cli.client.completion import root
 from odradek.cli.main import parser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

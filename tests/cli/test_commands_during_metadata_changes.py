@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from unittest.mock import patch
 
 import odradek
 import pytest
-from kafka.errors import UnknownBrokerIdError
-from odradek.cli.client.connection import Connection
+from odradek.client.cluster import Cluster
 
 from compat_tests.cli.commands import odradek_command
 
@@ -25,20 +24,20 @@ def broker() -> Iterator[odradek.Broker]:
 
 
 def test_change_that_was_not_sent_is_repeated(broker: odradek.Broker) -> None:
-    with Connection({"bootstrap.servers": broker.bootstrap_servers}).admin() as admin:
-        calls = []
-
-        def fails_once(topics: Any) -> Any:
-            calls.append(topics)
-            if len(calls) == 1:
-                raise UnknownBrokerIdError(UNKNOWN)
-            del admin.impatient.create_topics
-            return admin.impatient.create_topics(topics)
-
-        admin.impatient.create_topics = fails_once
-        admin.create_topics({"orders": {"num_partitions": 2, "replication_factor": 1}})
-    assert len(calls) == 2
+    with broker.faults.fail("CreateTopics", error="NOT_CONTROLLER", times=1) as fault:
+        done = odradek_command("topic", "create", "orders", "-p", "2", "-b", broker.bootstrap_servers)
+    assert fault.count == 1
+    assert done.status == 0, done.err
     assert len(broker.topic("orders").end_offsets) == 2
+
+
+def test_change_whose_controller_is_unknown_is_repeated(broker: odradek.Broker) -> None:
+    controllers = iter((UNKNOWN,))
+    known = Cluster.controller
+    with patch.object(Cluster, "controller", lambda self: next(controllers, None) or known(self)):
+        done = odradek_command("topic", "create", "bills", "-p", "2", "-b", broker.bootstrap_servers)
+    assert done.status == 0, done.err
+    assert len(broker.topic("bills").end_offsets) == 2
 
 
 @pytest.mark.parametrize("error", ["OFFSET_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER"])

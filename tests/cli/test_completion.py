@@ -8,8 +8,8 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client import options
-from odradek.cli.client.options import complete_group, complete_topic
+from odradek.cli.client import value_completion
+from odradek.cli.client.value_completion import complete_group, complete_topic
 from odradek.cli.main import main
 
 from compat_tests.cli.commands import odradek_command
@@ -73,7 +73,7 @@ def test_groups_of_all_brokers_are_completed(monkeypatch: pytest.MonkeyPatch) ->
 def test_address_that_does_not_respond_delays_the_next_one_by_the_limit(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(value_completion, "_TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         no_brokers = [f"127.0.0.1:{one.getsockname()[1]}" for one in (closed, silent)]

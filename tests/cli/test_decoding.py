@@ -15,8 +15,10 @@ import fastavro
 import pytest
 from odradek.cli.client.connection import Connection
 from odradek.cli.client.errors import CommandError, Misused
-from odradek.cli.records.decoding import _compiled, _pool
-from odradek.cli.records.formats import Coding, Form, decoder, encoder
+from odradek.cli.records.content_decoder import decoder
+from odradek.cli.records.content_encoder import encoder
+from odradek.cli.records.formats import Coding, Form
+from odradek.cli.records.protobuf_decoding import _compiled, _pool
 
 AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}
 ORDER = {

@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
-from odradek.protocol.records.control import ControlRecord, ControlType, LeaderChangeMessage, LeaderChangeVoter
+from odradek.protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter
+from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
-from odradek.server.controller.repairing import newer_leader_changes
+from odradek.server.controller.metadata_survey import newer_leader_changes
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.odradek_process import OdradekProcess

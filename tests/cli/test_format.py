@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.voter_listeners import VoterListener
 from odradek.protocol.uuids import uuid_from_text
 
 from compat_tests.broker_process import free_port
@@ -62,7 +63,7 @@ def test_three_that_were_named_vote_and_one_that_was_not_joins_them(tmp_path: Pa
         broker = cluster.nodes[1]
         cluster.until(lambda: has_caught_up(quorum(broker), 4), "who was not named has everything")
         assert {voter.replica_id for voter in quorum(broker).current_voters} == {1, 2, 3}
-        listener = Listener("CONTROLLER", "127.0.0.1", cluster.controller_ports[4])
+        listener = VoterListener("CONTROLLER", "127.0.0.1", cluster.controller_ports[4])
         add = AddRaftVoterRequest(CLUSTER_ID, 30_000, 4, directory_of(late), [listener])
         assert broker.ask(add, 1).error_code == ErrorCode.NONE
         leader = cluster.until(lambda: max(0, cluster.controller()), "there is a controller")

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from odradek.cli.backup.chunks import checked
 from odradek.cli.backup.manifests import (
     Chunk,
     GroupOffsets,
@@ -17,7 +18,6 @@ from odradek.cli.backup.manifests import (
     Part,
     Quota,
     Topic,
-    checked,
     read_manifest,
     write_manifest,
 )

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 from odradek.cli import logs
-from odradek.cli.logs import LOGGERS, LimitedHandler, LoggerLevel, logger_level
+from odradek.cli.log_levels import LOGGERS, LoggerLevel, logger_level
+from odradek.cli.logs import LimitedHandler
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.broker_process import free_port

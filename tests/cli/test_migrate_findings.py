@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from odradek.cli.client.errors import CommandError
-from odradek.cli.migrate import APACHE, ODRADEK, STOPS, STORES, WORKS, Node, Survey, of_file, to_odradek
+from odradek.cli.migrate.findings import STOPS, STORES, WORKS, of_file, to_odradek
+from odradek.cli.migrate.survey import APACHE, ODRADEK, Survey, SurveyedNode
 
 from compat_tests.cli.commands import odradek_command
 
@@ -48,10 +49,10 @@ def test_directory_that_is_not_formatted_is_an_error(tmp_path: Path) -> None:
 def tiered_survey(*stores: str | None) -> Survey:
     """A broker of Apache Kafka for each store, a broker of Odradek, and a tiered topic."""
     nodes = {
-        node_id: Node(node_id, True, program=APACHE, configs={"remote.log.storage.manager.class.name": store})
+        node_id: SurveyedNode(node_id, True, program=APACHE, configs={"remote.log.storage.manager.class.name": store})
         for node_id, store in enumerate(stores, 1)
     }
-    nodes[9] = Node(9, True, program=ODRADEK, configs={"remote.log.storage.manager.class.name": "folder"})
+    nodes[9] = SurveyedNode(9, True, program=ODRADEK, configs={"remote.log.storage.manager.class.name": "folder"})
     quorum: Any = None
     return Survey("cluster", nodes, {}, quorum, [], ["orders"])
 

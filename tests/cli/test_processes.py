@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from odradek.cli.options import UsageError
+from odradek.cli.command_parser import UsageError
 from odradek.cli.processes.endpoint import LABEL, merged, under_replicated
 from odradek.cli.processes.members import free_port, service_of
 from odradek.cli.processes.supervisor import next_pause_s

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection, request_producer_id
+from odradek.cli.client.connection import Connection
 from odradek.cli.client.errors import CommandError
-from odradek.cli.records import inputs
-from odradek.cli.records.inputs import size_of, value_batches
-from odradek.cli.records.produce_command import Sender
+from odradek.cli.client.producer_ids import request_producer_id
+from odradek.cli.records import input_record, line_input
+from odradek.cli.records.input_record import Batch
+from odradek.cli.records.line_input import size_of, value_batches
+from odradek.cli.records.sending import Sender
+from odradek.cli.records.taken_lines import TakenLines
 
 from compat_tests.cli.commands import odradek_command
 
@@ -33,23 +36,24 @@ def lines(count: int) -> list[bytes]:
 
 
 def test_batches_have_the_lines_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "_READ_BYTES", 64)
+    monkeypatch.setattr(line_input, "_READ_BYTES", 64)
     file = tmp_path / "lines"
     file.write_bytes(b"a\n\nb\r\n" + b"\n".join(lines(50)))
     expected = [b"a", b"", b"b\r", *lines(50)]
     found = list(value_batches([file, None], io.BytesIO(b"last\n\n")))
     assert len(found) > 3
-    assert [value for batch in found for value in batch] == [*expected, b"last", b""]
+    assert [value for batch in found for value in batch.values] == [*expected, b"last", b""]
     assert size_of([file]) == file.stat().st_size
     assert size_of([file, None]) is None
 
 
 def test_line_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "_READ_BYTES", 16)
-    monkeypatch.setattr(inputs, "MOST_RECORD_BYTES", 100)
+    monkeypatch.setattr(line_input, "_READ_BYTES", 16)
+    for module in (input_record, line_input):
+        monkeypatch.setattr(module, "MOST_RECORD_BYTES", 100)
     at_limit = [b"short", b"y" * 100]
     found = value_batches([None], io.BytesIO(b"\n".join(at_limit) + b"\n"))
-    assert [value for batch in found for value in batch] == at_limit
+    assert [value for batch in found for value in batch.values] == at_limit
     for end in (b"\n", b"\nnext\n", b""):
         text = b"\n".join([*at_limit, b"x" * 101]) + end
         with pytest.raises(CommandError, match=r"record 3 .*longer than"):
@@ -62,13 +66,14 @@ def test_line_of_an_open_pipe_is_not_delayed() -> None:
         batches = value_batches([None], source)
         for line in lines(3):
             sink.write(line + b"\n")
-            assert next(batches) == [line]
+            assert next(batches).values == [line]
 
 
 def test_full_queue_loses_and_repeats_no_line(broker: odradek.Broker) -> None:
     connection = Connection({"bootstrap.servers": broker.bootstrap_servers, "queue.buffering.max.messages": "100"})
-    sender = Sender(connection, "full", {})
-    sent = sender.send_values([lines(COUNT)], b"key", 0, None)
+    broker.topic("full").create()
+    sender = Sender(connection, "full", {}, TakenLines(["lines"]))
+    sent = sender.send_values([Batch(lines(COUNT), 0, 1)], b"key", 0, None)
     assert sent.records == COUNT
     assert sent.bytes == sum(map(len, lines(COUNT))) + len(b"key") * COUNT
     found = broker.topic("full").records()
@@ -79,11 +84,11 @@ def test_full_queue_loses_and_repeats_no_line(broker: odradek.Broker) -> None:
 def test_command_sends_a_file_and_says_what_was_refused(broker: odradek.Broker, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(b"\n".join(lines(COUNT)) + b"\n")
-    done = odradek_command("produce", "whole", str(file), "-p", "0", "-b", broker.bootstrap_servers)
+    done = odradek_command("produce", "whole", "--create", str(file), "-p", "0", "-b", broker.bootstrap_servers)
     assert done.status == 0, done.err
     assert [record.value for record in broker.topic("whole").records()] == lines(COUNT)
     file.write_bytes(b"x" * 2_000_000)
-    done = odradek_command("produce", "whole", str(file), "-b", broker.bootstrap_servers)
+    done = odradek_command("produce", "whole", "--create", str(file), "-b", broker.bootstrap_servers)
     assert done.status == 1
     assert "too large" in done.err
 
@@ -100,7 +105,7 @@ def test_command_sends_all_lines_to_the_partition(broker: odradek.Broker) -> Non
 def apis_before_a_producer_id(broker: odradek.Broker, topic: str, client_id: str) -> list[str]:
     """The APIs that `odradek produce` calls before it asks for its producer id."""
     options = ("-X", f"client.id={client_id}", "-b", broker.bootstrap_servers)
-    assert odradek_command("produce", topic, *options, stdin="a\n").status == 0
+    assert odradek_command("produce", topic, "--create", *options, stdin="a\n").status == 0
     apis = [one.api for one in broker.requests.matching(client_id=client_id)]
     return apis[: apis.index("InitProducerId")]
 
@@ -127,9 +132,9 @@ class SilentProducer:
 
 
 def test_no_response_to_the_metadata_request_is_for_the_records_to_report() -> None:
-    producer = SilentProducer()
+    producer, before = SilentProducer(), set(threading.enumerate())
     request_producer_id(producer, {"enable.idempotence": False}, "t")
     request_producer_id(producer, {}, "t")
-    assert not any(thread.name == "producer-id" for thread in threading.enumerate())
+    assert not any(thread.name == "producer-id" for thread in set(threading.enumerate()) - before)
     request_producer_id(producer, {"enable.idempotence": "True"}, "t")
     assert producer.asked.wait(DEADLINE_S)

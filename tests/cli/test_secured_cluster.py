@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.cli.client.properties import jaas_options, read_client_properties
+from odradek.cli.client.properties import read_client_properties
+from odradek.client.security_options import jaas_options
 
 from compat_tests.recipes import eventually
 from tests.server.harness.certificates import Authority, pem_properties

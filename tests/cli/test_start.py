@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
 from tests.cli.harness.started import SERVING
@@ -73,7 +73,7 @@ def wait_for_a_writer():
 async def started(broker):
     await start(broker)
     if HANGS == "thread":
-        broker.pools.cpu.run_then(wait_for_a_writer, print)
+        broker.node.pools.cpu.run_then(wait_for_a_writer, print)
     else:
         import asyncio, signal
 

@@ -85,7 +85,7 @@ def test_plaintext_to_a_port_with_tls_is_explained() -> None:
     with odradek.Broker(security="tls") as secured:
         for words in (("topic", "list"), ("consume", "x", "-o", "beginning")):
             done = odradek_command(*words, "-b", secured.bootstrap_servers, "--timeout", "20")
-            assert done.status == 4 and "expects TLS, and security.protocol is PLAINTEXT" in done.err, done
+            assert done.status == 5 and "expects TLS, and security.protocol is PLAINTEXT" in done.err, done
             assert "set security.protocol=SSL" in done.err and done.err.count("\n") == 1
         ca = f"ssl.truststore.location={secured.ca_file}"
         words = ("topic", "list", "-X", "security.protocol=SSL", "-X", ca, "-X", "ssl.truststore.type=PEM")
@@ -95,7 +95,7 @@ def test_plaintext_to_a_port_with_tls_is_explained() -> None:
 def test_tls_to_a_port_without_it_is_explained(broker: odradek.Broker) -> None:
     for words in (("topic", "list"), ("consume", "sales", "-o", "beginning")):
         done = run(broker, *words, "-X", "security.protocol=SSL", "--timeout", "20")
-        assert done.status == 4 and "has no TLS, and security.protocol is SSL" in done.err, done
+        assert done.status == 5 and "has no TLS, and security.protocol is SSL" in done.err, done
         assert "security.protocol=PLAINTEXT" in done.err and done.err.count("\n") == 1
 
 

@@ -16,7 +16,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, write_offsets
-from odradek.storage.files.identity import write_topic_id
+from odradek.storage.files.partition_metadata import write_topic_id
 from odradek.storage.log.config import LogConfig
 
 from tests.columns.harness.logs import NOW_MS, GeneratedLog, rows_of

@@ -25,13 +25,9 @@ from odradek.columns import (
 )
 from odradek.columns.cluster import Cluster
 from odradek.columns.reading import ReadOptions
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
 from odradek.protocol.messages.fetch import PartitionData
+from odradek.protocol.messages.quota_entities import EntityData
 
 from compat_tests.wire import WireClient
 from tests.columns.harness.world import CODECS, LEVELS, World

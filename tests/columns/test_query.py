@@ -50,12 +50,12 @@ def query(place: tuple[odradek.Broker, Path]) -> Query:
 
 
 def test_table_of_typed_values_warns_of_records_left_out(query: Query) -> None:
-    sql = "select value.customer, sum(value.amount) total from orders group by 1 order by 1"
+    sql = "select value.customer, sum(value.amount) total from orders where value is not null group by 1 order by 1"
     done = query(sql, "--value-format", "json")
-    lines = [line.split() for line in done.stdout.decode().splitlines()]
+    lines = [line.split() for line in done.stdout.decode().splitlines() if not line.startswith(" ")]
     sums = {f"c{one}": sum(o["amount"] for o in ORDERS if o["customer"] == f"c{one}") for one in range(7)}
     assert lines == [["customer", "total"], *([name, str(total)] for name, total in sums.items())]
-    assert b"1 records of orders do not decode and were left out" in done.stderr
+    assert b"1 undecodable value of orders became null" in done.stderr
     left = query('select "offset", reason from "orders.undecodable"', "--value-format", "json", "--output", "jsonl")
     assert json.loads(left.stdout) == {"offset": 300, "reason": "it is not UTF-8: invalid start byte at byte 0"}
 

@@ -26,7 +26,8 @@ from odradek.columns import (
     read_split,
     scan,
 )
-from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition, write_snapshot
+from odradek.tiers.metadata_snapshot import write_snapshot
+from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
 from odradek.tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 
 from compat_tests.broker_process import free_port

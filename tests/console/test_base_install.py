@@ -24,7 +24,7 @@ def test_console_without_its_extra_names_it_in_one_line() -> None:
         [sys.executable, "-c", program, "console"], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "pip install 'odradek[console]'" in done.stderr
+    assert "pip install 'odradek[console] @ file://" in done.stderr
 
 
 @pytest.mark.usefixtures("processes")

@@ -6,8 +6,11 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from odradek.console import formats
-from odradek.console.cluster.model import MOST_POINTS, MOST_SERIES, History, Snapshot, TopicRow
-from odradek.console.drawings import MOST_NODES, graph, layers, sparkline
+from odradek.console.cluster.history import MOST_SERIES, History
+from odradek.console.cluster.model import Snapshot, TopicRow
+from odradek.console.cluster.series import MOST_POINTS
+from odradek.console.drawings import sparkline
+from odradek.console.graphs import MOST_NODES, graph, layers
 
 
 @pytest.mark.parametrize(("count", "text"), [(None, formats.NONE), (0, "0 B"), (999, "999 B"), (1_234_567, "1.2 MB")])

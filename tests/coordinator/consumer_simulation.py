@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.groups.consumer.group import GroupState, MemberState
-from odradek.coordinator.result import GroupsConfig
-from odradek.protocol.messages.consumer_groups import (
+from odradek.coordinator.groups.consumer.group import ConsumerGroupState
+from odradek.coordinator.groups.consumer.member import ConsumerMemberState
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.protocol.messages.assignments import TopicPartitions
+from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -84,7 +85,7 @@ class ConsumerSimulation(GroupSimulation):
         alive = [client for client in self.clients if client.is_alive]
         if group is None or not alive:
             return
-        assert group.state is GroupState.STABLE, f"the group is {group.state.value}"
+        assert group.state is ConsumerGroupState.STABLE, f"the group is {group.state.value}"
         owned = [place for client in alive for place in client.owned]
         assert len(owned) == sum(self.counts.values()), "some partitions have no owner"
         loads = [len(client.owned) for client in alive]
@@ -121,7 +122,7 @@ class ConsumerSimulation(GroupSimulation):
             if is_of_a_former_life or request.member_epoch == 0:
                 self.late.remove((client, request))
             elif group is not None and (member := group.members.get(client.member_id)) is not None:
-                is_worst = member.state is MemberState.UNREVOKED_PARTITIONS
+                is_worst = member.state is ConsumerMemberState.UNREVOKED_PARTITIONS
                 if request.member_epoch in (member.epoch, member.previous_epoch):
                     continue
                 if is_worst or self.rng.random() < 0.02:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.coordinator.groups.shard import GroupShard, ShardLoader
-from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
+
+from tests.coordinator.harness.kinds import new_loader
 
 #: Key and value; None for a tombstone.
 LogRecord = tuple[bytes, bytes | None]
@@ -22,7 +24,7 @@ def load_batches(
     config: GroupsConfig, batches: Iterable[Sequence[LogRecord]], now: int, image: MetadataImage = EMPTY_IMAGE
 ) -> GroupShard:
     """Loads a shard from batches. A broker appends the records of one turn as one batch, never splitting a decision."""
-    loader = ShardLoader(config, "__consumer_offsets-0")
+    loader = new_loader(config, "__consumer_offsets-0")
     loader.shard.state.image = image
     end = 0
     for batch in batches:

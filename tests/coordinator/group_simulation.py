@@ -8,13 +8,15 @@ from typing import Any, ClassVar, Self
 
 from immutables import Map
 from odradek.coordinator.groups.assigned_group import AssignedGroup
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_logs import LogRecord, load
+from tests.coordinator.harness.kinds import encode_record
 
 GROUP = "g"
 #: Duration of the calm phase: several sessions, and time for retries.

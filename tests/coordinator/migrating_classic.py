@@ -10,27 +10,19 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
-from odradek.coordinator.groups.consumer.migration import by_id, read_assignment, read_subscription
+from odradek.coordinator.groups.consumer.consumer_protocol import by_id, read_assignment, read_subscription
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.consumer_offsets import (
+from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )
-from odradek.protocol.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
-)
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_simulation import topics_of

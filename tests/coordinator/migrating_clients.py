@@ -10,7 +10,7 @@ import random
 from typing import Any, ClassVar, Protocol
 
 from odradek.metadata.image import MetadataImage
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import (
+from odradek.protocol.messages.assignments import TopicPartitions
+from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from odradek.protocol.schema import Message
 

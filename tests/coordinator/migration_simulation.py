@@ -12,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from odradek.coordinator.groups.classic.group import ClassicGroup, State
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, GroupState
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offsets import OffsetCommitResponse
+from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_logs import LogRecord, compacted, load_batches
 from tests.coordinator.group_simulation import GROUP, GroupSimulation, image_of, survivor
+from tests.coordinator.harness.kinds import encode_record
 from tests.coordinator.migrating_classic import ClassicClient
 from tests.coordinator.migrating_clients import (
     CONSUMER_SESSION_MS,
@@ -296,7 +298,7 @@ class MigrationSimulation(GroupSimulation):
             return
         is_new = any(isinstance(client, ConsumerClient) for client in alive)
         assert group.kind == ("consumer" if is_new else "classic"), f"the group is {group.kind}"
-        assert group.state in (GroupState.STABLE, State.STABLE), f"the group is {group.state.value}"
+        assert group.state in (ConsumerGroupState.STABLE, ClassicGroupState.STABLE), f"the group is {group.state.value}"
         assert len(group.members) == len(alive), f"members are {list(group.members)}"
         owned = {place for client in alive for place in client.owned}
         topics = {self.image.topics.by_name[name] for client in alive for name in client.topics}

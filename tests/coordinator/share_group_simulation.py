@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.groups.share.group import GroupState, StatePartitions
-from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
-from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.groups.share.group import ShareGroupState
+from odradek.coordinator.groups.share.persister_requests import Followed, StatesInitialized
+from odradek.coordinator.groups.share.state_partitions import StatePartitions
+from odradek.coordinator.groups_config import GroupsConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.share_group_state import InitializeShareGroupStateRequest
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from odradek.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 from tests.coordinator.group_simulation import GROUP, START_ANEW, Client, GroupSimulation
 
@@ -178,7 +179,7 @@ class ShareGroupSimulation(GroupSimulation):
             assert not alive
             return
         assert set(group.members) == {client.member_id for client in alive}, "members are not exactly the live clients"
-        assert group.state is (GroupState.STABLE if alive else GroupState.EMPTY)
+        assert group.state is (ShareGroupState.STABLE if alive else ShareGroupState.EMPTY)
         for client in alive:
             member = group.members[client.member_id]
             assert client.epoch == member.epoch == group.target_epoch == group.epoch, "a member lags behind"

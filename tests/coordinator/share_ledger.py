@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from odradek.coordinator.share_partition import AckBatch, Acquired, DeadLetter, Write
+from odradek.coordinator.acquisition import Acquired
+from odradek.coordinator.dead_letters import DeadLetter
+from odradek.coordinator.share_partition import AckBatch, Write
 from odradek.coordinator.share_runs import RecordState
 
 

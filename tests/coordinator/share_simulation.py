@@ -14,27 +14,28 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from immutables import Map
+from odradek.coordinator.acquisition import AcquireRequest, acquire
+from odradek.coordinator.dead_letters import DeadLetter
+from odradek.coordinator.rejection import Rejection
 from odradek.coordinator.share_partition import (
     AckBatch,
-    AcquireRequest,
-    DeadLetter,
     Limits,
     SharePartition,
-    ValidationError,
     Write,
-    acquire,
 )
-from odradek.coordinator.share_state import PersisterConfig, StateBatch
+from odradek.coordinator.share_state import PersisterConfig
+from odradek.coordinator.state_batches import StateBatch
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.share_group_state import (
+from odradek.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeStateData,
     InitializeStatePartition,
-    ReadShareGroupStateRequest,
-    ReadStateData,
-    ReadStatePartition,
-    StateBatchData,
+)
+from odradek.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
+from odradek.protocol.messages.share_state_batches import StateBatchData
+from odradek.protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
+from odradek.protocol.messages.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteStateData,
     WriteStatePartition,
@@ -53,7 +54,7 @@ class FetchedBatch(NamedTuple):
 TOPIC_ID = b"t" * 16
 LIMITS = Limits(delivery_count=4, record_locks=120, record_lock_duration_ms=1_000)
 MEMBERS = ("m1", "m2", "m3", "m4")
-LOST = ValidationError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
+LOST = Rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
 
 
 def image_of(partitions: int = 1) -> MetadataImage:
@@ -238,10 +239,10 @@ class ShareSimulation:
         elif is_lost:
             self._reported(sent, LOST)
         else:
-            validation_error = ValidationError(ErrorCode(response.error_code), response.error_message or "")
+            validation_error = Rejection(ErrorCode(response.error_code), response.error_message or "")
             self._reported(sent, validation_error if response.error_code else None)
 
-    def _reported(self, sent: Sent, validation_error: ValidationError | None) -> None:
+    def _reported(self, sent: Sent, validation_error: Rejection | None) -> None:
         if sent.leader_epoch == self.leader_epoch:
             self.leader.written(sent.write.id, validation_error)
             self._look()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.coordinator.share_state import NO_EPOCH, ShareKey, ShareState, StateBatch
+from odradek.coordinator.share_state import ShareKey, ShareState
+from odradek.coordinator.share_state_checks import NO_EPOCH
+from odradek.coordinator.state_batches import StateBatch
 from odradek.protocol.errors import ErrorCode
 
 #: Delivery count and state of one offset. The higher rank wins.

@@ -14,17 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from odradek.coordinator.persister_loader import PersisterLoader
+from odradek.coordinator.persister_shard import PersisterShard, Redundant, TopicsChanged
 from odradek.coordinator.result import GroupRequest, Reply
-from odradek.coordinator.share_state import (
-    PersisterConfig,
-    PersisterLoader,
-    PersisterShard,
-    Redundant,
-    ShareKey,
-    ShareState,
-    TopicsChanged,
-    encode_record,
-)
+from odradek.coordinator.share_state import PersisterConfig, ShareKey, ShareState
+from odradek.coordinator.share_state_records import encode_record
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from odradek.coordinator.share_state import FORMS, NO_EPOCH, PersisterConfig, ShareKey, StateBatch
-from odradek.protocol.messages.share_group_state import (
-    DeleteShareGroupStateRequest,
-    DeleteStatePartition,
+from odradek.coordinator.share_state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state_checks import NO_EPOCH
+from odradek.coordinator.share_state_responses import FORMS
+from odradek.coordinator.state_batches import StateBatch
+from odradek.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStatePartition
+from odradek.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeStatePartition,
-    ReadShareGroupStateRequest,
-    ReadStatePartition,
-    ReadStatePartitionResult,
-    StateBatchData,
-    WriteShareGroupStateRequest,
-    WriteStatePartition,
 )
+from odradek.protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStatePartitionResult
+from odradek.protocol.messages.share_state_batches import StateBatchData
+from odradek.protocol.messages.share_state_reads import ReadStatePartition
+from odradek.protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteStatePartition
 from odradek.protocol.schema import Message
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of

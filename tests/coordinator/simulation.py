@@ -11,13 +11,16 @@ import heapq
 import random
 from dataclasses import dataclass
 
-from odradek.coordinator.groups.classic.group import ClassicGroup, State
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.result import NEVER, GroupRequest, GroupsConfig
-from odradek.protocol.messages.offsets import OffsetCommitRequest
+from odradek.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest
+from odradek.coordinator.timers import NEVER
+from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_logs import LogRecord, load
+from tests.coordinator.harness.kinds import encode_record
 from tests.coordinator.simulated_clients import SimulatedClient
 
 #: Nothing expires here: a deleted group would restart its generations.
@@ -221,7 +224,7 @@ class Simulation:
         for group_id, group in ours.groups.items():
             loaded = theirs.groups[group_id]
             assert group.durable == loaded.durable  # type: ignore[attr-defined]
-            if group.state is State.STABLE and len(group.members) <= CONFIG.max_group_size:  # type: ignore[attr-defined]
+            if group.state is ClassicGroupState.STABLE and len(group.members) <= CONFIG.max_group_size:  # type: ignore[attr-defined]
                 assert _living(group) == _living(loaded), f"{group_id} differs from its log"
 
 
@@ -245,20 +248,20 @@ def check_group(group: ClassicGroup) -> None:
     waits_join = [m for m in members if m.awaiting_join is not None]
     waits_sync = [m for m in members if m.awaiting_sync is not None]
     assert group.awaiting_join_count == len(waits_join)
-    assert not waits_join or group.state is State.PREPARING_REBALANCE
-    assert not waits_sync or group.state is State.COMPLETING_REBALANCE
+    assert not waits_join or group.state is ClassicGroupState.PREPARING_REBALANCE
+    assert not waits_sync or group.state is ClassicGroupState.COMPLETING_REBALANCE
     assert group.static_members == {m.group_instance_id: m.member_id for m in members if m.group_instance_id}
     assert all(m.member_id == member_id for member_id, m in group.members.items())
     assert not group.pending_joins.keys() & group.members.keys()
     assert group.pending_syncs <= group.members.keys()
     assert (group.leader_id in group.members) if members else group.leader_id is None
     assert all(m.session.deadline_ms != NEVER or m.keeps_its_session() for m in members)
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         assert not members
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         assert group.join_timer.deadline_ms != NEVER
     else:
         assert group.join_timer.deadline_ms == NEVER
-    if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
+    if group.state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
         assert all(group.protocol_name in m.protocols for m in members)
         assert (group.sync_timer.deadline_ms != NEVER) == bool(group.pending_syncs)

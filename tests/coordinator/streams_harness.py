@@ -4,45 +4,46 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.coordinator.groups.streams.group import StreamsGroup
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
-from odradek.protocol.messages.offsets import (
+from odradek.coordinator.groups_config import GroupsConfig, StreamsGroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.streams_groups import (
+from odradek.protocol.messages.streams_group_heartbeat import (
+    HeartbeatSubtopology,
+    HeartbeatTopology,
     StreamsGroupHeartbeatRequest,
-    Subtopology,
-    TaskIds,
-    TopicInfo,
-    Topology,
 )
+from odradek.protocol.messages.streams_members import TaskIds
+from odradek.protocol.messages.streams_topics import StreamsTopic
 
 from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import decode_record, encode_record, new_shard
 
 TOPICS = {"in": 2, "shuffled": 2, "counts": 2}
 JOINED = ["MemberMetadata", "Topology", "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata"]
 CURRENT = "CurrentMemberAssignment"
 
 
-def topology(epoch: int = 0) -> Topology:
+def topology(epoch: int = 0) -> HeartbeatTopology:
     """Returns a topology that reads `in`, repartitions it and counts it."""
-    reader = Subtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"])
-    counter = Subtopology(
+    reader = HeartbeatSubtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"])
+    counter = HeartbeatSubtopology(
         subtopology_id="1",
-        repartition_source_topics=[TopicInfo(name="shuffled")],
-        state_changelog_topics=[TopicInfo(name="counts")],
+        repartition_source_topics=[StreamsTopic(name="shuffled")],
+        state_changelog_topics=[StreamsTopic(name="counts")],
     )
-    return Topology(epoch=epoch, subtopologies=[reader, counter])
+    return HeartbeatTopology(epoch=epoch, subtopologies=[reader, counter])
 
 
 class Harness:
     def __init__(self, **config: Any) -> None:
         at_once = {"initial_rebalance_delay_ms": 0, "assignment_interval_ms": 0}
-        self.shard = GroupShard(GroupsConfig(streams=StreamsGroupsConfig(**(at_once | config))))
+        self.shard = new_shard(GroupsConfig(streams=StreamsGroupsConfig(**(at_once | config))))
         self.now = 1_000
         self.log: list[LogRecord] = []
         self.topics(TOPICS)

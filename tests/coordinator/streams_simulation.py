@@ -13,33 +13,35 @@ from dataclasses import replace
 from typing import Any, Self
 from unittest.mock import patch
 
-from odradek.coordinator.groups.streams import assignment as targets
-from odradek.coordinator.groups.streams.assignment import Candidate, sticky
+from odradek.coordinator.groups.streams import targets
+from odradek.coordinator.groups.streams.assignor import Candidate, sticky
+from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
 from odradek.coordinator.groups.streams.description import AVAILABLE
-from odradek.coordinator.groups.streams.group import (
-    GroupState,
+from odradek.coordinator.groups.streams.group import StreamsGroupState
+from odradek.coordinator.groups.streams.response import NeedsTopics
+from odradek.coordinator.groups.streams.tasks import (
     TaskId,
     Tasks,
     by_subtopology,
     tasks_in,
-    write_group_metadata,
 )
-from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
-from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
-from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
+from odradek.coordinator.groups.streams.writing import write_group_metadata
+from odradek.coordinator.groups_config import GroupsConfig, StreamsGroupsConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_groups import (
-    StreamsGroupDescribeRequest,
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import (
+    HeartbeatSubtopology,
+    HeartbeatTopology,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+)
+from odradek.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
-    Subtopology,
-    TaskIds,
-    TopicInfo,
-    Topology,
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionSubtopology,
 )
+from odradek.protocol.messages.streams_members import TaskIds
+from odradek.protocol.messages.streams_topics import StreamsTopic
 from odradek.protocol.schema import Message
 
 from tests.coordinator.group_simulation import START_ANEW, Client, GroupSimulation
@@ -56,14 +58,14 @@ CONFIG = GroupsConfig(
     offsets_retention_check_interval_ms=1_000_000_000,
 )
 #: Two tasks per partition of `in`: one subtopology repartitions the records, the other one counts them.
-TOPOLOGY = Topology(
+TOPOLOGY = HeartbeatTopology(
     epoch=0,
     subtopologies=[
-        Subtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"]),
-        Subtopology(
+        HeartbeatSubtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"]),
+        HeartbeatSubtopology(
             subtopology_id="1",
-            repartition_source_topics=[TopicInfo(name="shuffled")],
-            state_changelog_topics=[TopicInfo(name="counts")],
+            repartition_source_topics=[StreamsTopic(name="shuffled")],
+            state_changelog_topics=[StreamsTopic(name="counts")],
         ),
     ],
 )
@@ -164,7 +166,7 @@ class StreamsSimulation(GroupSimulation):
         if self.group is None or not alive:
             return
         assert (self._reported_of_topology() == AVAILABLE) == self.is_described, "the pushed description is missing"
-        assert self.group.state is GroupState.STABLE, f"the group is {self.group.state.value}"
+        assert self.group.state is StreamsGroupState.STABLE, f"the group is {self.group.state.value}"
         active = [task for client in alive for role, task in client.runs if role == ACTIVE]
         assert len(active) == len(set(active)) == 8, "some tasks have no owner"
         loads = [sum(role == ACTIVE for role, _ in client.runs) for client in alive]

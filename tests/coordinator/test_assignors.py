@@ -7,10 +7,10 @@ import json
 from collections import Counter
 
 import pytest
-from odradek.coordinator.groups.consumer.assignment import ASSIGNORS
-from odradek.coordinator.groups.streams.assignment import Candidate, sticky
-from odradek.coordinator.groups.streams.group import TaskId, Tasks
-from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
+from odradek.coordinator.groups.consumer.assignors import ASSIGNORS
+from odradek.coordinator.groups.streams.assignor import Candidate, sticky
+from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
 
 from tests.coordinator.harness.random_groups import as_json, rounds
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.consumer.assignment import ASSIGNORS
-from odradek.coordinator.groups.share import heartbeat as share
-from odradek.coordinator.groups.streams.assignment import Candidate, Choice, sticky
-from odradek.coordinator.groups.streams.group import TaskId, Tasks
-from odradek.coordinator.groups.streams.topology import ConfiguredSubtopology
+from odradek.coordinator.groups.consumer.assignors import ASSIGNORS
+from odradek.coordinator.groups.share import assignor as share
+from odradek.coordinator.groups.streams.assignor import Candidate, Choice, sticky
+from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION
@@ -122,7 +122,7 @@ def test_new_share_group_has_same_loads_as_with_kafka(kafkas: Assignors, alike: 
         rng = random.Random(seed)
         counts = {rng.randbytes(16): rng.randint(1, 12) for _ in range(rng.randint(1, 6))}
         members = changed(rng, {}, counts, {}, alike)
-        sharers = {member_id: share.Subscriber(one.topic_ids, {}) for member_id, one in members.items()}
+        sharers = {member_id: share.ShareSubscriber(one.topic_ids, {}) for member_id, one in members.items()}
         made = share.simple(sharers, {topic_id: frozenset(range(count)) for topic_id, count in counts.items()})
         ours = {member_id: as_json(topics) for member_id, topics in made.items()}
         assert shares(ours) == shares(kafkas.assign("simple", members, counts)), f"seed {seed}"

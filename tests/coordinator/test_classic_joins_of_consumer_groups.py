@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.consumer import migration
+from odradek.coordinator.groups.consumer import classic_members
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 WRONG = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -34,12 +34,12 @@ def test_join_is_checked_by_policy_size_and_protocol(
     policy: str, member: str, instance: str | None, size: int, is_supported: bool, error: ErrorCode,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(migration, "_supports", lambda group, request: is_supported)
+    monkeypatch.setattr(classic_members, "_supports", lambda group, request: is_supported)
     state: Any = SimpleNamespace(config=SimpleNamespace(consumer_migration_policy=policy, consumer_max_size=2))
     members = {f"m{number}": object() for number in range(size)}
     group: Any = SimpleNamespace(members=members, static_members={"i0": "m0"})
     request = JoinGroupRequest(group_id="g", group_instance_id=instance)
-    assert migration._validate_join(state, group, request, member) == error
+    assert classic_members._validate_join(state, group, request, member) == error
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_static_member_that_has_an_id_is_the_one_of_its_instance(
     group: Any = SimpleNamespace(members={"m0": object()}, static_members={"i0": "m0"})
     protocols = [JoinGroupRequestProtocol("range", metadata)]
     request = JoinGroupRequest(group_id="g", member_id=member, group_instance_id=instance, protocols=protocols)
-    assert migration._validate_member(group, request) == error
+    assert classic_members._validate_member(group, request) == error

@@ -7,33 +7,29 @@ from typing import Any
 
 import pytest
 from immutables import Map
-from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, metadata_hash
-from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.consumer.regexes import RESOLUTION_INTERVAL_MS
+from odradek.coordinator.groups.consumer.topics import metadata_hash
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged
 from odradek.metadata.image import GROUP_RESOURCE
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
-)
-from odradek.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    ListGroupsRequest,
-)
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.assignments import TopicPartitions
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
 )
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 from tests.coordinator.group_simulation import image_of
 from tests.coordinator.harness.consumer_groups import given
+from tests.coordinator.harness.kinds import new_shard
 
 T = b"t".ljust(16, b".")
 CONFIG = GroupsConfig(consumer_assignment_interval_ms=0, consumer_max_size=2)
@@ -41,7 +37,7 @@ CONFIG = GroupsConfig(consumer_assignment_interval_ms=0, consumer_max_size=2)
 
 class Harness:
     def __init__(self) -> None:
-        self.shard = GroupShard(CONFIG)
+        self.shard = new_shard(CONFIG)
         self.now = 1_000
         self.shard.handle(MetadataChanged(image_of({"t": 4})), 0)
 

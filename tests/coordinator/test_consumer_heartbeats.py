@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.consumer.assignment import Subscriber, range_, uniform
-from odradek.coordinator.groups.consumer.group import RESOLUTION_INTERVAL_MS, ConsumerGroup
-from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.consumer.assignors import Subscriber, range_, uniform
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.regexes import RESOLUTION_INTERVAL_MS
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.assignments import TopicPartitions
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
 from tests.coordinator.harness.consumer_groups import given
+from tests.coordinator.harness.kinds import new_shard
 
 T, U = (name.ljust(16, b".") for name in (b"t", b"u"))
 SESSION_MS = 45_000
@@ -24,7 +27,7 @@ REFRESH_MS = 600_000
 class Harness:
     def __init__(self, **config: Any) -> None:
         defaults = {"consumer_assignment_interval_ms": 0, "consumer_regex_refresh_interval_ms": REFRESH_MS}
-        self.shard = GroupShard(GroupsConfig(**(defaults | config)))
+        self.shard = new_shard(GroupsConfig(**(defaults | config)))
         self.now = 1_000_000
         self.topics({"t": 4})
 

@@ -6,11 +6,11 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups import state
-from odradek.coordinator.groups.consumer import assignment
-from odradek.coordinator.groups.consumer import group as writing
+from odradek.coordinator.groups import member_commits
 from odradek.coordinator.groups.consumer import heartbeat as validation
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, Member
+from odradek.coordinator.groups.consumer import reconciliation, writing
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.protocol.errors import ErrorCode
 
 from tests.coordinator.consumer_simulation import ConsumerSimulation
@@ -36,7 +36,7 @@ def _partitions_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) 
 
 
 def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "_overlap", lambda held, owned: False)
+    patch.setattr(reconciliation, "_overlap", lambda held, owned: False)
 
 
 def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None
 
 
 def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
-    def keeps(group: ConsumerGroup, member: Member) -> None:
+    def keeps(group: ConsumerGroup, member: ConsumerMember) -> None:
         pass
 
     patch.setattr(ConsumerGroup, "_release", keeps)
@@ -60,7 +60,7 @@ def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(state, "stale", lambda member: ErrorCode.NONE)
+    patch.setattr(member_commits, "stale", lambda member: ErrorCode.NONE)
 
 
 @pytest.mark.slow

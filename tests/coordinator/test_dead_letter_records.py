@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from odradek.coordinator.share_partition import (
-    AckBatch,
-    AckType,
+from odradek.coordinator.dead_letters import (
     Content,
     Contents,
     DeadLetter,
-    Limits,
     Origin,
     Packed,
     Queue,
-    SharePartition,
     backoff_ms,
     destination,
     pack,
     validation_error,
 )
+from odradek.coordinator.share_partition import (
+    AckBatch,
+    AckType,
+    Limits,
+    SharePartition,
+)
 from odradek.coordinator.share_runs import RecordState
-from odradek.coordinator.share_state import StateBatch
+from odradek.coordinator.state_batches import StateBatch
 from odradek.protocol.records.record import encode_batch
 
 ORIGIN = Origin("g", "orders", 3)

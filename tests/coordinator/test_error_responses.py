@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from odradek.coordinator import share_state
-from odradek.coordinator import transaction as transactions
+from odradek.coordinator import share_state_responses
+from odradek.coordinator import transactions_state as transactions
 from odradek.coordinator.groups import shard as groups
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import encode
@@ -18,6 +18,7 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller import error_responses as controller
 from odradek.replication.controller.result import RequestError
 
+from tests.coordinator.harness.kinds import KINDS
 from tests.protocol.random_messages import random_message
 
 GROUPS = (
@@ -58,7 +59,7 @@ def _of_controller(request: Message, version: int, error: ErrorCode) -> Message:
 
 
 def _of_groups(request: Message, version: int, error: ErrorCode) -> Message:
-    response: Any = groups.error_response(request, version, error)
+    response: Any = groups.error_response(KINDS, request, version, error)
     return getattr(response, "response", response)  # of share groups: beside a request to the persister
 
 
@@ -101,7 +102,7 @@ def test_error_of_a_share_state_has_kafkas_words() -> None:
     topic = type(request).SCHEMA.fields[1].type.element()  # type: ignore[union-attr]
     topic.partitions = [type(topic).SCHEMA.fields[1].type.element(partition=3)]  # type: ignore[call-arg, union-attr]
     request.topics = [topic]  # type: ignore[attr-defined]
-    response: Any = share_state.error_response(request, 0, ErrorCode.NOT_COORDINATOR)
+    response: Any = share_state_responses.error_response(request, 0, ErrorCode.NOT_COORDINATOR)
     (partition,) = response.results[0].partitions
     assert (partition.partition, partition.error_code) == (3, ErrorCode.NOT_COORDINATOR)
     assert partition.error_message == "This is not the correct coordinator."

@@ -10,18 +10,19 @@ from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.result import MetadataChanged
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.consumer_offsets import (
+from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from odradek.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.groups import HeartbeatRequest, SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from tests.coordinator.group_logs import compacted, load_batches
 from tests.coordinator.group_simulation import image_of

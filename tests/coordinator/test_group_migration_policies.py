@@ -14,13 +14,14 @@ from odradek.coordinator.groups.consumer import migration
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.migration import Holding
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 
 from tests.coordinator.harness.group_migration import Harness, T
 

@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.groups.consumer import group as consumer
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, MemberState
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMemberState
 from odradek.coordinator.groups.share.group import ShareGroup
 from odradek.coordinator.groups.streams import group as streams
-from odradek.coordinator.groups.streams.group import StreamsGroup, TaskId
+from odradek.coordinator.groups.streams import tasks
+from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.groups.streams.tasks import TaskId
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.consumer_offsets import ConsumerGroupRegularExpressionValue
-from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
+from odradek.protocol.internal.consumer_group_records import ConsumerGroupRegularExpressionValue
+from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopologyTopic
 
-STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS
+STABLE, UNREVOKED, UNRELEASED = (
+    ConsumerMemberState.STABLE,
+    ConsumerMemberState.UNREVOKED_PARTITIONS,
+    ConsumerMemberState.UNRELEASED_PARTITIONS,
+)
 
 
 # ---- consumer groups
@@ -24,17 +31,17 @@ STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_PARTIT
 @pytest.mark.parametrize(
     ("epoch", "target_epoch", "members", "state"),
     [
-        (5, 5, [], consumer.GroupState.EMPTY),
-        (5, 4, [], consumer.GroupState.EMPTY),
-        (5, 4, [(STABLE, 5)], consumer.GroupState.ASSIGNING),
-        (5, 5, [(STABLE, 5)], consumer.GroupState.STABLE),
-        (5, 5, [(STABLE, 5), (STABLE, 4)], consumer.GroupState.RECONCILING),
-        (5, 5, [(STABLE, 5), (UNREVOKED, 5)], consumer.GroupState.RECONCILING),
-        (5, 5, [(UNRELEASED, 5)], consumer.GroupState.RECONCILING),
+        (5, 5, [], consumer.ConsumerGroupState.EMPTY),
+        (5, 4, [], consumer.ConsumerGroupState.EMPTY),
+        (5, 4, [(STABLE, 5)], consumer.ConsumerGroupState.ASSIGNING),
+        (5, 5, [(STABLE, 5)], consumer.ConsumerGroupState.STABLE),
+        (5, 5, [(STABLE, 5), (STABLE, 4)], consumer.ConsumerGroupState.RECONCILING),
+        (5, 5, [(STABLE, 5), (UNREVOKED, 5)], consumer.ConsumerGroupState.RECONCILING),
+        (5, 5, [(UNRELEASED, 5)], consumer.ConsumerGroupState.RECONCILING),
     ],
 )
 def test_state_of_a_consumer_group_follows_from_its_epochs_and_members(
-    epoch: int, target_epoch: int, members: list[tuple[MemberState, int]], state: consumer.GroupState
+    epoch: int, target_epoch: int, members: list[tuple[ConsumerMemberState, int]], state: consumer.ConsumerGroupState
 ) -> None:
     group = ConsumerGroup("g")
     group.epoch, group.target_epoch = epoch, target_epoch
@@ -87,8 +94,8 @@ TOPOLOGY = StreamsGroupTopologyValue(
         Subtopology(
             subtopology_id="0",
             source_topics=["orders"],
-            repartition_source_topics=[TopicInfo(name="by-user")],
-            state_changelog_topics=[TopicInfo(name="store")],
+            repartition_source_topics=[TopologyTopic(name="by-user")],
+            state_changelog_topics=[TopologyTopic(name="store")],
         ),
         Subtopology(subtopology_id="1", source_topics=["users"]),
     ],
@@ -98,16 +105,21 @@ TOPOLOGY = StreamsGroupTopologyValue(
 @pytest.mark.parametrize(
     ("topology", "validated", "epoch", "target_epoch", "reconciled", "state"),
     [
-        (TOPOLOGY, 3, 5, 5, [], streams.GroupState.EMPTY),
-        (None, -1, 5, 5, [True], streams.GroupState.NOT_READY),
-        (TOPOLOGY, 2, 5, 5, [True], streams.GroupState.NOT_READY),
-        (TOPOLOGY, 3, 5, 4, [True], streams.GroupState.ASSIGNING),
-        (TOPOLOGY, 3, 5, 5, [True, True], streams.GroupState.STABLE),
-        (TOPOLOGY, 3, 5, 5, [True, False], streams.GroupState.RECONCILING),
+        (TOPOLOGY, 3, 5, 5, [], streams.StreamsGroupState.EMPTY),
+        (None, -1, 5, 5, [True], streams.StreamsGroupState.NOT_READY),
+        (TOPOLOGY, 2, 5, 5, [True], streams.StreamsGroupState.NOT_READY),
+        (TOPOLOGY, 3, 5, 4, [True], streams.StreamsGroupState.ASSIGNING),
+        (TOPOLOGY, 3, 5, 5, [True, True], streams.StreamsGroupState.STABLE),
+        (TOPOLOGY, 3, 5, 5, [True, False], streams.StreamsGroupState.RECONCILING),
     ],
 )
 def test_state_of_a_streams_group_follows_from_its_topology_epochs_and_members(
-    topology: Any, validated: int, epoch: int, target_epoch: int, reconciled: list[bool], state: streams.GroupState
+    topology: Any,
+    validated: int,
+    epoch: int,
+    target_epoch: int,
+    reconciled: list[bool],
+    state: streams.StreamsGroupState,
 ) -> None:
     group = StreamsGroup("g")
     group.topology, group.epoch, group.target_epoch = topology, epoch, target_epoch
@@ -137,10 +149,10 @@ def test_streams_group_with_members_reads_the_sources_of_its_topology(has_member
 @pytest.mark.parametrize("role", ["active", "standby", "warmup"])
 def test_tasks_overlap_in_the_same_role_only(role: str) -> None:
     task, other = TaskId("0", 1), TaskId("0", 2)
-    held = streams.HeldTasks(active={task: 4}) if role == "active" else streams.HeldTasks(**{role: frozenset({task})})
+    held = tasks.HeldTasks(active={task: 4}) if role == "active" else tasks.HeldTasks(**{role: frozenset({task})})
     assert not held.is_empty()
     for wanted in ("active", "standby", "warmup"):
-        assert held.overlaps(streams.Tasks(**{wanted: frozenset({task})})) == (wanted == role)
-        assert not held.overlaps(streams.Tasks(**{wanted: frozenset({other})}))
-        assert not streams.Tasks(**{wanted: frozenset({task})}).is_empty()
-    assert streams.HeldTasks().is_empty() and streams.Tasks().is_empty()
+        assert held.overlaps(tasks.Tasks(**{wanted: frozenset({task})})) == (wanted == role)
+        assert not held.overlaps(tasks.Tasks(**{wanted: frozenset({other})}))
+        assert not tasks.Tasks(**{wanted: frozenset({task})}).is_empty()
+    assert tasks.HeldTasks().is_empty() and tasks.Tasks().is_empty()

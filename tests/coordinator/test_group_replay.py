@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
-from odradek.coordinator.transaction import TransactionRequest, TransactionsConfig
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged, Record
+from odradek.coordinator.transaction_requests import TransactionRequest, TransactionsConfig
 from odradek.coordinator.transaction_shard import TransactionShard
-from odradek.protocol.internal import consumer_offsets as records
-from odradek.protocol.internal.consumer_offsets import (
+from odradek.protocol.internal import consumer_group_records
+from odradek.protocol.internal.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -21,12 +22,13 @@ from odradek.protocol.internal.consumer_offsets import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TopicPartitions,
+    OwnedTopicPartitions,
 )
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import new_shard
 
 T = b"t".ljust(16, b".")
 NOW = 1_000_000
@@ -43,8 +45,8 @@ def holds(member: str, *indexes: int, epoch: int = 2, revoking: tuple[int, ...] 
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=epoch,
         previous_member_epoch=epoch - 1,
-        assigned_partitions=[TopicPartitions(T, list(indexes))],
-        partitions_pending_revocation=[TopicPartitions(T, list(revoking))] if revoking else [],
+        assigned_partitions=[OwnedTopicPartitions(T, list(indexes))],
+        partitions_pending_revocation=[OwnedTopicPartitions(T, list(revoking))] if revoking else [],
     )
     return Record(ConsumerGroupCurrentMemberAssignmentKey("g", member), value, 0)
 
@@ -54,7 +56,7 @@ def gone(record: Record) -> Record:
 
 
 def replayed(*made: Record) -> ConsumerGroup:
-    shard = GroupShard(GroupsConfig())
+    shard = new_shard(GroupsConfig())
     for record in made:
         shard.state.replay(record)
     group = shard.state.find(ConsumerGroup, "g")
@@ -137,7 +139,7 @@ def test_epochs_of_a_group_are_those_of_its_records() -> None:
 
 
 def test_tombstone_of_an_unknown_group_makes_none() -> None:
-    shard = GroupShard(GroupsConfig())
+    shard = new_shard(GroupsConfig())
     shard.state.replay(Record(ConsumerGroupMetadataKey("g"), None, 0))
     shard.state.replay(gone(of_member("a")))
     assert shard.state.groups == {} and shard.state.next_offset == 2
@@ -159,7 +161,7 @@ def heartbeat(shard: GroupShard, member: str, epoch: int, **fields: Any) -> list
 
 
 def loaded(*made: Record) -> GroupShard:
-    shard = GroupShard(GroupsConfig(consumer_assignment_interval_ms=0))
+    shard = new_shard(GroupsConfig(consumer_assignment_interval_ms=0))
     shard.handle(MetadataChanged(image_of({"t": 4}), frozenset({"t"})), NOW)
     for record in made:
         shard.state.replay(record)
@@ -168,7 +170,9 @@ def loaded(*made: Record) -> GroupShard:
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_partition_metadata_of_older_versions_is_deleted_with_the_next_epoch(is_there: bool) -> None:
-    metadata = Record(ConsumerGroupPartitionMetadataKey("g"), records.ConsumerGroupPartitionMetadataValue(topics=[]), 0)
+    metadata = Record(
+        ConsumerGroupPartitionMetadataKey("g"), consumer_group_records.ConsumerGroupPartitionMetadataValue(topics=[]), 0
+    )
     shard = loaded(of_member("a", "t"), *([metadata] if is_there else []))
     written = [one for one in heartbeat(shard, "b", 0) if isinstance(one.key, ConsumerGroupPartitionMetadataKey)]
     assert [one.value for one in written] == ([None] if is_there else [])

@@ -12,26 +12,22 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.groups import silence
 from odradek.coordinator.groups.classic.group import MANY_MEMBERS
-from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
 from odradek.coordinator.groups.silence import SilentMembersKey
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from odradek.protocol.messages.groups import (
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged, Record
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import decode_record, encode_record, new_shard
 
 SESSION_MS = 45_000
 CONFIG = GroupsConfig(initial_rebalance_delay_ms=0)
@@ -47,7 +43,7 @@ class Coordinators:
         self._begin()
 
     def _begin(self) -> None:
-        self.shard = GroupShard(self.config)
+        self.shard = new_shard(self.config)
         self.shard.handle(MetadataChanged(image_of({"t": 4})), self.now)
 
     def ask(self, request: Any, version: int, client: str = "c") -> Any:

@@ -6,10 +6,9 @@ import itertools
 import struct
 
 import pytest
-from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.shard import GroupShard, ShardLoader, encode_record
-from odradek.coordinator.groups.state import group_record, offset_record
-from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.groups.group_records import group_record, offset_record
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
 from odradek.coordinator.result import Record as GroupRecord
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.consumer_offsets import (
@@ -20,8 +19,10 @@ from odradek.protocol.internal.consumer_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
+
+from tests.coordinator.harness.kinds import KINDS, encode_record, new_loader
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
@@ -47,7 +48,7 @@ class Log:
         self.end += 1
 
     def loaded(self) -> GroupShard:
-        loader = ShardLoader(GroupsConfig(), "__consumer_offsets-0")
+        loader = new_loader(GroupsConfig(), "__consumer_offsets-0")
         loader.feed(self.data)
         return loader.loaded(self.end, now=1_000)
 
@@ -140,7 +141,7 @@ def test_every_version_of_the_values_is_read(log: Log, offsets: int, groups: int
 
 def test_a_log_is_loaded_in_slices(log: Log) -> None:
     log.append(*[offset(i, partition=i % 10) for i in range(100)])
-    loader = ShardLoader(GroupsConfig(), "p")
+    loader = new_loader(GroupsConfig(), "p")
     loader.feed(log.data)
     assert loader.replay_some(9)
     assert not loader.replay_some(1)
@@ -148,5 +149,4 @@ def test_a_log_is_loaded_in_slices(log: Log) -> None:
 
 
 def test_every_kind_of_record_that_is_known_is_replayed() -> None:
-    KINDS.load_all()
     assert {key for key, _ in KINDS.record_types.values()} == {*KINDS.replays, OffsetCommitKey}

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.classic import join as rebalance
+from odradek.coordinator.groups.classic import join, leave, rebalance, sync
 from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.consumer import migration
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, Partitions
+from odradek.coordinator.groups.consumer import classic_members, migration
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import Partitions
 from odradek.coordinator.groups.state import ShardState
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
@@ -46,6 +47,7 @@ def _what_members_held_is_forgotten_on_the_way_down(patch: pytest.MonkeyPatch) -
         classic.predecessor = None
         return classic
 
+    patch.setattr(classic_members, "downgrade", forgetful)
     patch.setattr(migration, "downgrade", forgetful)
 
 
@@ -73,7 +75,10 @@ def _nobody_is_asked_to_join_when_the_last_new_member_is_gone(patch: pytest.Monk
             rebalance_prepares(state, group, now, reason)
 
     rebalance_prepares = rebalance.prepare
+    patch.setattr(join, "prepare", calm)
+    patch.setattr(leave, "prepare", calm)
     patch.setattr(rebalance, "prepare", calm)
+    patch.setattr(sync, "prepare", calm)
 
 
 def _nobody_is_asked_to_join_after_a_load(patch: pytest.MonkeyPatch) -> None:

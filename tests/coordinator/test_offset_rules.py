@@ -6,23 +6,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups import state as base
-from odradek.coordinator.groups.classic import kind as classic
-from odradek.coordinator.groups.classic.group import State
-from odradek.coordinator.groups.consumer import kind as consumer
+from odradek.coordinator.groups import member_commits as base
+from odradek.coordinator.groups.classic import commits as classic
+from odradek.coordinator.groups.classic.group import ClassicGroupState
+from odradek.coordinator.groups.consumer import commits as consumer
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.groups.share import kind as share
-from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.groups.share import commits as share
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetFetchRequestGroup,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+
+from tests.coordinator.harness.kinds import new_shard
 
 TOPIC_ID, RETENTION_MS, NOW_MS = b"t" * 16, 1000, 50_000
 
@@ -157,19 +162,19 @@ def test_share_groups_have_no_offsets() -> None:
 @pytest.mark.parametrize(
     ("protocol_type", "state", "topics", "may_expire"),
     [
-        (None, State.EMPTY, None, True),
-        (None, State.STABLE, None, True),
-        ("consumer", State.EMPTY, None, True),
-        ("consumer", State.STABLE, {"other"}, True),
-        ("consumer", State.STABLE, {"t"}, False),
-        ("consumer", State.STABLE, None, False),
-        ("consumer", State.PREPARING_REBALANCE, {"other"}, False),
-        ("connect", State.STABLE, {"other"}, False),
-        ("connect", State.EMPTY, None, True),
+        (None, ClassicGroupState.EMPTY, None, True),
+        (None, ClassicGroupState.STABLE, None, True),
+        ("consumer", ClassicGroupState.EMPTY, None, True),
+        ("consumer", ClassicGroupState.STABLE, {"other"}, True),
+        ("consumer", ClassicGroupState.STABLE, {"t"}, False),
+        ("consumer", ClassicGroupState.STABLE, None, False),
+        ("consumer", ClassicGroupState.PREPARING_REBALANCE, {"other"}, False),
+        ("connect", ClassicGroupState.STABLE, {"other"}, False),
+        ("connect", ClassicGroupState.EMPTY, None, True),
     ],
 )
 def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
-    protocol_type: str | None, state: State, topics: set[str] | None, may_expire: bool
+    protocol_type: str | None, state: ClassicGroupState, topics: set[str] | None, may_expire: bool
 ) -> None:
     group: Any = SimpleNamespace(
         protocol_type=protocol_type, state=state, subscribed_topics=topics, state_timestamp_ms=-1,
@@ -185,7 +190,7 @@ def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
     assert not is_expired(NOW_MS - RETENTION_MS + 1)
     assert is_expired(NOW_MS, NOW_MS) == may_expire and not is_expired(0, NOW_MS + 1)
     group.state_timestamp_ms = NOW_MS - RETENTION_MS + 1
-    counts_since_empty = protocol_type is not None and state is State.EMPTY
+    counts_since_empty = protocol_type is not None and state is ClassicGroupState.EMPTY
     assert is_expired(0) == (may_expire and not counts_since_empty)
 
 
@@ -194,10 +199,10 @@ class ClassicGroup:
 
     generation_id = 0
 
-    def __init__(self, state: State = State.STABLE) -> None:
+    def __init__(self, state: ClassicGroupState = ClassicGroupState.STABLE) -> None:
         self.state = state
         self.protocol_type = "consumer"
-        self.members = {} if state is State.EMPTY else {"m": "member"}
+        self.members = {} if state is ClassicGroupState.EMPTY else {"m": "member"}
         self.touched: list[object] = []
 
     def validate_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -212,21 +217,21 @@ class ClassicGroup:
 @pytest.mark.parametrize(
     ("state", "member_id", "instance_id", "generation", "error"),
     [
-        (State.EMPTY, "", None, -1, 0),
-        (State.EMPTY, "", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
-        (State.STABLE, "", None, -1, ErrorCode.UNKNOWN_MEMBER_ID),
-        (State.STABLE, "m", None, 0, 0),
-        (State.STABLE, "m", "i", 0, 0),
-        (State.STABLE, "m", "j", 0, ErrorCode.FENCED_INSTANCE_ID),
-        (State.STABLE, "m", None, -1, ErrorCode.ILLEGAL_GENERATION),
-        (State.STABLE, "m", None, 1, ErrorCode.ILLEGAL_GENERATION),
-        (State.PREPARING_REBALANCE, "m", None, 0, 0),
-        (State.COMPLETING_REBALANCE, "m", None, 0, ErrorCode.REBALANCE_IN_PROGRESS),
-        (State.COMPLETING_REBALANCE, "m", None, 1, ErrorCode.ILLEGAL_GENERATION),
+        (ClassicGroupState.EMPTY, "", None, -1, 0),
+        (ClassicGroupState.EMPTY, "", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ClassicGroupState.STABLE, "", None, -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ClassicGroupState.STABLE, "m", None, 0, 0),
+        (ClassicGroupState.STABLE, "m", "i", 0, 0),
+        (ClassicGroupState.STABLE, "m", "j", 0, ErrorCode.FENCED_INSTANCE_ID),
+        (ClassicGroupState.STABLE, "m", None, -1, ErrorCode.ILLEGAL_GENERATION),
+        (ClassicGroupState.STABLE, "m", None, 1, ErrorCode.ILLEGAL_GENERATION),
+        (ClassicGroupState.PREPARING_REBALANCE, "m", None, 0, 0),
+        (ClassicGroupState.COMPLETING_REBALANCE, "m", None, 0, ErrorCode.REBALANCE_IN_PROGRESS),
+        (ClassicGroupState.COMPLETING_REBALANCE, "m", None, 1, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
 def test_commit_to_a_classic_group_needs_its_generation_and_is_a_sign_of_life(
-    state: State, member_id: str, instance_id: str | None, generation: int, error: int
+    state: ClassicGroupState, member_id: str, instance_id: str | None, generation: int, error: int
 ) -> None:
     group: Any = ClassicGroup(state)
     request = OffsetCommitRequest(
@@ -234,7 +239,7 @@ def test_commit_to_a_classic_group_needs_its_generation_and_is_a_sign_of_life(
     )
     shard: Any = None
     assert classic.validate_commit(shard, group, request, 9, NOW_MS) == error
-    is_of_member = error == 0 and state is not State.EMPTY
+    is_of_member = error == 0 and state is not ClassicGroupState.EMPTY
     assert group.touched == ([("member", NOW_MS)] if is_of_member else [])
 
 
@@ -263,16 +268,23 @@ def test_transactional_commit_to_a_classic_group_is_of_a_member_or_names_none(
 
 @pytest.mark.parametrize(
     ("state", "protocol_type", "may_delete"),
-    [(State.EMPTY, "connect", True), (State.STABLE, "consumer", True), (State.STABLE, "connect", False),
-     (State.EMPTY, None, True), (State.STABLE, None, False)],
-)  # fmt: skip
+    [
+        (ClassicGroupState.EMPTY, "connect", True),
+        (ClassicGroupState.STABLE, "consumer", True),
+        (ClassicGroupState.STABLE, "connect", False),
+        (ClassicGroupState.EMPTY, None, True),
+        (ClassicGroupState.STABLE, None, False),
+    ],
+)
 def test_offsets_of_a_classic_group_with_members_may_be_deleted_if_its_topics_are_known(
-    state: State, protocol_type: str | None, may_delete: bool
+    state: ClassicGroupState, protocol_type: str | None, may_delete: bool
 ) -> None:
     group: Any = ClassicGroup(state)
     group.protocol_type = protocol_type
     assert classic.validate_delete(group) == (ErrorCode.NONE if may_delete else ErrorCode.NON_EMPTY_GROUP)
-    assert classic.validate_deletion(group) == (ErrorCode.NONE if state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP)
+    assert classic.validate_deletion(group) == (
+        ErrorCode.NONE if state is ClassicGroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+    )
 
 
 # ---- what is counted
@@ -284,7 +296,7 @@ def committed_offsets(shard: GroupShard) -> int:
 
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_each_committed_offset_counts_once_and_one_with_too_long_metadata_does_not(is_transactional: bool) -> None:
-    shard = GroupShard(GroupsConfig(offset_metadata_max_bytes=3))
+    shard = new_shard(GroupsConfig(offset_metadata_max_bytes=3))
     parts = [(0, "abc"), (1, "abcd"), (2, None)]
     request: Any
     if is_transactional:

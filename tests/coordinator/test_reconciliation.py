@@ -5,30 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.consumer.assignment import Target, reconcile
-from odradek.coordinator.groups.consumer.group import EMPTY_METADATA, Member, MemberState
+from odradek.coordinator.groups.consumer.member import EMPTY_METADATA, ConsumerMember, ConsumerMemberState
+from odradek.coordinator.groups.consumer.reconciliation import ConsumerTarget, reconcile
 
 T, U = b"t" * 16, b"u" * 16
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = (
-    MemberState.STABLE,
-    MemberState.UNREVOKED_PARTITIONS,
-    MemberState.UNRELEASED_PARTITIONS,
-    MemberState.UNKNOWN,
+    ConsumerMemberState.STABLE,
+    ConsumerMemberState.UNREVOKED_PARTITIONS,
+    ConsumerMemberState.UNRELEASED_PARTITIONS,
+    ConsumerMemberState.UNKNOWN,
 )
 Parts = dict[bytes, set[int]]
 
 
-def member(state: MemberState, assigned: Parts, revoking: Parts | None = None, epoch: int = 5) -> Member:
+def member(
+    state: ConsumerMemberState, assigned: Parts, revoking: Parts | None = None, epoch: int = 5
+) -> ConsumerMember:
     """Returns a member that got its partitions at epoch 4."""
 
     def since(parts: Parts) -> Any:
         return {topic: dict.fromkeys(sorted(indexes), 4) for topic, indexes in parts.items()}
 
-    return Member("m", EMPTY_METADATA, epoch, 3, state, since(assigned), since(revoking or {}))
+    return ConsumerMember("m", EMPTY_METADATA, epoch, 3, state, since(assigned), since(revoking or {}))
 
 
 def step(
-    before: Member,
+    before: ConsumerMember,
     target: Parts,
     owned: Parts | None,
     *,
@@ -38,7 +40,9 @@ def step(
     changed: bool = False,
 ) -> Any:
     """Returns the state, the epochs, and the partitions that are assigned and revoked; None for a fenced member."""
-    wanted = Target(epoch, {topic: frozenset(indexes) for topic, indexes in target.items()}, frozenset(subscribed))
+    wanted = ConsumerTarget(
+        epoch, {topic: frozenset(indexes) for topic, indexes in target.items()}, frozenset(subscribed)
+    )
     reported = None if owned is None else {topic: frozenset(indexes) for topic, indexes in owned.items()}
     after = reconcile(before, wanted, lambda topic, index: (topic, index) in held, reported, changed)
     if after is None or after is before:
@@ -106,7 +110,7 @@ def test_member_in_an_unknown_state_must_abandon_its_partitions(owned: Parts | N
 @pytest.mark.parametrize("state", [STABLE, UNREVOKED])
 @pytest.mark.parametrize(("owned", "revokes"), [(None, True), ({U: {0}}, True), ({T: {0}}, False)])
 def test_topics_without_a_subscription_are_revoked_at_once(
-    state: MemberState, owned: Parts | None, revokes: bool
+    state: ConsumerMemberState, owned: Parts | None, revokes: bool
 ) -> None:
     """The target may still have them."""
     before = member(state, {T: {0}, U: {0}}, {T: {1}} if state is UNREVOKED else None)

@@ -11,21 +11,19 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
-from odradek.coordinator.groups.shard import GroupShard, ShardLoader, decode_record, encode_record
-from odradek.coordinator.groups.state import group_record, offset_record
-from odradek.coordinator.result import GroupsConfig, UnknownRecord
+from odradek.coordinator.groups.group_records import group_record, offset_record
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.record_framing import UnknownRecord
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.consumer_offsets import (
-    ConsumerProtocolSubscription,
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitValue,
-)
+from odradek.protocol.internal.consumer_offsets import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 
 from compat_tests.java.tool import run_tool
 from compat_tests.oracle import ApacheKafka
+from tests.coordinator.harness.kinds import decode_record, encode_record, new_loader
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("java_tools")]
 
@@ -68,7 +66,7 @@ def with_groups(bootstrap: str) -> None:
 
 
 def loaded(log: bytes) -> GroupShard:
-    loader = ShardLoader(GroupsConfig(), "__consumer_offsets-0")
+    loader = new_loader(GroupsConfig(), "__consumer_offsets-0")
     loader.feed(log)
     return loader.loaded(1 << 30, now=1_700_000_000_000)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.coordinator.share_partition import AckBatch, AckType, AcquireRequest, Limits, SharePartition, acquire
+from odradek.coordinator.acquisition import AcquireRequest, acquire
+from odradek.coordinator.share_partition import (
+    AckBatch,
+    AckType,
+    Limits,
+    SharePartition,
+)
 
 
 class Batch(NamedTuple):

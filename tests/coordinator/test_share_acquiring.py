@@ -7,14 +7,12 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.coordinator.acquisition import Acquired, AcquireRequest, acquire
 from odradek.coordinator.share_partition import (
     AckBatch,
     AckType,
-    Acquired,
-    AcquireRequest,
     Limits,
     SharePartition,
-    acquire,
 )
 
 from tests.harness.examples import examples

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from odradek.coordinator.groups.share.heartbeat import Assignment, Subscriber, simple
+from odradek.coordinator.groups.share.assignor import Assignment, ShareSubscriber, simple
 
 from tests.harness.examples import examples
 
@@ -14,7 +14,7 @@ T, U = b"t" * 16, b"u" * 16
 
 
 def assign(members: int, partitions: int, before: Assignment | None = None) -> Assignment:
-    subscribers = {f"m{n}": Subscriber(frozenset({T}), (before or {}).get(f"m{n}", {})) for n in range(members)}
+    subscribers = {f"m{n}": ShareSubscriber(frozenset({T}), (before or {}).get(f"m{n}", {})) for n in range(members)}
     return simple(subscribers, {T: frozenset(range(partitions))})
 
 
@@ -43,13 +43,13 @@ def test_assignment_is_stable_without_changes(seed: int) -> None:
 
 def test_topic_is_assigned_only_to_its_subscribers() -> None:
     subscribers = {
-        "a": Subscriber(frozenset({T}), {}),
-        "b": Subscriber(frozenset({T, U}), {}),
-        "c": Subscriber(frozenset(), {}),
+        "a": ShareSubscriber(frozenset({T}), {}),
+        "b": ShareSubscriber(frozenset({T, U}), {}),
+        "c": ShareSubscriber(frozenset(), {}),
     }
     assignment = simple(subscribers, {T: frozenset({0, 1}), U: frozenset({0})})
     assert assignment == {"a": {T: frozenset({0})}, "b": {T: frozenset({1}), U: frozenset({0})}, "c": {}}
 
 
 def test_uninitialized_partitions_are_not_assigned() -> None:
-    assert simple({"a": Subscriber(frozenset({T, U}), {})}, {T: frozenset({1})}) == {"a": {T: frozenset({1})}}
+    assert simple({"a": ShareSubscriber(frozenset({T, U}), {})}, {T: frozenset({1})}) == {"a": {T: frozenset({1})}}

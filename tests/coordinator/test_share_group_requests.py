@@ -5,28 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.share.assignor import ShareSubscriber, simple
 from odradek.coordinator.groups.share.group import ShareGroup
-from odradek.coordinator.groups.share.heartbeat import MAX_MEMBER_ID_LENGTH, Subscriber, simple
-from odradek.coordinator.groups.share.offset_requests import (
+from odradek.coordinator.groups.share.persister_requests import (
     DeletionOfGroups,
     InitializedPartitions,
     StatesDeleted,
     StatesInitialized,
 )
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.share.validation import MAX_MEMBER_ID_LENGTH
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from odradek.protocol.messages.share_groups import (
+from odradek.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
+)
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
-    ShareGroupHeartbeatRequest,
 )
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import new_shard
 
 T, U = (name.ljust(16, b".") for name in (b"t", b"u"))
 RETRY_MS = 30_000
@@ -41,7 +45,7 @@ class Harness:
             "share_initialize_retry_interval_ms": RETRY_MS,
             "share_session_timeout_ms": SESSION_MS,
         }
-        self.shard = GroupShard(GroupsConfig(**(defaults | config)))
+        self.shard = new_shard(GroupsConfig(**(defaults | config)))
         self.now = 1_000_000
         self.topics(COUNTS)
 
@@ -263,9 +267,9 @@ def test_unsubscribed_topic_goes_at_once(harness: Harness) -> None:
 # ---- the assignment
 
 
-def members(*subscribed: tuple[bytes, ...], **current: dict[bytes, frozenset[int]]) -> dict[str, Subscriber]:
+def members(*subscribed: tuple[bytes, ...], **current: dict[bytes, frozenset[int]]) -> dict[str, ShareSubscriber]:
     return {
-        name: Subscriber(frozenset(topics), current.get(name, {}))
+        name: ShareSubscriber(frozenset(topics), current.get(name, {}))
         for name, topics in zip("abcdef", subscribed, strict=False)
     }
 

@@ -7,14 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.share import group as settings
-from odradek.coordinator.groups.share import group as writing
-from odradek.coordinator.groups.share import heartbeat
-from odradek.coordinator.groups.share import heartbeat as targets
-from odradek.coordinator.groups.share import heartbeat as validation
-from odradek.coordinator.groups.share import offset_requests as initializing
-from odradek.coordinator.groups.share.group import Member
-from odradek.coordinator.groups.share.heartbeat import Assignment
+from odradek.coordinator.groups.share import (
+    assignor,
+    heartbeat,
+    initialization,
+    offset_requests,
+    settings,
+    state_partitions,
+    targets,
+    validation,
+    writing,
+)
+from odradek.coordinator.groups.share.assignor import Assignment
+from odradek.coordinator.groups.share.member import ShareMember
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_group_simulation import ShareGroupSimulation
@@ -62,33 +67,34 @@ def _the_dead_are_not_missed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _assignments_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
-    def remembers(state: Any, group_id: str, member: Member) -> None:
+    def remembers(state: Any, group_id: str, member: ShareMember) -> None:
         state.groups[group_id].members[member.member_id] = member
 
     patch.setattr(writing, "write_current", remembers)
 
 
 def _what_the_persister_began_is_forgotten_in_part(patch: pytest.MonkeyPatch) -> None:
-    joins = initializing.joined
+    joins = state_partitions.joined
 
     def joined(a: Any, b: Any) -> Any:
         return dict(list(joins(a, b).items())[:1])
 
-    patch.setattr(initializing, "joined", joined)
+    patch.setattr(initialization, "joined", joined)
+    patch.setattr(offset_requests, "joined", joined)
 
 
 def _partitions_that_come_later_are_not_begun(patch: pytest.MonkeyPatch) -> None:
-    missing = initializing.missing
+    missing = state_partitions.missing
 
     def missing_at_first(states: Any, image: Any, names: Any, retry_before_ms: int) -> Any:
         found = missing(states, image, names, retry_before_ms)
         return {} if states.initialized else found
 
-    patch.setattr(initializing, "missing", missing_at_first)
+    patch.setattr(initialization, "missing", missing_at_first)
 
 
 def _the_last_partition_is_nobodys(patch: pytest.MonkeyPatch) -> None:
-    assigns = targets.simple
+    assigns = assignor.simple
 
     def simple(members: Any, assignable: Any) -> Assignment:
         return assigns(members, {t: indexes - {max(indexes)} for t, indexes in assignable.items() if indexes})
@@ -97,7 +103,7 @@ def _the_last_partition_is_nobodys(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_nobody_keeps_is_given_out(patch: pytest.MonkeyPatch) -> None:
-    assigns = targets.simple
+    assigns = assignor.simple
 
     def simple(members: Any, assignable: Any) -> Assignment:
         return assigns(members, {t: indexes | {max(indexes) + 1} for t, indexes in assignable.items() if indexes})

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, MetadataChanged
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import new_shard
 
 CONFIG = GroupsConfig(share_assignment_interval_ms=60_000)
 
@@ -20,7 +22,7 @@ def said(shard: GroupShard, member: str, epoch: int) -> list[str]:
 
 
 def test_join_of_empty_group_skips_assignment_interval() -> None:
-    shard = GroupShard(CONFIG)
+    shard = new_shard(CONFIG)
     shard.handle(MetadataChanged(image_of({"t": 4})), 0)
     assert "TargetAssignmentMetadata" in said(shard, "a", 0)
     gone = ["-CurrentMemberAssignment", "-TargetAssignmentMember", "-MemberMetadata", "Metadata"]

@@ -7,24 +7,20 @@ import random
 from typing import Any
 
 import pytest
+from odradek.coordinator.persister_shard import PersisterShard, TopicsChanged
 from odradek.coordinator.result import GroupRequest, Record
-from odradek.coordinator.share_state import (
-    PersisterConfig,
-    PersisterShard,
-    ShareKey,
-    StateBatch,
-    TopicsChanged,
-    combine,
-    decode_record,
-    encode_record,
-)
+from odradek.coordinator.share_state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state_records import decode_record, encode_record
+from odradek.coordinator.state_batches import StateBatch, combine
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.share_group_records import ShareSnapshotValue, ShareUpdateValue
-from odradek.protocol.messages.share_group_state import (
+from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
+from odradek.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeStateData,
     InitializeStatePartition,
-    StateBatchData,
+)
+from odradek.protocol.messages.share_state_batches import StateBatchData
+from odradek.protocol.messages.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteStateData,
     WriteStatePartition,

@@ -91,8 +91,10 @@ def test_cut_of_an_acquired_range_is_noted_and_a_cut_at_its_ends_is_none() -> No
 
 
 def run(first: int, last: int, **fields: object) -> Run:
-    plain = {"state": RecordState.AVAILABLE, "delivery_count": 1, "member_id": "m", "deadline_ms": 5}
-    return Run(first, last, **(plain | fields))  # type: ignore[arg-type]
+    made = Run(first, last, RecordState.AVAILABLE, 1, "m", 5)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
 
 
 @pytest.mark.parametrize(

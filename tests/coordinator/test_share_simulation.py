@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from odradek.coordinator import share_state
+from odradek.coordinator import share_state, share_state_operations
 from odradek.coordinator.share_partition import SharePartition
 from odradek.coordinator.share_runs import RecordState, Run
-from odradek.coordinator.share_state import StateBatch
+from odradek.coordinator.state_batches import StateBatch
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation
@@ -66,6 +66,7 @@ def _responses_do_not_wait_for_the_persister(patch: pytest.MonkeyPatch) -> None:
 
 def _the_persister_writes_nothing_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(share_state, "combine", lambda batches, start_offset: ())
+    patch.setattr(share_state_operations, "combine", lambda batches, start_offset: ())
 
 
 def _the_persister_responds_before_it_commits(patch: pytest.MonkeyPatch) -> None:

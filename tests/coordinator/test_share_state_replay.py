@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.result import Record
-from odradek.coordinator.share_state import PersisterConfig, PersisterState, ShareKey, ShareState, StateBatch
-from odradek.protocol.internal.share_group_records import (
+from odradek.coordinator.share_state import (
+    PersisterConfig,
+    PersisterState,
+    ShareKey,
+    ShareState,
+)
+from odradek.coordinator.state_batches import StateBatch
+from odradek.protocol.internal.share_group_state import (
     ShareSnapshotKey,
     ShareSnapshotStateBatch,
     ShareSnapshotValue,

@@ -7,19 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator import share_state
+from odradek.coordinator import share_state_checks, share_state_operations
+from odradek.coordinator.persister_loader import PersisterLoader
+from odradek.coordinator.persister_shard import PersisterShard, Redundant
 from odradek.coordinator.result import Record
-from odradek.coordinator.share_state import (
-    PersisterLoader,
-    PersisterShard,
-    PersisterState,
-    Redundant,
-    ShareKey,
-    ShareState,
-    combine,
-)
-from odradek.protocol.internal.share_group_records import ShareSnapshotValue
-from odradek.protocol.varint import Buffer
+from odradek.coordinator.share_state import PersisterState, ShareKey, ShareState
+from odradek.coordinator.state_batches import combine
+from odradek.protocol.buffer import Buffer
+from odradek.protocol.internal.share_group_state import ShareSnapshotValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_state_log import ShareStateLog
@@ -112,48 +107,50 @@ def _the_log_is_cut_below_snapshots_that_may_be_lost(patch: pytest.MonkeyPatch) 
 
 
 def _leader_epochs_of_writes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    _without(patch, "WRITE", share_state.leader_epoch_is_current)
+    _without(patch, "WRITE", share_state_checks.leader_epoch_is_current)
 
 
 def _leader_epochs_of_reads_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    _without(patch, "READ", share_state.leader_epoch_is_current)
+    _without(patch, "READ", share_state_checks.leader_epoch_is_current)
 
 
 def _state_epochs_of_writes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    _without(patch, "WRITE", share_state.state_epoch_is_current)
+    _without(patch, "WRITE", share_state_checks.state_epoch_is_current)
 
 
 def _state_epochs_of_initializations_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    _without(patch, "INITIALIZE", share_state.state_epoch_is_current)
+    _without(patch, "INITIALIZE", share_state_checks.state_epoch_is_current)
 
 
-def _without(patch: pytest.MonkeyPatch, name: str, check: share_state.Check) -> None:
-    patch.setattr(share_state, name, tuple(one for one in getattr(share_state, name) if one is not check))
+def _without(patch: pytest.MonkeyPatch, name: str, check: share_state_checks.Check) -> None:
+    patch.setattr(
+        share_state_operations, name, tuple(one for one in getattr(share_state_checks, name) if one is not check)
+    )
 
 
 def _a_leader_that_reads_is_not_written_down(patch: pytest.MonkeyPatch) -> None:
-    changes = share_state._write_change
+    changes = share_state_operations._write_change
 
     def change(
         state: PersisterState, key: ShareKey, known: ShareState, now: int, leader_epoch: int, *rest: Any
     ) -> None:
-        if leader_epoch == share_state.NO_EPOCH:
+        if leader_epoch == share_state_checks.NO_EPOCH:
             changes(state, key, known, now, leader_epoch, *rest)
         else:
             state.partitions[key] = replace(known, leader_epoch=leader_epoch, fencing_leader_epoch=leader_epoch)
 
-    patch.setattr(share_state, "_write_change", change)
+    patch.setattr(share_state_operations, "_write_change", change)
 
 
 def _the_start_goes_back_to_where_some_leader_was(patch: pytest.MonkeyPatch) -> None:
-    changes = share_state._write_change
+    changes = share_state_operations._write_change
 
     def change(
         state: PersisterState, key: ShareKey, known: ShareState, now: int, leader_epoch: int, start: int, *rest: Any
     ) -> None:
         changes(state, key, replace(known, start_offset=start), now, leader_epoch, start, *rest)
 
-    patch.setattr(share_state, "_write_change", change)
+    patch.setattr(share_state_operations, "_write_change", change)
 
 
 @each_of(

@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+from odradek.coordinator.acquisition import AcquireRequest, acquire
+from odradek.coordinator.dead_letters import DeadLetter
+from odradek.coordinator.rejection import Rejection
 from odradek.coordinator.share_partition import (
     AckBatch,
     AckType,
-    AcquireRequest,
-    DeadLetter,
     Limits,
-    Output,
     SharePartition,
-    ValidationError,
-    acquire,
+    SharePartitionOutput,
 )
 from odradek.coordinator.share_runs import RecordState
-from odradek.coordinator.share_state import StateBatch
+from odradek.coordinator.state_batches import StateBatch
 from odradek.protocol.errors import ErrorCode
 
 NOW, LOCK_MS = 1000, 500
-FAILED = ValidationError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no")
+FAILED = Rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no")
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
 
 
@@ -43,11 +42,13 @@ class Harness:
         found = acquire(self.partition, member, AcquireRequest(500, 500, False), 0, [Batch(0, 9)], now)
         return [(one.first, one.last) for one in found]
 
-    def acknowledge(self, first: int, last: int, *types: int, member: str = "m", now: int = NOW) -> Output:
+    def acknowledge(
+        self, first: int, last: int, *types: int, member: str = "m", now: int = NOW
+    ) -> SharePartitionOutput:
         self.partition.acknowledge("token", member, [AckBatch(first, last, list(types))], now)
         return self.partition.take()
 
-    def end(self, output: Output, error: ValidationError | None = None) -> Output:
+    def end(self, output: SharePartitionOutput, error: Rejection | None = None) -> SharePartitionOutput:
         """Ends all writes. Returns what follows."""
         for write in output.writes:
             self.partition.written(write.id, error)
@@ -110,7 +111,7 @@ def test_rejected_records_are_dead_letters_once_that_is_written() -> None:
 
 @pytest.mark.parametrize("error", [None, FAILED])
 def test_records_whose_last_lock_expired_are_dead_letters_whether_it_is_written_or_not(
-    error: ValidationError | None,
+    error: Rejection | None,
 ) -> None:
     harness = Harness(has_dead_letters=True, delivery_count=2)
     harness.end(harness.acknowledge(0, 9, AckType.RELEASE))
@@ -168,7 +169,7 @@ def test_range_that_is_acknowledged_record_by_record_is_cut_though_no_run_is_spl
     harness.acknowledge(0, 9, *[AckType.ACCEPT] * 10)
     (reply,) = harness.acknowledge(0, 9, AckType.ACCEPT).replies
     words = "The offset cannot be acknowledged. The offset is not acquired."
-    assert reply.validation_error == ValidationError(ErrorCode.INVALID_RECORD_STATE, words)
+    assert reply.validation_error == Rejection(ErrorCode.INVALID_RECORD_STATE, words)
 
 
 def test_renewed_lock_expires_later() -> None:
@@ -207,7 +208,7 @@ def test_member_that_leaves_releases_what_it_has() -> None:
     harness.partition.written(write.id, None)
     assert harness.states == [(0, 4, ACQUIRED, 2), (5, 9, AVAILABLE, 1)]
     harness.partition.release("other")
-    assert harness.partition.take() == Output([], [], [])
+    assert harness.partition.take() == SharePartitionOutput([], [], [])
 
 
 def test_start_moves_past_final_records_in_order() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from odradek.coordinator.groups.classic.group import ClassicGroup, Member, State
-from odradek.coordinator.groups.classic.join import synced
+from odradek.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from odradek.coordinator.groups.classic.member import ClassicMember
+from odradek.coordinator.groups.classic.sync import synced
 from odradek.protocol.internal.consumer_offsets import GroupMetadataValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
@@ -30,14 +31,16 @@ def test_groups_become_stable_without_faults(seed: int) -> None:
     simulation.run(EVENTS // 3)
     simulation.run_calm(180_000)
     for group in simulation.shard.state.groups.values():
-        assert group.state in (State.STABLE, State.EMPTY), f"{group.group_id} is {group.state.value}"
+        assert group.state in (ClassicGroupState.STABLE, ClassicGroupState.EMPTY), (
+            f"{group.group_id} is {group.state.value}"
+        )
     assert not simulation.open, "somebody was never answered"
 
 
 def _sync_responds_before_the_leader_has_assigned(patch: pytest.MonkeyPatch) -> None:
     awaits = ClassicGroup.await_sync
 
-    def hasty(group: ClassicGroup, member: Member, token: object) -> None:
+    def hasty(group: ClassicGroup, member: ClassicMember, token: object) -> None:
         awaits(group, member, token)
         if group.leader_id != member.member_id:
             group.respond_to_sync(member, synced(group, member))
@@ -58,7 +61,7 @@ def _generations_are_not_counted(patch: pytest.MonkeyPatch) -> None:
 def _a_static_member_that_comes_back_loses_its_assignment(patch: pytest.MonkeyPatch) -> None:
     replaces = ClassicGroup.replace_static
 
-    def careless(group: ClassicGroup, group_instance_id: str, new_member_id: str) -> Member:
+    def careless(group: ClassicGroup, group_instance_id: str, new_member_id: str) -> ClassicMember:
         member = replaces(group, group_instance_id, new_member_id)
         member.assignment = b""
         return member

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
-from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
+from odradek.coordinator.groups.streams.response import NeedsTopics
+from odradek.coordinator.groups_config import GroupsConfig, StreamsGroupsConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from odradek.protocol.messages.streams_groups import (
-    CopartitionGroup,
-    StreamsGroupDescribeRequest,
-    Subtopology,
-    TopicInfo,
-    Topology,
-    UserEndpoint,
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import (
+    HeartbeatCopartitionGroup,
+    HeartbeatSubtopology,
+    HeartbeatTopology,
 )
+from odradek.protocol.messages.streams_members import UserEndpoint
+from odradek.protocol.messages.streams_topics import StreamsTopic
 
 from tests.coordinator.harness.streams_groups import tasks
 from tests.coordinator.streams_harness import CURRENT, JOINED, TOPICS, Harness, topology
@@ -94,19 +95,19 @@ def test_topic_problem_is_returned_as_status(harness: Harness, counts: dict[str,
 
 def test_copartitioned_topics_must_have_equal_partition_counts(harness: Harness) -> None:
     harness.topics({"in": 2, "other": 3})
-    joined = Subtopology(
+    joined = HeartbeatSubtopology(
         subtopology_id="0",
         source_topics=["in", "other"],
-        copartition_groups=[CopartitionGroup(source_topics=[0, 1])],
+        copartition_groups=[HeartbeatCopartitionGroup(source_topics=[0, 1])],
     )
-    response, _ = harness.beat("a", 0, topology=Topology(subtopologies=[joined]))
+    response, _ = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[joined]))
     words = "Following topics do not have the same number of partitions: [{in=2, other=3}]"
     assert [(one.status_code, one.status_detail) for one in response.status] == [(2, words)]
 
 
 def test_repartition_topic_without_writer_is_invalid_topology(harness: Harness) -> None:
-    reader = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="never")])
-    response, records = harness.beat("a", 0, topology=Topology(subtopologies=[reader]))
+    reader = HeartbeatSubtopology(subtopology_id="0", repartition_source_topics=[StreamsTopic(name="never")])
+    response, records = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[reader]))
     assert (response.error_code, records) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, [])
     assert response.error_message.endswith("because a repartition source topic is never used as a sink topic.")
 
@@ -248,7 +249,7 @@ def test_older_topology_gets_status_and_changed_topology_fails() -> None:
     harness = Harness()
     harness.beat("a", 0, topology=topology(1))
     assert statuses(harness.beat("b", 0, topology=topology(0))[0]) == [0]
-    response, _ = harness.beat("c", 0, topology=Topology(epoch=1, subtopologies=topology().subtopologies[:1]))
+    response, _ = harness.beat("c", 0, topology=HeartbeatTopology(epoch=1, subtopologies=topology().subtopologies[:1]))
     assert response.error_message == "Topology updates are not supported yet."
 
 
@@ -301,9 +302,11 @@ def test_streams_group_is_described_listed_and_deleted(harness: Harness) -> None
 def test_partitions_of_user_endpoint_are_those_that_each_topic_has(harness: Harness) -> None:
     """A subtopology has as many tasks as its largest topic has partitions."""
     harness.topics(TOPICS | {"side": 1})
-    reader = Subtopology(subtopology_id="0", source_topics=["in", "side"])
+    reader = HeartbeatSubtopology(subtopology_id="0", source_topics=["in", "side"])
     endpoint = UserEndpoint(host="h", port=7)
-    response, _ = harness.beat("a", 0, topology=Topology(epoch=0, subtopologies=[reader]), user_endpoint=endpoint)
+    response, _ = harness.beat(
+        "a", 0, topology=HeartbeatTopology(epoch=0, subtopologies=[reader]), user_endpoint=endpoint
+    )
     assert tasks(response.active_tasks) == {"0": [0, 1]}
     (reported,) = response.partitions_by_user_endpoint
     assert {topic.topic: topic.partitions for topic in reported.active_partitions} == {"in": [0, 1], "side": [0]}

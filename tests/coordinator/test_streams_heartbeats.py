@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
+from odradek.coordinator.groups.streams.response import NeedsTopics
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_groups import (
-    CopartitionGroup,
-    KeyValue,
-    Subtopology,
-    TaskIds,
-    TaskOffset,
-    TopicInfo,
-    Topology,
-    UserEndpoint,
+from odradek.protocol.messages.key_values import KeyValue
+from odradek.protocol.messages.streams_group_heartbeat import (
+    HeartbeatCopartitionGroup,
+    HeartbeatSubtopology,
+    HeartbeatTopology,
 )
+from odradek.protocol.messages.streams_members import TaskIds, TaskOffset, UserEndpoint
+from odradek.protocol.messages.streams_topics import StreamsTopic
 
 from tests.coordinator.harness.streams_groups import tasks
 from tests.coordinator.streams_harness import CURRENT, JOINED, TOPICS, Harness, topology
@@ -53,7 +51,11 @@ ONE_TASK = [TaskIds("0", [0])]
         ({"epoch": 2}, "Topology can only be provided when (re-)joining."),
         ({"epoch": 2, "topology": None, "standby_tasks": None}, "If one task-type is non-null, all must be non-null."),
         (
-            {"topology": Topology(subtopologies=[Subtopology("0", source_topics=["in"], source_topic_regex=["i.*"])])},
+            {
+                "topology": HeartbeatTopology(
+                    subtopologies=[HeartbeatSubtopology("0", source_topics=["in"], source_topic_regex=["i.*"])]
+                )
+            },
             "Regular expressions for source topics are not supported yet.",
         ),
     ],
@@ -336,10 +338,10 @@ def test_internal_topics_have_the_partitions_of_the_widest_input_or_their_own(
 
 def test_widest_of_several_inputs_decides(harness: Harness) -> None:
     harness.topics({"in": 2, "other": 4})
-    reader = Subtopology("0", source_topics=["in", "other"], repartition_sink_topics=["x"])
-    middle = Subtopology("1", repartition_source_topics=[TopicInfo("x")], repartition_sink_topics=["y"])
-    last = Subtopology("2", repartition_source_topics=[TopicInfo("y", replication_factor=3)])
-    found, _ = harness.beat("a", 0, topology=Topology(subtopologies=[last, middle, reader]))
+    reader = HeartbeatSubtopology("0", source_topics=["in", "other"], repartition_sink_topics=["x"])
+    middle = HeartbeatSubtopology("1", repartition_source_topics=[StreamsTopic("x")], repartition_sink_topics=["y"])
+    last = HeartbeatSubtopology("2", repartition_source_topics=[StreamsTopic("y", replication_factor=3)])
+    found, _ = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[last, middle, reader]))
     assert [(one.name, one.num_partitions, one.replication_factor) for one in found.topics] == [
         ("y", 4, 3),
         ("x", 4, -1),
@@ -347,18 +349,18 @@ def test_widest_of_several_inputs_decides(harness: Harness) -> None:
 
 
 def test_topics_that_feed_each_other_are_an_invalid_topology(harness: Harness) -> None:
-    one = Subtopology("0", repartition_source_topics=[TopicInfo("x")], repartition_sink_topics=["y"])
-    other = Subtopology("1", repartition_source_topics=[TopicInfo("y")], repartition_sink_topics=["x"])
-    response, _ = harness.beat("a", 0, topology=Topology(subtopologies=[one, other]))
+    one = HeartbeatSubtopology("0", repartition_source_topics=[StreamsTopic("x")], repartition_sink_topics=["y"])
+    other = HeartbeatSubtopology("1", repartition_source_topics=[StreamsTopic("y")], repartition_sink_topics=["x"])
+    response, _ = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[one, other]))
     assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY and "There may be loops" in response.error_message
-    response, _ = harness.beat("a", 0, topology=Topology(subtopologies=[Subtopology("0")]))
+    response, _ = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[HeartbeatSubtopology("0")]))
     assert response.error_message == "No source topics found for subtopology 0"
 
 
 @pytest.mark.parametrize(("missing", "words"), [(3, "s0, s1, s2"), (4, "s0, s1, s2 and 1 additional topics")])
 def test_status_names_the_first_missing_topics(harness: Harness, missing: int, words: str) -> None:
     names = [f"s{number}" for number in range(missing)]
-    made = Topology(subtopologies=[Subtopology("0", source_topics=names)])
+    made = HeartbeatTopology(subtopologies=[HeartbeatSubtopology("0", source_topics=names)])
     assert shown(harness.beat("a", 0, topology=made)[0]) == [(1, f"Source topics {words} are missing.")]
 
 
@@ -376,14 +378,14 @@ def test_copartitioned_topics_agree_with_the_source_topics(
 ) -> None:
     harness.topics(counts)
     sources = sorted(counts)
-    joined = Subtopology(
+    joined = HeartbeatSubtopology(
         "0",
         source_topics=sources,
-        repartition_source_topics=[TopicInfo("x", partitions=fixed[0])],
-        copartition_groups=[CopartitionGroup(list(range(len(sources))), [], [0])],
+        repartition_source_topics=[StreamsTopic("x", partitions=fixed[0])],
+        copartition_groups=[HeartbeatCopartitionGroup(list(range(len(sources))), [], [0])],
     )
-    writer = Subtopology("1", source_topics=["in"], repartition_sink_topics=["x"])
-    found, _ = harness.beat("a", 0, topology=Topology(subtopologies=[joined, writer]))
+    writer = HeartbeatSubtopology("1", source_topics=["in"], repartition_sink_topics=["x"])
+    found, _ = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[joined, writer]))
     if isinstance(expected, str):
         ((code, words),) = shown(found)
         assert code == 2 and expected in words
@@ -400,15 +402,15 @@ def test_copartitioned_internal_topics_agree_with_each_other(
 ) -> None:
     harness.topics({"in": 2, "other": 4})
     writers = [
-        Subtopology("0", source_topics=["in"], repartition_sink_topics=["x"]),
-        Subtopology("1", source_topics=["other"], repartition_sink_topics=["y"]),
+        HeartbeatSubtopology("0", source_topics=["in"], repartition_sink_topics=["x"]),
+        HeartbeatSubtopology("1", source_topics=["other"], repartition_sink_topics=["y"]),
     ]
-    joined = Subtopology(
+    joined = HeartbeatSubtopology(
         "2",
-        repartition_source_topics=[TopicInfo("x", partitions=fixed[0]), TopicInfo("y", partitions=fixed[1])],
-        copartition_groups=[CopartitionGroup([], [], [0, 1])],
+        repartition_source_topics=[StreamsTopic("x", partitions=fixed[0]), StreamsTopic("y", partitions=fixed[1])],
+        copartition_groups=[HeartbeatCopartitionGroup([], [], [0, 1])],
     )
-    found, _ = harness.beat("a", 0, topology=Topology(subtopologies=[*writers, joined]))
+    found, _ = harness.beat("a", 0, topology=HeartbeatTopology(subtopologies=[*writers, joined]))
     if isinstance(expected, str):
         ((code, words),) = shown(found)
         assert code == 2 and expected in words

@@ -18,23 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.groups.streams.assignment import Target, reconcile
-from odradek.coordinator.groups.streams.group import (
-    Member,
-    MemberState,
-    StreamsGroup,
-    TaskId,
-    Tasks,
-    member_from_record,
+from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.groups.streams.member import StreamsMember, StreamsMemberState, member_from_record
+from odradek.coordinator.groups.streams.reconciliation import StreamsTarget, reconcile
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
+from odradek.coordinator.groups.streams.writing import (
     remove_member,
     write_current,
     write_member,
     write_target,
     write_target_epoch,
 )
-from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.groups_config import GroupsConfig
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentValue,
@@ -43,6 +38,7 @@ from odradek.protocol.internal.streams_group_records import (
 
 from compat_tests.java.fetch import SPECIFICATION
 from compat_tests.java.program import java_command
+from tests.coordinator.harness.kinds import encode_record, new_shard
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
@@ -57,12 +53,11 @@ class Group:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        KINDS.load_all()
-        self.state = GroupShard(GroupsConfig()).state
+        self.state = new_shard(GroupsConfig()).state
         self.group = StreamsGroup("g")
         self.state.put(self.group)
         self.history: list[dict[str, Any]] = []
-        self.members: list[Member] = []
+        self.members: list[StreamsMember] = []
 
     def execute(self) -> None:
         self.plan()
@@ -130,14 +125,14 @@ class Group:
                 "owned": None if owned is None else self.reported(owned),
             }
         )
-        target = Target(self.group.target_epoch, self.group.target_of(member_id))
+        target = StreamsTarget(self.group.target_epoch, self.group.target_of(member_id))
         after = reconcile(member, target, self.group.holders, owned)
         if after != member:
             write_current(self.state, "g", after)
         assert self.group.members[member_id] == after, "it is replayed as something else"
         self.members.append(after)
 
-    def owned(self, member: Member) -> Tasks | None:
+    def owned(self, member: StreamsMember) -> Tasks | None:
         """Returns the owned tasks: not reported, all revoked ones given back, or some of them."""
         if self.rng.random() < 0.3:
             return None
@@ -176,7 +171,7 @@ def kafkas(java_tools: None) -> Iterator[Kafkas]:
 
 
 def test_members_with_warm_up_tasks_get_to_their_targets_as_kafkas_do(kafkas: Kafkas) -> None:
-    seen: set[tuple[MemberState, bool, bool]] = set()
+    seen: set[tuple[StreamsMemberState, bool, bool]] = set()
     for seed in range(GROUPS):
         group = Group(seed)
         group.execute()
@@ -189,6 +184,11 @@ def test_members_with_warm_up_tasks_get_to_their_targets_as_kafkas_do(kafkas: Ka
             assert ours == kafka, f"seed {seed}, heartbeat {number}"
             seen.add((ours.state, bool(ours.assigned.warmup), bool(ours.revoking.warmup)))
     assert {
-        (state, True) for state in (MemberState.STABLE, MemberState.UNREVOKED_TASKS, MemberState.UNRELEASED_TASKS)
+        (state, True)
+        for state in (
+            StreamsMemberState.STABLE,
+            StreamsMemberState.UNREVOKED_TASKS,
+            StreamsMemberState.UNRELEASED_TASKS,
+        )
     } <= {(state, has) for state, has, _ in seen}
-    assert (MemberState.UNREVOKED_TASKS, True, True) in seen
+    assert (StreamsMemberState.UNREVOKED_TASKS, True, True) in seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

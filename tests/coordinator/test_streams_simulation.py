@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 from odradek.coordinator.groups.state import ShardState
-from odradek.coordinator.groups.streams import assignment, description
-from odradek.coordinator.groups.streams import group as writing
+from odradek.coordinator.groups.streams import description, reconciliation, writing
 from odradek.coordinator.groups.streams import heartbeat as validation
-from odradek.coordinator.groups.streams.group import NOTHING_HELD, Member, StreamsGroup, TaskHolders, TaskId
+from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.groups.streams.holders import TaskHolders
+from odradek.coordinator.groups.streams.member import StreamsMember
+from odradek.coordinator.groups.streams.tasks import NOTHING_HELD, TaskId
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
@@ -41,7 +43,7 @@ def _active_tasks_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch
 
 
 def _copies_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "_is_here", lambda member, holders: False)
+    patch.setattr(reconciliation, "_is_here", lambda member, holders: False)
 
 
 def _warm_up_tasks_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
@@ -52,14 +54,14 @@ def _warm_up_tasks_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPat
 
 
 def _warm_up_tasks_do_not_wait_for_whoever_has_the_task(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "_waiting_warmup", lambda member, wanted, holders: set())
+    patch.setattr(reconciliation, "_waiting_warmup", lambda member, wanted, holders: set())
 
 
 def _warm_up_tasks_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
     """The member has the tasks, but the next coordinator does not load them."""
     writes = writing.write_current
 
-    def write(state: ShardState, group_id: str, member: Member) -> None:
+    def write(state: ShardState, group_id: str, member: StreamsMember) -> None:
         writes(state, group_id, replace(member, assigned=replace(member.assigned, warmup=frozenset())))
         group = state.find(StreamsGroup, group_id)
         assert group is not None
@@ -69,7 +71,7 @@ def _warm_up_tasks_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "_is_not_released", lambda revoking, owned: False)
+    patch.setattr(reconciliation, "_is_not_released", lambda revoking, owned: False)
 
 
 def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +84,7 @@ def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None
 
 
 def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
-    def keeps(holders: TaskHolders, member: Member) -> None:
+    def keeps(holders: TaskHolders, member: StreamsMember) -> None:
         pass
 
     patch.setattr(TaskHolders, "release", keeps)

@@ -10,12 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.shard import encode_record
-from odradek.coordinator.groups.streams.group import MemberState, TaskId, Tasks, write_group_metadata, write_targets
+from odradek.coordinator.groups.streams.member import StreamsMemberState
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
+from odradek.coordinator.groups.streams.writing import write_group_metadata, write_targets
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.streams_groups import StreamsGroupDescribeRequest, TaskIds
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_members import TaskIds
 
 from tests.coordinator.group_logs import load
+from tests.coordinator.harness.kinds import encode_record
 from tests.coordinator.harness.streams_groups import tasks
 from tests.coordinator.streams_harness import CURRENT, Harness
 
@@ -101,13 +104,13 @@ def test_warm_up_task_becomes_active_after_owner_revokes_it(harness: WarmHarness
     harness.say("a")
     response, _ = harness.say("b")
     assert (tasks(response.active_tasks), tasks(response.warmup_tasks)) == ({"1": [0]}, {})
-    assert harness.group.members["b"].state is MemberState.STABLE
+    assert harness.group.members["b"].state is StreamsMemberState.STABLE
 
 
 def test_active_task_becomes_warm_up_only_after_revocation(harness: WarmHarness) -> None:
     harness.plan(a=Tasks(READS | {COUNTS[1]}, warmup=frozenset({COUNTS[0]})), c=Tasks(frozenset({COUNTS[0]})))
     harness.say("a")
-    assert harness.group.members["a"].state is MemberState.UNREVOKED_TASKS
+    assert harness.group.members["a"].state is StreamsMemberState.UNREVOKED_TASKS
     assert harness.held("a")[2] == set(), "the member still runs the task"
     harness.say("a")
     assert harness.held("a") == ({*READS, COUNTS[1]}, set(), set())
@@ -127,7 +130,7 @@ def test_standby_and_warm_up_tasks_change_role_at_once(harness: WarmHarness, bef
     assert (response.member_epoch, records) == (harness.group.epoch, [CURRENT])
     assert tasks(getattr(response, f"{before}_tasks")) == {}
     assert tasks(getattr(response, f"{after}_tasks")) == {"1": [0]}
-    assert harness.group.members["b"].state is MemberState.STABLE
+    assert harness.group.members["b"].state is StreamsMemberState.STABLE
 
 
 def test_removed_warm_up_task_must_be_revoked_first(harness: WarmHarness) -> None:
@@ -138,11 +141,11 @@ def test_removed_warm_up_task_must_be_revoked_first(harness: WarmHarness) -> Non
     response, _ = harness.say("b")
     assert (response.member_epoch, tasks(response.warmup_tasks)) == (epoch, {"1": [1]})
     member = harness.group.members["b"]
-    assert (member.state, member.revoking.warmup) == (MemberState.UNREVOKED_TASKS, {COUNTS[0]})
+    assert (member.state, member.revoking.warmup) == (StreamsMemberState.UNREVOKED_TASKS, {COUNTS[0]})
     assert harness.say("b", warmup=[COUNTS[0]])[1] == [], "the member still has the task"
     response, _ = harness.say("b")
     assert (response.member_epoch, response.warmup_tasks) == (harness.group.epoch, None)
-    assert harness.group.members["b"].state is MemberState.STABLE
+    assert harness.group.members["b"].state is StreamsMemberState.STABLE
 
 
 def test_member_waits_for_copy_of_same_process(harness: WarmHarness) -> None:
@@ -150,7 +153,7 @@ def test_member_waits_for_copy_of_same_process(harness: WarmHarness) -> None:
     harness.settle("b")
     harness.plan(b=Tasks(), c=warm(0))
     harness.say("c")
-    assert (harness.group.members["c"].state, harness.held("c")[2]) == (MemberState.UNRELEASED_TASKS, set())
+    assert (harness.group.members["c"].state, harness.held("c")[2]) == (StreamsMemberState.UNRELEASED_TASKS, set())
     harness.say("b")
     harness.say("c")
     assert harness.held("c")[2] == set(), "b must revoke the task and has not confirmed it"

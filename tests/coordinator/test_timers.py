@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from odradek.coordinator.result import NEVER, Timer, Timers
+from odradek.coordinator.timers import NEVER, Timer, Timers
 
 
 def drain(timers: Timers, now: int) -> list[str]:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.shard import decode_record, encode_record
-from odradek.coordinator.groups.streams.heartbeat import NeedsTopics
+from odradek.coordinator.groups.streams.response import NeedsTopics
 from odradek.coordinator.result import GroupRequest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import DeleteGroupsRequest
-from odradek.protocol.messages.streams_groups import (
-    StreamsGroupDescribeRequest,
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionGlobalStore,
@@ -21,6 +20,7 @@ from odradek.protocol.messages.streams_groups import (
     UpdatedTopologyDescriptionSubtopology,
 )
 
+from tests.coordinator.harness.kinds import KINDS, decode_record, encode_record
 from tests.coordinator.streams_harness import Harness
 
 Node = UpdatedTopologyDescriptionNode
@@ -234,5 +234,5 @@ def test_description_of_group_of_another_kind_fails() -> None:
 def test_missing_shard_gets_not_coordinator() -> None:
     from odradek.coordinator.groups.shard import error_response
 
-    response: Any = error_response(Request(), 0, ErrorCode.NOT_COORDINATOR)
+    response: Any = error_response(KINDS, Request(), 0, ErrorCode.NOT_COORDINATOR)
     assert response.error_code == ErrorCode.NOT_COORDINATOR

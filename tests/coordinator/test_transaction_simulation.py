@@ -11,20 +11,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator import transaction, transaction_shard
-from odradek.coordinator.groups.state import NO_PRODUCER_ID, OffsetStore
-from odradek.coordinator.transaction import (
-    NOT_IN_TRANSACTION,
-    SendMarkers,
-    State,
-    Transaction,
-    TransactionRequest,
-    TransactionsState,
+from odradek.coordinator import (
+    init_producer_id,
+    transaction,
+    transaction_ends,
+    transaction_maintenance,
+    transaction_partitions,
 )
+from odradek.coordinator.groups.committed_offsets import OffsetStore
+from odradek.coordinator.transaction import NOT_IN_TRANSACTION, Transaction, TransactionStatus
+from odradek.coordinator.transaction_requests import SendMarkers, TransactionRequest
 from odradek.coordinator.transaction_shard import TransactionShard
+from odradek.coordinator.transactions_state import TransactionsState
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.log import producers as transaction_checks
+from odradek.protocol.records.batch import NO_PRODUCER_ID
+from odradek.storage.log import transaction_checks as transaction_checks_module
 
 from tests.coordinator import transaction_leaders
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
@@ -40,8 +42,8 @@ MAX_EPOCH = 6
 @pytest.fixture(autouse=True)
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(transaction, "MAX_EPOCH", MAX_EPOCH)
-    monkeypatch.setattr(transaction_shard, "MAX_EPOCH", MAX_EPOCH)
-    monkeypatch.setattr(transaction_checks, "MAX_PRODUCER_EPOCH", MAX_EPOCH)
+    monkeypatch.setattr(transaction_ends, "MAX_EPOCH", MAX_EPOCH)
+    monkeypatch.setattr(transaction_checks_module, "MAX_PRODUCER_EPOCH", MAX_EPOCH)
     yield
 
 
@@ -86,29 +88,29 @@ def _what_was_decided_is_not_taken_up_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
-    validate = transaction_shard._validate_partitions
+    validate = transaction_partitions._validate_partitions
 
     def of_any_epoch(state: TransactionsState, asked: Any) -> Any:
         error, found = validate(state, asked)
         known = state.transactions.get(asked.transactional_id)
         return (ErrorCode.NONE, known) if error is ErrorCode.PRODUCER_FENCED else (error, found)
 
-    patch.setattr(transaction_shard, "_validate_partitions", of_any_epoch)
+    patch.setattr(transaction_partitions, "_validate_partitions", of_any_epoch)
 
 
 def _a_new_producer_gets_the_epoch_of_the_last_one(patch: pytest.MonkeyPatch) -> None:
-    responses = transaction_shard._reply_init
+    responses = init_producer_id._reply_init
 
     def respond(state: TransactionsState, message: TransactionRequest, found: Transaction) -> None:
         if message.request.producer_epoch < 0 < found.producer_epoch:  # type: ignore[attr-defined]
             state.records[-1].value.producer_epoch -= 1  # type: ignore[union-attr]
         responses(state, message, found)
 
-    patch.setattr(transaction_shard, "_reply_init", respond)
+    patch.setattr(init_producer_id, "_reply_init", respond)
 
 
 def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.MonkeyPatch) -> None:
-    responses = transaction_shard._reply_end
+    responses = transaction_ends._reply_end
 
     def respond(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
         request: Any = message.request
@@ -116,23 +118,26 @@ def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.
             producer_id, epoch = request.producer_id, request.producer_epoch
         responses(state, message, producer_id, epoch)
 
-    patch.setattr(transaction_shard, "_reply_end", respond)
+    patch.setattr(transaction_ends, "_reply_end", respond)
 
 
 def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:
     def fence(state: TransactionsState, found: Transaction, now: int, new_producer_id: int) -> None:
-        transaction_shard.end(state, found, False, now)
-        transaction_shard.send_markers(state, found)
+        transaction_ends.end(state, found, False, now)
+        transaction_ends.send_markers(state, found)
 
-    patch.setattr(transaction_shard, "fence", fence)
+    patch.setattr(init_producer_id, "fence", fence)
+    patch.setattr(transaction_maintenance, "fence", fence)
 
 
 def _a_rotation_forgets_the_previous_id(patch: pytest.MonkeyPatch) -> None:
     changes = Transaction.changed
 
-    def changed(found: Transaction, state: State, now: int, places: set[TopicPartition] | None = None) -> Any:
+    def changed(
+        found: Transaction, state: TransactionStatus, now: int, places: set[TopicPartition] | None = None
+    ) -> Any:
         value = changes(found, state, now, places)
-        value.previous_producer_id = transaction.NO_PRODUCER_ID
+        value.previous_producer_id = NO_PRODUCER_ID
         return value
 
     patch.setattr(Transaction, "changed", changed)
@@ -144,7 +149,7 @@ def _the_last_epoch_is_given_to_producers(patch: pytest.MonkeyPatch) -> None:
 
 def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPatch) -> None:
     """Restores a former bug."""
-    adds = transaction_shard._add
+    adds = transaction_partitions._add
 
     def add(state: TransactionsState, asked: Any, version: int, now: int) -> ErrorCode:
         found = state.transactions.get(asked.transactional_id)
@@ -152,12 +157,12 @@ def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPa
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return adds(state, asked, version, now)
 
-    patch.setattr(transaction_shard, "_add", add)
+    patch.setattr(transaction_partitions, "_add", add)
 
 
 def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
     """Violates KIP-360: a retry after a lost response gets the same epoch."""
-    goes_on = transaction_shard._next_epoch
+    goes_on = init_producer_id._next_epoch
 
     def next_epoch(state: TransactionsState, message: TransactionRequest, found: Transaction, now: int) -> ErrorCode:
         request: Any = message.request
@@ -165,11 +170,11 @@ def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
             message = replace(message, request=replace(request, producer_epoch=found.producer_epoch))
         return goes_on(state, message, found, now)
 
-    patch.setattr(transaction_shard, "_next_epoch", next_epoch)
+    patch.setattr(init_producer_id, "_next_epoch", next_epoch)
 
 
 def _markers_of_an_old_coordinator_are_taken(patch: pytest.MonkeyPatch) -> None:
-    check = transaction_checks.check_marker
+    check = transaction_checks_module.check_marker
 
     def check_marker(producers: Any, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
         return check(producers, producer_id, epoch, 1 << 30, version)
@@ -182,8 +187,12 @@ def _markers_of_an_old_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_id_with_an_open_transaction_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transaction_shard, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
-    patch.setitem(transaction.VALID_PREVIOUS_STATES, State.DEAD, NOT_IN_TRANSACTION | {State.ONGOING})
+    patch.setattr(init_producer_id, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {TransactionStatus.ONGOING})
+    patch.setattr(transaction_maintenance, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {TransactionStatus.ONGOING})
+    patch.setattr(transaction_partitions, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {TransactionStatus.ONGOING})
+    patch.setitem(
+        transaction.VALID_PREVIOUS_STATES, TransactionStatus.DEAD, NOT_IN_TRANSACTION | {TransactionStatus.ONGOING}
+    )
 
 
 def _offsets_are_seen_before_their_marker(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from odradek.coordinator.transaction import VALID_PREVIOUS_STATES, State
+from odradek.coordinator.transaction import VALID_PREVIOUS_STATES, TransactionStatus
 
 from tests.coordinator.transaction_transcript import TransactionTranscript
 
@@ -26,11 +26,11 @@ def test_transaction_transcripts_exist() -> None:
 
 
 def test_every_written_state_has_valid_previous_states() -> None:
-    assert set(VALID_PREVIOUS_STATES) == set(State) - {State.PREPARE_EPOCH_FENCE}
+    assert set(VALID_PREVIOUS_STATES) == set(TransactionStatus) - {TransactionStatus.PREPARE_EPOCH_FENCE}
 
 
 def test_states_have_names_of_tools() -> None:
-    assert [state.shown for state in State] == [
+    assert [state.shown for state in TransactionStatus] == [
         "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
         "PrepareEpochFence",
     ]  # fmt: skip

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.coordinator.transaction import SendMarkers
+from odradek.coordinator.transaction_requests import SendMarkers
 from odradek.metadata.image import TopicPartition
-from odradek.protocol.messages.offsets import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.transactions import (
+from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 if TYPE_CHECKING:
-    from odradek.storage.log.producers import Verification
+    from odradek.storage.log.verifications import Verification
 
     from tests.coordinator.transaction_producers import Client
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.coordinator.transaction import NOT_IN_TRANSACTION, PREPARED, SendMarkers, State, decode_record
+from odradek.coordinator.transaction import NOT_IN_TRANSACTION, PREPARED, TransactionStatus
+from odradek.coordinator.transaction_records import decode_record
+from odradek.coordinator.transaction_requests import SendMarkers
 from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 
@@ -17,7 +19,7 @@ from tests.coordinator.transaction_producers import GROUPS
 def check_decided(markers: SendMarkers, committed: Sequence[LogRecord]) -> None:
     """Checks that a marker is sent only after its decision is committed."""
     value = _last_value(markers.transactional_id, committed)
-    wanted = State.PREPARE_COMMIT if markers.committed else State.PREPARE_ABORT
+    wanted = TransactionStatus.PREPARE_COMMIT if markers.committed else TransactionStatus.PREPARE_ABORT
     assert value is not None and value.transaction_status == wanted, f"{markers} was not decided"
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import random
 
-from odradek.coordinator.groups.shard import encode_record
 from odradek.coordinator.result import GroupRequest
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, iter_headers
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.log.producers import Producers, check_marker, is_in_transaction
+from odradek.storage.log.producers import Producers
+from odradek.storage.log.transaction_checks import check_marker, is_in_transaction
 
+from tests.coordinator.harness.kinds import encode_record
 from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question, Tag, Write
 from tests.coordinator.transaction_logs import Entry, load_offsets
 from tests.coordinator.transaction_producers import GROUPS, PARTITIONS

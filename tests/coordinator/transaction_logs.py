@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from odradek.coordinator.groups.shard import GroupShard, ShardLoader
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.transaction import TransactionsConfig
-from odradek.coordinator.transaction_shard import TransactionLoader, TransactionShard
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.transaction_loader import TransactionLoader
+from odradek.coordinator.transaction_requests import TransactionsConfig
+from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.records.record import Record, encode_batch
 
 from tests.coordinator.group_logs import LogRecord
+from tests.coordinator.harness.kinds import new_loader
 
 GROUPS = GroupsConfig(offsets_retention_check_interval_ms=1_000_000_000)
 
@@ -36,7 +38,7 @@ def load_transactions(config: TransactionsConfig, log: Sequence[LogRecord], now:
 
 
 def load_offsets(log: Sequence[Entry], now: int) -> GroupShard:
-    loader = ShardLoader(GROUPS, "__consumer_offsets-0")
+    loader = new_loader(GROUPS, "__consumer_offsets-0")
     for entry in log:
         loader.feed(entry.batch)
     return loader.loaded(sum(max(1, len(entry.offsets)) for entry in log), now)

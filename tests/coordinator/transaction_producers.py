@@ -13,8 +13,9 @@ from typing import Any
 
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, EndTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.coordinator.transaction_calls import OFFSETS, Producer, Tag, Write, error_of
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from odradek.coordinator import transaction
 from odradek.coordinator.result import Record
-from odradek.coordinator.transaction import NO_PRODUCER_ID, PREPARED, State, Transaction
+from odradek.coordinator.transaction import PREPARED, Transaction, TransactionStatus
 from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
-from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.records.batch import NO_PRODUCER_ID
 
 from tests.coordinator.transaction_calls import Call, Producer, error_of
 from tests.coordinator.transaction_producers import FENCED, Client
@@ -65,7 +67,7 @@ class Promises:
             if value is None:
                 self.expiries += 1
                 self.expired[name] = self.event
-            elif value.transaction_status == State.PREPARE_ABORT:  # type: ignore[attr-defined]
+            elif value.transaction_status == TransactionStatus.PREPARE_ABORT:  # type: ignore[attr-defined]
                 self.timeouts += 1
                 assert value.transaction_start_timestamp_ms + timeout_ms < now  # type: ignore[attr-defined]
 

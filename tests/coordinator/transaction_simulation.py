@@ -16,19 +16,19 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.coordinator.result import Reply
-from odradek.coordinator.transaction import (
+from odradek.coordinator.transaction_records import encode_record
+from odradek.coordinator.transaction_requests import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
-    encode_record,
 )
 from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.producers import InitProducerIdRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question, Tag, Write, error_of

@@ -9,31 +9,28 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.transaction import (
+from odradek.coordinator.transaction import TransactionStatus, by_topic
+from odradek.coordinator.transaction_records import decode_record, encode_record, transaction_record
+from odradek.coordinator.transaction_requests import (
     MarkersWritten,
     NeedProducerId,
     ProducerIdTaken,
     SendMarkers,
-    State,
     TransactionRequest,
     TransactionsConfig,
-    by_topic,
-    decode_record,
-    encode_record,
-    transaction_record,
 )
 from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.internal.transaction_state import TransactionLogValue
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.transactions import (
+from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
-    DescribeTransactionsRequest,
-    EndTxnRequest,
-    ListTransactionsRequest,
 )
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.schema import Message
 
 from tests.coordinator.transcript import Options, Script, shown, shown_record
@@ -157,7 +154,7 @@ class TransactionTranscript(Script):
             previous_producer_id=int(o.get("pid", 7)),
             producer_epoch=int(o.get("epoch", 0)),
             transaction_timeout_ms=int(o.get("timeout", 60_000)),
-            transaction_status=State.ONGOING,
+            transaction_status=TransactionStatus.ONGOING,
             transaction_partitions=by_topic(set(places(o.get("places", "t:0")))),
             transaction_last_update_timestamp_ms=self.now,
             transaction_start_timestamp_ms=self.now,

@@ -9,33 +9,31 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.groups.shard import GroupShard, decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest, Record, TopicsDeleted
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
 )
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.schema import Message
+
+from tests.coordinator.harness.kinds import decode_record, encode_record, new_shard
 
 Options = dict[str, str]
 
@@ -260,7 +258,7 @@ class Transcript(Script):
         return lines + [f"  {reply.token}: {shown(reply.response)}" for reply in output.replies]
 
     def _loaded(self) -> GroupShard:
-        shard = GroupShard(self.config)
+        shard = new_shard(self.config)
         for key, value in self.log:
             shard.replay(decode_record(key, value))
         shard.loaded(self.now)

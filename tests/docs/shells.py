@@ -32,6 +32,7 @@ KAFKA_TOOLS = {
     "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-server-start.sh": "kafka.Kafka",
+    "kafka-storage.sh": "kafka.tools.StorageTool",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }
 

@@ -33,6 +33,7 @@ TRIED_BY = {
     ("docs/operations.md", "dockerfile"): "tests/docs/test_deployment.py",
     ("docs/specialists/security-kerberos.md", "properties"): "compat_tests/security/test_kerberos.py",
     ("docs/specialists/security-kerberos.md", "python"): "compat_tests/security/test_kerberos.py",
+    ("docs/tiered-storage.md", "properties"): "compat_tests/tiers/test_page.py",
     ("docs/testing.md", "yaml"): "tests/docs/test_deployment.py",
 }
 #: Pages about logins that the commands of Odradek do not have.

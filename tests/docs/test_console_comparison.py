@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT
 
 PAGE = DOCS / "development" / "console-comparison.md"
-_ROW = re.compile(r"^\| (?P<what>[^|]+) \| (?P<odradek>[^|]+) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?P<what>[^|]+) \| (?P<odradek>[^|]+) \| [^|]+ \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 CELLS = {found["what"]: found["odradek"] for found in _ROW.finditer(PAGE.read_text(encoding="utf-8"))}
 
 

@@ -47,7 +47,7 @@ def test_generated_pages_hold_every_key_command_and_public_name(tmp_path: Path) 
 
 
 def test_page_on_tls_lists_every_cipher_suite() -> None:
-    from odradek.server.access.tls_contexts import TLS_1_2, TLS_1_3
+    from odradek.server.access.cipher_suites import TLS_1_2, TLS_1_3
 
     lists = [
         set(block.text.split())

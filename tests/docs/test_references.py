@@ -187,7 +187,7 @@ def test_exceptions_are_found_in_a_sentence(text: str, expected: list[str]) -> N
 
 @pytest.mark.parametrize("path", ["effects.py", "opening.py", "coordinator/share/", "api/config_changes.py"])
 def test_paths_of_other_packages_and_of_missing_files_do_not_resolve(path: str) -> None:
-    assert not resolves("server/partitions/replica_queues.py", path)
+    assert not resolves("server/partitions/append_queue.py", path)
 
 
 def test_missing_exceptions_are_unknown() -> None:

@@ -10,24 +10,21 @@ import copy
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
-from odradek.coordinator.groups.kinds import KINDS
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.groups.share.offset_requests import Followed, StatesInitialized
-from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.share.persister_requests import Followed, StatesInitialized
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
-from odradek.protocol.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.assignments import TopicPartitions
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from tests.coordinator.group_logs import LogRecord, load
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import KINDS, encode_record
 from tests.explored.explorer import Choice, frozen
 
 MEMBERS = ("m0", "m1")

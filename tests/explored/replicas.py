@@ -13,17 +13,18 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from odradek.metadata.image import MetadataImage, PartitionImage
+from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition import (
     AlterPartitionRequest,
+    AlterPartitionRequestPartition,
+    AlterPartitionRequestTopic,
     BrokerState,
-    PartitionDataRequest,
-    TopicDataRequest,
 )
-from odradek.replication import partition
+from odradek.replication import divergence
 from odradek.replication.controller.controller import Controller
-from odradek.replication.partition import NO_LEADER, IsrProposal, Partition
+from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import Partition
 
 from tests.explored.explorer import Choice
 from tests.replication.controller_transcript import CLUSTER_ID, NODE_ID, Transcript
@@ -353,7 +354,7 @@ class ReplicaWorld:
         role, log = leader.role, leader.log
         if last_epoch >= 0:
             known, end = log.end_offset_for(last_epoch)
-            differs = partition.diverging(offset, last_epoch, known, end)
+            differs = divergence.diverging(offset, last_epoch, known, end)
             if differs is not None:
                 self.messages.append(Message("cut", message.node, message.number, (epoch, differs)))
                 return
@@ -381,7 +382,7 @@ class ReplicaWorld:
         node = self._awaits(message)
         if node is not None:
             log, role = node.log, node.role
-            end = partition.truncation_offset(
+            end = divergence.truncation_offset(
                 *message.body[1],
                 log_end_offset=log.end,
                 high_watermark=role.high_watermark,
@@ -412,7 +413,7 @@ class ReplicaWorld:
     def _deliver_alter(self, message: Message) -> None:
         broker_epoch, proposal, members = message.body
         states = [BrokerState(broker_id=member, broker_epoch=epoch) for member, epoch in members]
-        asked = PartitionDataRequest(
+        asked = AlterPartitionRequestPartition(
             partition_index=0,
             leader_epoch=proposal.leader_epoch,
             partition_epoch=proposal.partition_epoch,
@@ -423,7 +424,7 @@ class ReplicaWorld:
         request = AlterPartitionRequest(
             broker_id=message.node,
             broker_epoch=broker_epoch,
-            topics=[TopicDataRequest(topic_id=topic.id, partitions=[asked])],
+            topics=[AlterPartitionRequestTopic(topic_id=topic.id, partitions=[asked])],
         )
         image, response = self.decisions.alter(self.image, request, ("alter", message.node, message.body))
         self._decided(image)

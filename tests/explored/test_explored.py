@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from odradek.coordinator import transaction_shard
+from odradek.coordinator import transaction_ends, transaction_shard
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.groups.share import heartbeat as share_heartbeat
+from odradek.coordinator.groups.share import assignor, targets
 from odradek.coordinator.result import Output
-from odradek.coordinator.transaction import State
+from odradek.coordinator.transaction import TransactionStatus
 from odradek.coordinator.transaction_shard import TransactionShard
-from odradek.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
-from odradek.replication import partition
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.replication import divergence
 from odradek.replication.partition import Partition
 
 from tests.explored import groups, replicas, transactions
@@ -59,7 +59,7 @@ def another_leads(world: replicas.ReplicaWorld) -> bool:
 
 def transaction_is_complete(world: transactions.TransactionWorld) -> bool:
     is_ended = all(leader.ended.get(("first", 1)) == {True} for leader in world.leaders.values())
-    return is_ended and world.shard.state.transactions["x"].state is State.COMPLETE_COMMIT
+    return is_ended and world.shard.state.transactions["x"].state is TransactionStatus.COMPLETE_COMMIT
 
 
 def second_has_aborted(world: transactions.TransactionWorld) -> bool:
@@ -144,11 +144,11 @@ def commits_what_it_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "diverging", lambda *arguments: None)
+    monkeypatch.setattr(divergence, "diverging", lambda *arguments: None)
 
 
 def completes_after_one_marker(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = transaction_shard.markers_written
+    original = transaction_ends.markers_written
 
     def written(state: Any, message: Any, now: int) -> None:
         transaction = state.transactions.get(message.transactional_id)
@@ -182,7 +182,7 @@ class WithoutResponse(transactions.TransactionWorld):
 
 
 def decides_by_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = transaction_shard.send_markers
+    original = transaction_ends.send_markers
 
     def send(state: Any, transaction: Any) -> None:
         original(state, transaction)
@@ -191,6 +191,7 @@ def decides_by_partition(monkeypatch: pytest.MonkeyPatch) -> None:
             markers._replace(partitions=(place,), committed=place[1] == 0) for place in markers.partitions
         ]
 
+    monkeypatch.setattr(transaction_ends, "send_markers", send)
     monkeypatch.setattr(transaction_shard, "send_markers", send)
     monkeypatch.setattr(transaction_shard, "awaits", lambda *arguments: True)
 
@@ -217,9 +218,9 @@ def repeats_generations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assigns_unknown_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = share_heartbeat.simple
+    original = assignor.simple
     every = {groups.T: frozenset({0, 1})}
-    monkeypatch.setattr(share_heartbeat, "simple", lambda members, assignable: original(members, every))
+    monkeypatch.setattr(targets, "simple", lambda members, assignable: original(members, every))
 
 
 def changes_without_a_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,18 +12,19 @@ from collections.abc import Hashable, Iterable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from odradek.coordinator.transaction import (
+from odradek.coordinator.transaction_records import encode_record
+from odradek.coordinator.transaction_requests import (
     MarkersWritten,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
-    encode_record,
 )
 from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.metadata.image import TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, EndTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.transaction_calls import Call, Marker, Question, Write, error_of

@@ -1,20 +1,21 @@
-"""The number of random examples of a test: all of them, or a part in `tests/check`.
+"""The number of random examples of a test: all of them in `make nightly`, a third in `make test`, a tenth in `make check`.
 
 A test with random inputs, seeds or Hypothesis asks `examples(60)` for its number, wherever it takes one, and never for the
-cases that it names. `--few-examples` (tests/conftest.py) reduces all of them before the modules of tests are imported.
+cases that it names. `--some-examples` and `--few-examples` (tests/conftest.py) reduce all of them before the modules of
+tests are imported.
 """
 
 from __future__ import annotations
 
-#: Divisor of every number with `--few-examples`.
-FEWER = 10
+#: Divisors of every number with `--some-examples` and with `--few-examples`.
+SOME, FEW = 3, 10
 
 _divisor = 1
 
 
-def use_few_examples() -> None:
+def divide_examples(divisor: int) -> None:
     global _divisor
-    _divisor = FEWER
+    _divisor = divisor
 
 
 def examples(count: int) -> int:

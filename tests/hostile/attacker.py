@@ -7,10 +7,11 @@ import socket
 from collections.abc import Iterable
 from types import TracebackType
 
-from odradek.protocol.apis import Api, RequestHeader
+from odradek.protocol.apis import Api
 from odradek.protocol.codec import encode
+from odradek.protocol.headers import RequestHeader
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient, api_of

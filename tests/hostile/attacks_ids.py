@@ -7,12 +7,13 @@ import itertools
 import random
 from collections.abc import Iterable
 
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.producers import InitProducerIdRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 

@@ -7,16 +7,17 @@ import random
 import time
 
 from odradek.protocol.apis import APIS
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.quorum import AddRaftVoterRequest, RemoveRaftVoterRequest
-from odradek.protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.varint import encode_varint
 
 from tests.hostile import fields

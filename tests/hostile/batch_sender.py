@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import (
     PartitionProduceData,
@@ -15,7 +16,6 @@ from odradek.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 from compat_tests.wire import ConnectionClosed, WireClient
 

@@ -22,7 +22,7 @@ from odradek.protocol.records.batch import HEADER_BYTES, read_header, sealed
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.segments.batches import batches_of
-from odradek.storage.segments.damage import fault_of
+from odradek.storage.segments.poison import fault_of
 
 from compat_tests.java.tool import ToolHost
 from compat_tests.odradek_process import OdradekProcess

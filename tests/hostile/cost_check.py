@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.server.endpoints import endpoint_files, endpoint_of
-from odradek.server.network.api_endpoint import EACH
+from odradek.server.network.portions import EACH
 
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 from tests.hostile.cost_requests import Shape, World, request_of, shapes

@@ -81,7 +81,7 @@ class MeasuredBroker:
 
     def is_idle(self) -> bool:
         """Returns True if no large request is in progress."""
-        return not self.broker.server.turns._ready
+        return not self.broker.server.node.turns._ready
 
     def run(self, coroutine: Any) -> Any:
         loop = self.broker._running().loop

@@ -17,8 +17,8 @@ from pathlib import Path
 import odradek
 from odradek.protocol.errors import ErrorCode
 from odradek.server.controller.metadata_log import DIRECTORY_NAME
-from odradek.storage.files.identity import InvalidMetaProperties
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.meta_properties import InvalidMetaProperties
 
 from tests.hostile.damaged_files import good_records
 from tests.server.harness.data_path import DataPath, batch_of

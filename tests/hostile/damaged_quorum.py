@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
 )
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.controller.metadata_log import DIRECTORY_NAME
 
 from tests.hostile.attack_target import BUG_LINES

@@ -24,9 +24,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from odradek.protocol.apis import APIS, Api, ResponseHeader
+from odradek.protocol.apis import APIS, Api
 from odradek.protocol.codec import decode
-from odradek.protocol.primitives import construct_tree
+from odradek.protocol.headers import ResponseHeader
+from odradek.protocol.tree import construct_tree
 from odradek.server.endpoints import endpoint_of
 
 from tests.hostile.attack_target import AttackTarget

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from construct import Construct, FormatField
 from odradek.protocol import primitives as p
-from odradek.protocol.apis import APIS, Api, RequestHeader
-from odradek.protocol.primitives import construct_tree
+from odradek.protocol.apis import APIS, Api
+from odradek.protocol.headers import RequestHeader
 from odradek.protocol.schema import Message
+from odradek.protocol.tree import construct_tree
 from odradek.protocol.varint import encode_varint
 
 CLIENT_ID = "fields"

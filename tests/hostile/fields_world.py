@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.protocol.apis import APIS, Api
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import UUID, ArrayOf, Field, Message, Scalar
 

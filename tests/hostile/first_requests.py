@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 

@@ -7,8 +7,8 @@ import itertools
 from collections import deque
 from typing import Any
 
-from odradek.protocol.apis import ResponseHeader
 from odradek.protocol.codec import decode
+from odradek.protocol.headers import ResponseHeader
 
 from compat_tests.wire import api_of, request_frame
 

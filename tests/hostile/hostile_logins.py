@@ -15,9 +15,10 @@ from typing import Any
 
 import jwt
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import ListGroupsRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import ScramClient, plain

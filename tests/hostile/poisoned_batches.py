@@ -12,7 +12,7 @@ from typing import Any
 
 from odradek.protocol.records.batch import sealed
 from odradek.protocol.records.compression import Compression, compress
-from odradek.protocol.varint import encode_zigzag
+from odradek.protocol.zigzag import encode_zigzag
 
 Kind = Callable[[Compression, int], bytes]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import batch_of

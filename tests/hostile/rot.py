@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from odradek.protocol.messages.topics import CreatableTopicConfig
+from odradek.protocol.messages.create_topics import CreatableTopicConfig
 from odradek.protocol.records.errors import BatchError
 from odradek.storage.segments.damage import FILE_NAME
 

@@ -23,7 +23,7 @@ from odradek.protocol.schema import Message
 from odradek.testing.simulation.cluster import Ran, Run
 from odradek.testing.simulation.cluster.nodes import CLUSTER_ID, VOTER_IDS
 from odradek.testing.simulation.cluster.workload import create_topic
-from odradek.testing.simulation.network import Address
+from odradek.testing.simulation.transport import Address
 
 from tests.hostile.fields import Case, cases
 from tests.hostile.fields_encoding import frame_of

@@ -18,15 +18,19 @@ from odradek.client.sasl import PasswordLogin
 from odradek.metadata.acls import ResourceType
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.nodes import EnvelopeRequest
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.schema import Message
 from odradek.server.access import audit
-from odradek.server.controller.channel import encoded_principal
+from odradek.server.controller.envelopes import encoded_principal
 
 from compat_tests.access import log_in
 from compat_tests.authorization.probes import (
@@ -80,7 +84,7 @@ class Ground:
                 what="there are coordinators",
             )
         servers = self.cluster.servers.values()
-        eventually(lambda: all(len(one.metadata.image.acls) == 3 for one in servers), what="all have the rules")
+        eventually(lambda: all(len(one.node.metadata.image.acls) == 3 for one in servers), what="all have the rules")
         self.cluster.topic(THEIRS).send(b"secret")
 
     def target(self, kind: ResourceType) -> Target:
@@ -93,7 +97,7 @@ class Ground:
     def state(self) -> Any:
         """Returns the parts of the cluster that an attack would change."""
         server = next(iter(self.cluster.servers.values()))
-        image = server.metadata.image
+        image = server.node.metadata.image
         topics = sorted(
             (topic.name, len(topic.partitions)) for topic in image.topics.by_id.values() if topic.name[0] != "_"
         )

@@ -6,9 +6,10 @@ import contextlib
 import time
 
 import pytest
-from odradek.metadata.configs import InvalidConfig, ResourceType, validate
+from odradek.metadata.configs import ConfigResourceType, InvalidConfig, validate
 from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
-from odradek.server.config.properties import parse_properties, resolved
+from odradek.server.config.properties import parse_properties
+from odradek.server.config.providers import resolved
 
 LENGTH = 60_000
 #: A linear check of this many characters takes a few milliseconds; a quadratic check takes minutes.
@@ -28,8 +29,8 @@ TEXTS = {
     "duration": "by_duration:P" + "1" * LENGTH,
     "variables": "${" * (LENGTH // 2),
 }
-TABLES = {ResourceType.BROKER: BROKER | OWN, ResourceType.TOPIC: TOPIC, ResourceType.GROUP: GROUP,
-          ResourceType.CLIENT_METRICS: CLIENT_METRICS}  # fmt: skip
+TABLES = {ConfigResourceType.BROKER: BROKER | OWN, ConfigResourceType.TOPIC: TOPIC, ConfigResourceType.GROUP: GROUP,
+          ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", TEXTS)

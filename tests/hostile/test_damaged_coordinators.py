@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 from tests.hostile.damaged_files import batches_in, overwrite
 from tests.server.harness.data_path import DataPath, wait_until

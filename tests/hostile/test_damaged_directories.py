@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
-from odradek.storage.files.checkpoints import CLEAN_REPLICAS_FILE
-from odradek.storage.files.directory_lock import USE_FILE
+from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE
+from odradek.storage.files.use_mark import USE_FILE
 
 from tests.hostile.damaged_directories import Case, DamageFound, Images, cases, run
 

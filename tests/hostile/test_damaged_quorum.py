@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.protocol.messages.quorum import VotePartitionRequest, VoteRequest, VoteTopicRequest
-from odradek.server.controller.metadata_log import FlushedEnd
+from odradek.protocol.messages.vote import VotePartitionRequest, VoteRequest, VoteTopicRequest
+from odradek.server.controller.flushed_end import FlushedEnd
 
 from compat_tests.wire import WireClient
 from tests.hostile.damaged_quorum import (

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
-from odradek.storage.files.identity import QUORUM_STATE as QUORUM_STATE
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.metadata_snapshots import list_snapshots
+from odradek.storage.files.quorum_state import QUORUM_STATE as QUORUM_STATE
 from odradek.testing.simulation import Node, Simulation
 
 from tests.hostile.damaged_files import overwrite, segments_of
@@ -66,16 +67,16 @@ def test_follower_without_metadata_catches_up_from_leader_with_damage(
         follower = next(node for node in cluster.values() if node is not leader)
         await follower.stop()
         covered = snapshot_end(leader)
-        end = leader.server.metadata.image.offset + 1
+        end = leader.server.node.metadata.image.offset + 1
         flip_batch(metadata_of(leader), *((1, covered) if where == "below" else (covered + 1, end)))
         empty_metadata(follower, keeps_votes=keeps_votes)
         started = loop.time()
 
         await follower.start()
-        await until(lambda: follower.server.metadata.image.offset >= end, "the follower has all metadata")
+        await until(lambda: follower.server.node.metadata.image.offset >= end, "the follower has all metadata")
 
         assert loop.time() - started < CATCH_UP_S
-        known = [set(node.server.metadata.image.topic(TOPIC).partitions) for node in (follower, leader)]
+        known = [set(node.server.node.metadata.image.topic(TOPIC).partitions) for node in (follower, leader)]
         assert known == [set(range(20))] * 2
         assert all(not node.server.failed.done() for node in cluster.values()), "no node ends"
 

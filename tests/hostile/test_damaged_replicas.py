@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.protocol.messages.create_topics import CreatableTopicConfig
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.topics import CreatableTopicConfig
 
 from compat_tests.faults.replicas import differing, log_bytes
 from tests.hostile.damaged_files import batches_in, empty, flip_payload, good_records, halve, remove, segments_of

@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError
 from odradek.protocol.errors import ErrorCode
-from odradek.server.observability.families import damage
+from odradek.server.observability.damage_families import damage
 from odradek.storage.repair.verification import SegmentVerifier
 
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
@@ -192,7 +192,7 @@ def test_wrong_indexes_are_built_again(broker: odradek.Broker) -> None:
 
     topic.scrub()
 
-    assert broker.server.damage.indexes_rebuilt == 1
+    assert broker.server.node.damage.indexes_rebuilt == 1
     assert index.read_bytes() == good
     assert not topic.hosted.log.damage
     assert topic.read_around() == (topic.sent, set())

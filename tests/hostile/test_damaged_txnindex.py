@@ -12,9 +12,14 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from odradek.protocol.records.batch import iter_headers
-from odradek.storage.compaction import finish, job, look
+from odradek.storage.compaction.cleaning_job import finish, job
+from odradek.storage.compaction.dirty_range import look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import SegmentSuspected
@@ -146,7 +151,7 @@ def test_implausible_index_is_rebuilt_before_a_reader_uses_it(
     topic: TransactionalTopic, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     index = topic.indexes()[1]
-    good, rebuilt = index.read_bytes(), topic.broker.server.damage.indexes_rebuilt
+    good, rebuilt = index.read_bytes(), topic.broker.server.node.damage.indexes_rebuilt
     IMPLAUSIBLE[kind](index)
     forget(topic)
 
@@ -154,7 +159,7 @@ def test_implausible_index_is_rebuilt_before_a_reader_uses_it(
         assert topic.read_committed() == topic.committed
 
     assert index.read_bytes() == good
-    assert topic.broker.server.damage.indexes_rebuilt == rebuilt + 1
+    assert topic.broker.server.node.damage.indexes_rebuilt == rebuilt + 1
     (line,) = [record.getMessage() for record in caplog.records if record.name != "odradek.turns"]
     assert index.stem in line
     assert ".txnindex" in line
@@ -164,7 +169,7 @@ def test_verifications_of_a_segment_wait_for_each_other(
     topic: TransactionalTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second verification would find the damage that the first is about to repair, and rebuild the index again."""
-    scrubber, rebuilt = topic.broker.server.replicas.scrubber, topic.broker.server.damage.indexes_rebuilt
+    scrubber, rebuilt = topic.broker.server.replicas.scrubber, topic.broker.server.node.damage.indexes_rebuilt
     verify, under_way, most = scrubber._verify_in_pieces, Counter[Any](), 0
 
     async def counted(hosted: Any, segment: Any, bytes_per_second: int) -> None:
@@ -182,14 +187,14 @@ def test_verifications_of_a_segment_wait_for_each_other(
     forget(topic)
     asyncio.run_coroutine_threadsafe(three_rounds(), topic.broker._running().loop).result(60)
     assert most == 1
-    assert topic.broker.server.damage.indexes_rebuilt == rebuilt + 1
+    assert topic.broker.server.node.damage.indexes_rebuilt == rebuilt + 1
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
 @pytest.mark.parametrize("kind", IMPLAUSIBLE | PLAUSIBLE)
 def test_damaged_index_is_rebuilt_by_verification(topic: TransactionalTopic, kind: str, number: int) -> None:
     index = topic.indexes()[number]
-    good, rebuilt = index.read_bytes(), topic.broker.server.damage.indexes_rebuilt
+    good, rebuilt = index.read_bytes(), topic.broker.server.node.damage.indexes_rebuilt
     (IMPLAUSIBLE | PLAUSIBLE)[kind](index)
     forget(topic)
 
@@ -197,7 +202,7 @@ def test_damaged_index_is_rebuilt_by_verification(topic: TransactionalTopic, kin
 
     assert index.read_bytes() == good
     assert topic.read_committed() == topic.committed
-    assert topic.broker.server.damage.indexes_rebuilt == rebuilt + 1
+    assert topic.broker.server.node.damage.indexes_rebuilt == rebuilt + 1
 
 
 @pytest.mark.usefixtures("sockets")

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from odradek.client.sasl import PasswordLogin
-from odradek.server.runtime.sliced_work import TURN_BUDGET_S
+from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from compat_tests.access import log_in
 from compat_tests.authorization.probes import ON_GROUPS, ON_TOPICS, ON_TRANSACTIONAL_IDS, Probe, Target

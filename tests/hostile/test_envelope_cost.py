@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.nodes import EnvelopeRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.server.controller.channel import encoded_principal
-from odradek.server.runtime.sliced_work import TURN_BUDGET_S
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.server.controller.envelopes import encoded_principal
+from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 

@@ -14,7 +14,7 @@ import pytest
 from odradek.protocol import primitives as p
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode
-from odradek.protocol.primitives import construct_tree
+from odradek.protocol.tree import construct_tree
 
 from tests.hostile.attack_target import AttackTarget
 from tests.hostile.fields import attack

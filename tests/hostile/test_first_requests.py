@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.server.runtime.sliced_work import TURN_BUDGET_S
+from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -14,28 +14,29 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
-    VoteRequest,
 )
-from odradek.protocol.messages.quorum import VotePartitionRequest as VotePartition
-from odradek.protocol.messages.quorum import VoteTopicRequest as VoteTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from odradek.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.messages.vote import VotePartitionRequest as VotePartition
+from odradek.protocol.messages.vote import VoteRequest
+from odradek.protocol.messages.vote import VoteTopicRequest as VoteTopic
 from odradek.replication.controller.controller import Controller
-from odradek.replication.quorum.log import BrokenInvariant
+from odradek.replication.quorum.diverged_commit import DivergedCommit
+from odradek.replication.quorum.invariants import BrokenInvariant
 from odradek.replication.quorum.replica import QuorumReplica
-from odradek.replication.quorum.roles import DivergedCommit
 from odradek.server.broker import BrokerServer
 from odradek.server.controller.commits import Commits
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.endpoints import list_groups, metadata
-from odradek.server.partitions.subsystem import PartitionChanges
+from odradek.server.partitions.partition_changes import PartitionChanges
 from odradek.server.runtime import halting
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 
 from compat_tests.wire import ConnectionClosed, WireClient
 
@@ -231,7 +232,7 @@ def test_a_failed_disk_is_logged_without_a_traceback_and_a_contradiction_with_on
 def test_no_other_failure_is_a_cause(broker: odradek.Broker) -> None:
     for failure in (ValueError(), OSError(24, "Too many open files"), AssertionError(), MemoryError(), KeyError()):
         assert halting.cause_of(failure) is None
-        assert not broker.server.halt(failure)
+        assert not broker.server.node.halt.halt(failure)
     assert serves(broker)
 
 
@@ -249,7 +250,7 @@ def test_a_node_that_runs_is_ended_in_one_place() -> None:
                 found.append((path.relative_to(ROOT).as_posix(), called))
     # The second ends a process that was told to stop, and hangs.
     ends = [("cli/foreground.py", "os._exit")] * 2
-    assert sorted(found) == [*ends, ("server/broker.py", "self.failed.set_result")]
+    assert sorted(found) == [*ends, ("server/runtime/halt.py", "self.failed.set_result")]
 
 
 def test_the_documents_list_every_cause_with_its_reason() -> None:

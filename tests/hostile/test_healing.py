@@ -68,7 +68,7 @@ async def test_damage_is_healed_from_another_replica(tmp_path: Path, where: str)
         damaged = 1 if where == "leader" else 2
         for number, kind in enumerate(DAMAGES, 1):
             DAMAGES[kind](files(replicas, damaged)[number])
-        counters, log = replicas.server(damaged).damage, replicas.hosted(damaged).log
+        counters, log = replicas.server(damaged).node.damage, replicas.hosted(damaged).log
 
         await scrubbed(replicas, damaged)
 
@@ -154,8 +154,8 @@ async def test_follower_that_copies_damage_has_the_leader_healed(tmp_path: Path)
         DAMAGES["payload"](files(replicas, 1)[2])
 
         replicas.change(replicas=[1, 2, 3], adding_replicas=[3])
-        await eventually(lambda: replicas.server(1).damage.ranges_healed, "the leader is healed")
+        await eventually(lambda: replicas.server(1).node.damage.ranges_healed, "the leader is healed")
         await eventually(lambda: replicas.hosted(3).log_end_offset == len(sent), "the follower has all")
 
-        assert replicas.server(3).damage.bad_fetches
+        assert replicas.server(3).node.damage.bad_fetches
         assert replicas.bytes_of(3) == replicas.bytes_of(1) == whole

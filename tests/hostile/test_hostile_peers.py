@@ -14,15 +14,11 @@ import odradek
 import pytest
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsResponse,
-    FeatureUpdateKey,
-    SupportedFeatureKey,
-    UpdateFeaturesRequest,
-)
-from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.protocol.messages.voter_listeners import VoterListener
 
 from compat_tests.wire import WireClient
 
@@ -52,7 +48,7 @@ def add_voter(broker: odradek.Broker, voter_id: int, host: str, port: int) -> in
         timeout_ms=TIMEOUT_MS,
         voter_id=voter_id,
         voter_directory_id=bytes(14) + voter_id.to_bytes(2, "big"),
-        listeners=[Listener("CONTROLLER", host, port)],
+        listeners=[VoterListener("CONTROLLER", host, port)],
     )
     with WireClient(broker.bootstrap_servers, timeout=DEADLINE_S) as client:
         code: int = client.call(request, 0).error_code

@@ -12,14 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.quota_entities import EntityData
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.broker_process import BrokerProcess

@@ -7,53 +7,54 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.protocol.messages.configs import (
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from odradek.protocol.messages.configs import LegacyAlterableConfig as FullConfig
-from odradek.protocol.messages.configs import LegacyAlterConfigsResource as FullResource
-from odradek.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest
+from odradek.protocol.messages.alter_configs import LegacyAlterableConfig as FullConfig
+from odradek.protocol.messages.alter_configs import LegacyAlterConfigsResource as FullResource
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
-from odradek.protocol.messages.producers import DescribeProducersRequest, TopicRequest
-from odradek.protocol.messages.quorum import (
-    AddRaftVoterRequest,
+from odradek.protocol.messages.begin_quorum_epoch import (
     BeginEpochPartitionRequest,
     BeginEpochTopicRequest,
     BeginQuorumEpochRequest,
+)
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
+from odradek.protocol.messages.end_quorum_epoch import (
     EndEpochPartitionRequest,
     EndEpochTopicRequest,
     EndQuorumEpochRequest,
+)
+from odradek.protocol.messages.fetch_snapshot import (
     FetchSnapshotId,
     FetchSnapshotRequest,
-    LeaderEndpoint,
     PartitionSnapshotRequest,
-    RemoveRaftVoterRequest,
     TopicSnapshotRequest,
-    VotePartitionRequest,
-    VoteRequest,
-    VoteTopicRequest,
 )
-from odradek.protocol.messages.share_groups import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-    ShareGroupDescribeRequest,
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
-from odradek.protocol.messages.streams_groups import (
-    StreamsGroupDescribeRequest,
-    StreamsGroupHeartbeatRequest,
+from odradek.protocol.messages.quorum_endpoints import LeaderEndpoint
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from odradek.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.protocol.messages.vote import VotePartitionRequest, VoteRequest, VoteTopicRequest
 from odradek.protocol.primitives import CUT_SIGN, MAX_ERROR_TEXT_BYTES
 from odradek.protocol.schema import ArrayOf, Message, Scalar
 
@@ -76,8 +77,8 @@ NAMED: tuple[tuple[Message, int], ...] = (
     (ConsumerGroupDescribeRequest(group_ids=[LONG]), 1),
     (CreateTopicsRequest([CreatableTopic(LONG, 1, 1)]), 7),
     (DeleteShareGroupOffsetsRequest("g", [DeleteShareGroupOffsetsRequestTopic(LONG)]), 0),
-    (DescribeProducersRequest([TopicRequest(LONG, [0])]), 0),
-    (ElectLeadersRequest(topic_partitions=[TopicPartitions(LONG, [0])]), 2),
+    (DescribeProducersRequest([DescribeProducersRequestTopic(LONG, [0])]), 0),
+    (ElectLeadersRequest(topic_partitions=[ElectLeadersTopic(LONG, [0])]), 2),
     (IncrementalAlterConfigsRequest([AlterConfigsResource(2, "t", [AlterableConfig(LONG, 0, "1")])]), 1),
     (IncrementalAlterConfigsRequest([AlterConfigsResource(2, LONG, [AlterableConfig("retention.ms", 0, "1")])]), 1),
     (ShareGroupDescribeRequest(group_ids=[LONG]), 1),

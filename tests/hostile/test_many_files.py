@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from compat_tests.wire import WireClient

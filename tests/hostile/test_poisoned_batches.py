@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.records.batch import TRANSACTIONAL_FLAG
 from odradek.protocol.records.compression import Compression
 

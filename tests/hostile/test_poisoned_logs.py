@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.main import main
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.records.batch import patch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import BatchError
-from odradek.storage.compaction import finish, job, look
+from odradek.storage.compaction.cleaning_job import finish, job
+from odradek.storage.compaction.dirty_range import look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
-from odradek.storage.segments.damage import fault_of, readable_records
+from odradek.storage.segments.poison import fault_of, readable_records
 
 from compat_tests.batches import read_batches
 from compat_tests.broker_process import free_port

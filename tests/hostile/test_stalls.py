@@ -9,21 +9,20 @@ from functools import partial
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
 )
-from odradek.protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.server.network import large_requests
 from odradek.server.runtime.memory import LARGE_BYTES
-from odradek.server.runtime.sliced_work import TURN_BUDGET_S
+from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
 from tests.hostile.cost_probe import MeasuredBroker, TurnProbe, frame_of
@@ -125,7 +124,7 @@ def test_fetch_session_of_very_many_partitions_is_opened_and_ended_within_the_bu
         measured.run(probe.start())
         measured.reconnect()
         measured.exchange(frame_of(unknown_names(1), 9))
-        measured.wait_for(lambda: not len(measured.broker.server.data_path.sessions) and measured.is_idle())
+        measured.wait_for(lambda: not len(measured.broker.server.fetch.sessions) and measured.is_idle())
         longest_s.append(measured.run(probe.stop()))
     assert min(longest_s) < TURN_BUDGET_S
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import ControlType, control_type, encode_end_transaction
+from odradek.protocol.records.control import ControlType, control_type
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.storage.repair.verification import Job, SegmentVerifier
-from odradek.storage.segments.index import AbortedTransaction
+from odradek.storage.segments.aborted import AbortedTransaction
 
 NOW_MS = 1_700_000_000_000
 

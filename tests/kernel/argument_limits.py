@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 import tempfile
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from odradek.protocol.records.record import Record, encode_batch
 INT64 = (-(1 << 63), -(1 << 63) + 1, -1, 0, 1, 1_700_000_000_000, (1 << 63) - 1)
 RECORDS = [Record(number, 1_700_000_000_000 + number, b"k", b"v" * 90) for number in range(3)]
 FUNCTIONS = (
-    "decompress_gzip", "decompress_lz4", "decompress_snappy", "decompress_zstd", "find_record", "load_isal",
-    "read_small_folders", "read_small_log", "read_small_logs", "set_zstd_functions", "stat_files", "trim_memory",
-    "validate_batch", "walk_records",
+    "decode_records", "decompress_gzip", "decompress_lz4", "decompress_snappy", "decompress_zstd", "encode_rows",
+    "find_record", "load_isal", "mark_keys", "may_have_key", "partitions_of_keys", "read_small_folders",
+    "read_small_log", "read_small_logs",
+    "set_zstd_functions", "stat_files", "trim_memory", "validate_batch", "walk_headers", "walk_records",
 )  # fmt: skip
 WRONG: tuple[Any, ...] = (None, 1, "text", b"", 1 << 70, object())
 
@@ -149,9 +151,87 @@ def stat_at_limits() -> None:
         raise AssertionError(wrong)
 
 
+def columns_at_limits() -> None:
+    batch, rows = encode_batch(RECORDS), array("q", [0] * 22)
+    for start, stop, number in itertools.product((*INT64, len(batch)), (*INT64, len(batch)), INT64):
+        try:
+            found = kernel.walk_headers(batch, start, stop, number, number, False, rows)
+        except ValueError:
+            assert not (0 <= start <= len(batch) and 0 <= stop <= len(batch))
+            continue
+        assert found[0] == (start == 0 and stop == len(batch) and number <= 0)
+    sizes = [("q", 3), ("q", 3), ("i", 3), ("i", 4), ("B", 1), ("B", 9), ("i", 4), ("B", 1), ("B", 999), ("i", 4)]
+    sizes += [("i", 6), ("B", 1), ("B", 9), ("B", 9), ("q", 8)]
+    for number, wanted in itertools.product(INT64, range(8)):
+        for short in range(-1, len(sizes)):
+            arrays = [array(kind, [0] * (size - (at == short))) for at, (kind, size) in enumerate(sizes)]
+            batches = array("q", [HEADER_BYTES, len(batch), number, number, number, number, number, 3])
+            bounds = array("q", [INT64[0], INT64[-1], INT64[0], INT64[-1]])
+            faults = bytearray(1)
+            try:
+                kernel.decode_records(batch, batches, faults, bounds, wanted, *arrays)
+            except ValueError:
+                assert short >= 0
+                continue
+            assert (arrays[-1][0] == 3) == (faults[0] == 0)
+            for at in (0, 1, 7):
+                batches[at] = number
+                kernel.decode_records(batch, batches, faults, bounds, wanted, *arrays)
+
+
+def keys_at_limits() -> None:
+    ends = array("i", [0, 1, 3, 3])
+    bits = bytearray(8)
+    kernel.mark_keys(bits, ends, b"abc", bytes([0b101]))
+    assert kernel.may_have_key(bits, b"a") and kernel.may_have_key(bits, b"") and not kernel.may_have_key(bytes(8), b"")
+    kernel.mark_keys(bytearray(1), array("i"), b"", None)
+    for filter_bytes, wrong, validity in (
+        (0, ends, None), (3, ends, None), (8, array("i", [0, 4]), None), (8, array("i", [2, 1]), None),
+        (8, array("i", [-1, 1]), None), (8, ends, b""),
+    ):  # fmt: skip
+        try:
+            kernel.mark_keys(bytearray(filter_bytes), wrong, b"abc", validity)
+        except ValueError:
+            continue
+        raise AssertionError((filter_bytes, wrong, validity))
+
+
+def encode_at_limits() -> None:
+    ends, bits, stamps = array("i", [0, 1, 3, 3]), bytes([0b101]), array("q", [5, 6, 7])
+    whole = (stamps, ends, bits, b"abc", ends, None, b"abc", ends, ends, None, b"abc", ends, bits, b"abc")
+    rows = array("i", [0, 1, 2])
+    assert kernel.encode_rows(bytearray(1000), 0, 0, rows, 0, 5, whole)[0] == 3
+    wrong = ([0, 1, 3], [0, 2, 1, 3], [-1, 0, 1, 3], [0, 1, 2, 4], [0, 1, 2, INT64[-1] >> 32], [])
+    for position, texts in itertools.product(range(len(whole)), (*wrong, None)):
+        columns = list(whole)
+        columns[position] = None if texts is None else b"" if isinstance(whole[position], bytes) else array("i", texts)
+        for room, first, base in itertools.product((0, 1, 60, 1000), (0, 2, 3), INT64):
+            try:
+                kernel.encode_rows(bytearray(room), 0, 0, rows, first, base, tuple(columns))
+            except ValueError:
+                continue
+    for size, records, first in itertools.product((*INT64, 1000), INT64, INT64):
+        try:
+            kernel.encode_rows(bytearray(1000), size, records, rows, first, 0, whole)
+        except ValueError:
+            assert not (0 <= size <= 1000 and 0 <= records < 1000 and 0 <= first <= 3)
+    for row in (-1, 3, 4, (1 << 31) - 1, -(1 << 31)):
+        try:
+            kernel.encode_rows(bytearray(1000), 0, 0, array("i", [0, row]), 0, 0, whole)
+        except ValueError:
+            continue
+        raise AssertionError(row)
+    for partitions, kind, keys in itertools.product((-1, 0, 1, 3), range(-1, 4), (ends, array("i", [0, 9]), None)):
+        try:
+            kernel.partitions_of_keys(array("i", [9] * 3), (keys, bits, b"abc"), partitions, kind)
+        except ValueError:
+            continue
+        assert partitions > 0 and kind in (0, 1)
+
+
 def reject_wrong_arguments() -> None:
     for name in FUNCTIONS:
-        for count, wrong in itertools.product(range(14), WRONG):
+        for count, wrong in itertools.product(range(21), WRONG):
             try:
                 getattr(kernel, name)(*[wrong] * count)
             except (TypeError, ValueError, OverflowError, BufferError):
@@ -168,6 +248,9 @@ def main() -> None:
     read_at_limits()
     read_many_at_limits()
     stat_at_limits()
+    columns_at_limits()
+    keys_at_limits()
+    encode_at_limits()
     reject_wrong_arguments()
     print("validated", accepted)
 

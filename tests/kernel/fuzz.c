@@ -17,12 +17,14 @@
 #include <unistd.h>
 
 #include "../../kernel/codecs.h"
+#include "../../kernel/columns.h"
+#include "../../kernel/key_filter.h"
 #include "../../kernel/records.h"
 #include "../../kernel/small_log.h"
 #include "../../kernel/validation.h"
 
-enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, SMALL_LOG, FOLDER, KINDS };
-static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch", "small_log", "folder"};
+enum { LZ4, SNAPPY, GZIP, ZSTD, RECORDS, BATCH, SMALL_LOG, FOLDER, COLUMNS, KINDS };
+static const char *const NAMES[KINDS] = {"lz4", "snappy", "gzip", "zstd", "records", "batch", "small_log", "folder", "columns"};
 enum { LARGEST_INPUT = 1 << 20, LARGEST_OUTPUT = 1 << 16, GUARD_BYTES = 64, GUARD = 0xA5, BATCH_HEADER = 61 };
 
 typedef struct {
@@ -236,6 +238,59 @@ static int validate(const uint8_t *data, size_t size)
     return result >= 0;
 }
 
+/* Memory with exactly this size, which the caller frees. */
+static void *exactly(size_t size)
+{
+    return malloc(size ? size : 1);
+}
+
+static void mark_and_search(const RecordColumns *columns, int64_t rows, int64_t key_bytes)
+{
+    static uint8_t filter[64];
+    if (!mark_keys(filter, sizeof filter, columns->keys.ends, columns->keys.validity, rows, columns->keys.bytes, key_bytes))
+        fail("the ends of the keys do not ascend");
+    for (int64_t row = 0; row < rows; row++) {
+        int32_t first = columns->keys.ends[row], end = columns->keys.ends[row + 1];
+        if ((columns->keys.validity[row >> 3] >> (row & 7) & 1)
+            && !may_have_key(filter, sizeof filter, columns->keys.bytes + first, (uint64_t)(end - first)))
+            fail("the filter lacks a key");
+    }
+}
+
+/* A batch: its headers as rows, its records as columns, its keys in a filter. */
+static int make_columns(const uint8_t *data, size_t size)
+{
+    static const int64_t counts[] = {1, 2, 9, 200}; /* of the corpus */
+    const int64_t rows = below(3) ? 200 : (int64_t)below(20), pairs = (int64_t)below(20), heads = (int64_t)below(3);
+    const int64_t key_room = (int64_t)(below(3) ? size : below(100)), room = (int64_t)(below(3) ? size : below(300));
+    int64_t *head_rows = exactly((size_t)heads * ROW_NUMBERS * 8), *numbers = exactly((size_t)rows * 16), totals[TOTAL_NUMBERS];
+    int32_t *ends = exactly((size_t)(3 * (rows + 1) + rows + 2 * (pairs + 1)) * 4);
+    uint8_t *bits = exactly((size_t)(2 * ((rows + 7) / 8) + (pairs + 7) / 8)), *keys = exactly((size_t)key_room), fault = 0;
+    uint8_t *values = exactly((size_t)room), *pair_keys = exactly((size_t)key_room), *pair_values = exactly((size_t)room);
+    int64_t batch[BATCH_NUMBERS] = {below(8) ? BATCH_HEADER : random_number(), below(8) ? (int64_t)size : random_number(), 7,
+                                    below(4) ? INT32_MAX : random_number(), random_number(), random_number(),
+                                    (int64_t)below(2), below(8) ? counts[below(4)] : random_number()};
+    int64_t bounds[BOUND_NUMBERS] = {below(3) ? 0 : random_number(), below(3) ? INT64_MAX : random_number(),
+                                     below(3) ? INT64_MIN : random_number(), below(3) ? INT64_MAX : random_number()};
+    RecordColumns columns = {rows, numbers, numbers + rows, ends + 3 * (rows + 1),
+                             {ends, bits, keys, key_room}, {ends + rows + 1, bits + (rows + 7) / 8, values, room},
+                             ends + 2 * (rows + 1), pairs, ends + 3 * (rows + 1) + rows, bits + 2 * ((rows + 7) / 8),
+                             pair_keys, pair_values, key_room, room};
+    const int64_t wanted = (int64_t)below(8);
+    HeaderWalk walk = walk_headers(data, 0, (int64_t)size, random_number(), below(2) ? 0 : random_number(), (int)below(2),
+                                   head_rows, heads);
+    if (walk.rows > heads || walk.position < 0)
+        fail("there are too many headers");
+    ends[0] = ends[rows + 1] = 0;
+    decode_records(data, (int64_t)size, batch, 1, &fault, bounds, wanted, &columns, totals);
+    if (totals[TOTAL_ROWS] > rows || totals[TOTAL_VALUE_BYTES] > room || totals[TOTAL_HEADER_ROWS] > pairs)
+        fail("the totals are more than the columns have");
+    if (wanted & WANTS_KEYS)
+        mark_and_search(&columns, totals[TOTAL_ROWS], totals[TOTAL_KEY_BYTES]);
+    free(head_rows), free(numbers), free(ends), free(bits), free(keys), free(values), free(pair_keys), free(pair_values);
+    return fault == BATCH_WHOLE;
+}
+
 /* A copy with its exact size, which the caller frees. */
 static uint8_t *copied(const uint8_t *data, size_t size)
 {
@@ -417,6 +472,9 @@ static int run_input(const Entry *entry, const uint8_t *mutated, size_t size)
         break;
     case FOLDER:
         accepted = read_folder_of(data, size);
+        break;
+    case COLUMNS:
+        accepted = make_columns(data, size);
         break;
     default:
         accepted = validate(data, size);

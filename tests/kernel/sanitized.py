@@ -22,13 +22,24 @@ from isal import isal_zlib
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.files.identity import PARTITION_METADATA, encode_partition_metadata
+from odradek.storage.files.partition_metadata import PARTITION_METADATA, encode_partition_metadata
 
 _HERE = Path(__file__).resolve().parent
 ROOT = _HERE.parents[1]
 KERNEL = ROOT / "kernel"
 #: The sources that need no Python.
-CORE = ("gzip.c", "lz4.c", "records.c", "small_log.c", "snappy.c", "validation.c", "zstd.c")
+CORE = (
+    "columns.c",
+    "encoding.c",
+    "gzip.c",
+    "key_filter.c",
+    "lz4.c",
+    "records.c",
+    "small_log.c",
+    "snappy.c",
+    "validation.c",
+    "zstd.c",
+)
 _FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer",
     "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
@@ -36,7 +47,7 @@ _FLAGS = (
 _BUILD_DEADLINE_S = 240
 #: The numbers of kinds in fuzz.c.
 _KINDS = {Compression.LZ4: 0, Compression.SNAPPY: 1, Compression.GZIP: 2, Compression.ZSTD: 3}
-_RECORDS, _BATCH, _SMALL_LOG, _FOLDER = 4, 5, 6, 7
+_RECORDS, _BATCH, _SMALL_LOG, _FOLDER, _COLUMNS = 4, 5, 6, 7, 8
 #: The topic id that fuzz.c expects.
 _TOPIC_ID = bytes(15) + b"\1"
 SANITIZERS = {
@@ -108,6 +119,7 @@ def write_corpus(path: Path, seed: int) -> None:
             plain = encode_batch(records)
             entries.append((_RECORDS, plain[HEADER_BYTES:]))
             entries.append((_BATCH, plain))
+            entries.append((_COLUMNS, plain))
             for codec, kind in _KINDS.items():
                 entries.append((kind, bytes(compress(codec, plain[HEADER_BYTES:]))))
                 entries.append((_BATCH, bytes(encode_batch(records, compression=codec))))

@@ -25,11 +25,11 @@ from odradek.protocol.records.record import Record, encode_batch
 assert not walk.IS_COMPILED
 assert walk.walk(encode_batch([Record(0, 5, b"k", b"v")]), 61, 1, 5) == (walk.WHOLE, 5, 0, 0, 0)
 from odradek.protocol.records import compression
-from odradek.server.partitions import batch_validation
+from odradek.server.partitions import plain_batches
 for codec in compression.Compression:
     if codec:
         assert compression.decompress_into(codec, compression.compress(codec, b"plain"), bytearray(5)) == 5
-assert batch_validation.plain_header is batch_validation.pure_plain_header
+assert plain_batches.plain_header is plain_batches.pure_plain_header
 import odradek
 from compat_tests.wire import WireClient
 from odradek.protocol.messages.metadata import MetadataRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from isal import isal_zlib
-from odradek.protocol.records.codecs import _is_supported_isal
+from odradek.protocol.records.compiled_codecs import _is_supported_isal
 
 from tests.kernel.sanitized import CORE, KERNEL
 

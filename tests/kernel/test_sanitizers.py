@@ -40,7 +40,7 @@ def fuzzer(folder: Path) -> Path:
 def test_fuzzer_finds_no_error_in_mutated_payloads(fuzzer: Path, folder: Path) -> None:
     sanitized.write_corpus(folder / "corpus", SEED)
     outcomes = sanitized.run_fuzzer(fuzzer, folder / "corpus", SEED, inputs=INPUTS, seconds=MOST_SECONDS)
-    assert len(outcomes) == 8
+    assert len(outcomes) == 9
     for kind, outcome in outcomes.items():
         assert min(outcome.accepted, outcome.rejected) > LEAST_OUTCOMES, (kind, outcomes)
 
@@ -48,6 +48,10 @@ def test_fuzzer_finds_no_error_in_mutated_payloads(fuzzer: Path, folder: Path) -
 @pytest.mark.parametrize(
     ("source", "right", "wrong", "error"),
     [
+        ("columns.c", "position < 0 || value_size > stop - position", "position < 0", "heap-buffer-overflow"),
+        ("columns.c", "if (size > column->room - end)\n            return -1;", "", "heap-buffer-overflow"),
+        ("columns.c", "if (row >= columns->capacity)\n            return BATCH_NO_SPACE;", "", "heap-buffer-overflow"),
+        ("columns.c", "if (stop - walk.position < HEADER_BYTES)\n            return walk;", "", "heap-buffer-overflow"),
         ("snappy.c", "length == 0 || length > wanted - written)", "length == 0)", "heap-buffer-overflow"),
         ("validation.c", "if (size < HEADER_BYTES)\n        return NOT_ACCEPTED;", "", "heap-buffer-overflow"),
         (

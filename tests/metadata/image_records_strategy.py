@@ -169,7 +169,7 @@ class History:
 
     def quota(self) -> Message:
         types = self.draw(st.lists(st.sampled_from(["user", "client-id", "ip"]), min_size=1, max_size=2, unique=True))
-        entity = [records.EntityData(entity_type=t, entity_name=self.draw(st.none() | _TEXTS)) for t in types]
+        entity = [records.QuotaRecordEntity(entity_type=t, entity_name=self.draw(st.none() | _TEXTS)) for t in types]
         value = self.draw(st.integers(0, 9)) + 0.5
         return records.ClientQuotaRecord(
             entity=entity, key=self.draw(_NAMES), value=value, remove=self.draw(st.booleans())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.metadata import credentials
+from odradek.metadata import delegation_tokens
 from odradek.metadata.acls import (
     AclFilter,
     Operation,
@@ -16,18 +16,11 @@ from odradek.metadata.acls import (
     known,
     names_unknown,
 )
-from odradek.metadata.client_quotas import (
-    ANY,
-    DEFAULT,
-    EXACT,
-    Component,
-    InvalidFilter,
-    QuotaFilter,
-    entity_error,
-    value_error,
-)
-from odradek.metadata.credentials import TokenIds, TokenSizes, is_expired, may_renew, salt_text, token_bytes, token_hmac
+from odradek.metadata.client_quotas import entity_error, value_error
+from odradek.metadata.credentials import salt_text
+from odradek.metadata.delegation_tokens import TokenIds, TokenSizes, is_expired, may_renew, token_bytes, token_hmac
 from odradek.metadata.image import AclImage, DelegationTokenImage
+from odradek.metadata.quota_filters import ANY, DEFAULT, EXACT, Component, InvalidFilter, QuotaFilter
 
 RULE = AclImage(2, "orders", 3, "User:alice", "*", 3, 3)
 
@@ -158,7 +151,7 @@ def test_token_is_found_by_its_hmac_as_long_as_it_is_there() -> None:
 def test_sizes_of_tokens_are_those_of_their_owners() -> None:
     made = token("User:alice", "User:bob")
     size = token_bytes(("User:alice", "User:alice", "User:bob"))
-    assert token_bytes(("ä",)) == token_bytes(("ab",)) == credentials._TOKEN_BYTES + 2
+    assert token_bytes(("ä",)) == token_bytes(("ab",)) == delegation_tokens._TOKEN_BYTES + 2
     sizes = TokenSizes([made, made, token("User:carol")])
     assert (sizes.of("User:alice"), sizes.of("User:nobody")) == (2 * size, 0)
     sizes.remove(made)

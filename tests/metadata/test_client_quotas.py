@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from odradek.metadata.client_quotas import ANY, DEFAULT, EXACT, Component, QuotaEntity, QuotaFilter
+from odradek.metadata.image import QuotaEntity
+from odradek.metadata.quota_filters import ANY, DEFAULT, EXACT, Component, QuotaFilter
 
 ALICE: QuotaEntity = (("user", "alice"),)
 ANY_USER: QuotaEntity = (("user", None),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from odradek.metadata.configs import (
     BrokerValues,
+    ConfigResourceType,
     InvalidConfig,
     Password,
-    ResourceType,
     definition,
     lenient_topic_values,
     synonyms,
@@ -22,9 +22,9 @@ from odradek.metadata.configs import (
     validate_group_configs,
     validate_topic_configs,
 )
-from odradek.metadata.configs.describe import documentation
-from odradek.metadata.configs.key import java_double
+from odradek.metadata.configs.documentation import documentation
 from odradek.metadata.configs.resources import OWN
+from odradek.metadata.configs.values import java_double
 from odradek.protocol.errors import ErrorCode
 
 NODE = {"node.id": "1", "broker.id": "1", "process.roles": "broker", "controller.listener.names": "C"}
@@ -36,23 +36,28 @@ def broker(**texts: str) -> BrokerValues:
 
 
 def test_every_key_has_a_sentence_of_documentation() -> None:
-    for resource in (ResourceType.BROKER, ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+    for resource in (
+        ConfigResourceType.BROKER,
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.GROUP,
+        ConfigResourceType.CLIENT_METRICS,
+    ):
         for name in definition(resource):
             words = documentation(resource, name)
             assert words is not None
             assert words.endswith("."), name
             assert len(words) > 10, name
-    assert all(documentation(ResourceType.BROKER, name) for name in OWN)
-    assert documentation(ResourceType.BROKER, "nobody.knows") is None
+    assert all(documentation(ConfigResourceType.BROKER, name) for name in OWN)
+    assert documentation(ConfigResourceType.BROKER, "nobody.knows") is None
 
 
 def test_documentation_of_inert_key_gives_reason() -> None:
-    assert "It has no effect here" in (documentation(ResourceType.BROKER, "num.io.threads") or "")
-    assert "It has no effect here" not in (documentation(ResourceType.BROKER, "log.retention.ms") or "")
+    assert "It has no effect here" in (documentation(ConfigResourceType.BROKER, "num.io.threads") or "")
+    assert "It has no effect here" not in (documentation(ConfigResourceType.BROKER, "log.retention.ms") or "")
 
 
 def test_every_default_passes_its_own_validator() -> None:
-    for resource in (ResourceType.BROKER, ResourceType.TOPIC, ResourceType.GROUP):
+    for resource in (ConfigResourceType.BROKER, ConfigResourceType.TOPIC, ConfigResourceType.GROUP):
         for key in definition(resource).values():
             text = to_text(key.default_value)
             if text is not None:
@@ -71,7 +76,7 @@ def test_double_is_formatted_as_in_java(number: float, text: str) -> None:
 
 
 def test_password_is_never_shown() -> None:
-    secret = validate(ResourceType.BROKER, "ssl.key.password", "hush")
+    secret = validate(ConfigResourceType.BROKER, "ssl.key.password", "hush")
     assert isinstance(secret, Password)
     assert secret.value == "hush"
     assert "hush" not in f"{secret} {secret!r} {to_text(secret)}"
@@ -129,7 +134,7 @@ def test_topic_inherits_each_key_from_broker() -> None:
     assert values["cleanup.policy"] == ("compact", "delete")
     assert values["min.insync.replicas"] == 2
     assert values["segment.bytes"] == 1 << 30
-    assert values.keys() == definition(ResourceType.TOPIC).keys()
+    assert values.keys() == definition(ConfigResourceType.TOPIC).keys()
 
 
 # ---- rules

@@ -16,7 +16,9 @@ from odradek.metadata.image import (
     MetadataImage,
 )
 from odradek.metadata.metadata_version import DEFAULT
-from odradek.metadata.records import RECORD_CLASSES, MetadataTransactions, decode_record, encode_record, image_records
+from odradek.metadata.records import RECORD_CLASSES, decode_record, encode_record
+from odradek.metadata.snapshot import image_records
+from odradek.metadata.transactions import MetadataTransactions
 from odradek.protocol.codec import MalformedMessage
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.schema import Message

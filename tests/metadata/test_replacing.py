@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
-from odradek.metadata.records import image_records, replace, replacing_records
+from odradek.metadata.replacing import replace, replacing_records
+from odradek.metadata.snapshot import image_records
 from odradek.protocol.internal.cluster_metadata import ZkMigrationStateRecord
 from odradek.protocol.schema import Message
 

@@ -23,11 +23,12 @@ PACKAGES = (
     "server/access/authorization",
     "server/controller",
     "server/coordinators",
-    "server/data_path",
+    "server/produce",
+    "server/fetch",
 )
 _TABLES = "metadata/configs/*"
 #: Functions that run while their package is imported, before a mutant could take their place.
-_RUN_AT_IMPORT = "protocol/records/record.py"
+_RUN_AT_IMPORT = "protocol/records/lower_record.py"
 #: The folders of their tests. Left out are compat_tests/ and tests that start processes, since what they start runs without
 #: the mutant; and tests without a limit of time, which take minutes.
 TEST_FOLDERS = (

@@ -115,6 +115,7 @@ def test_sample_depends_on_its_seed_only() -> None:
     assert len(first) == 20
 
 
+@pytest.mark.slow
 def test_every_mutant_of_the_core_compiles_and_has_a_probed_block() -> None:
     chosen = modules(["replication/*", "storage/segments/*"])
     finder = ProbedFinder(chosen)
@@ -141,7 +142,7 @@ def test_probe_reports_the_blocks_that_run(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 PLACES = NEAR, BY_PACKAGE, FAR = tuple(
-    f"tests/{folder}test_a.py::{{}}" for folder in ("server/data_path/", "server/", "protocol/")
+    f"tests/{folder}test_a.py::{{}}" for folder in ("server/fetch/", "server/", "protocol/")
 )
 
 
@@ -157,7 +158,7 @@ PLACES = NEAR, BY_PACKAGE, FAR = tuple(
 def test_mutant_gets_the_nearest_and_cheapest_tests_up_to_the_limit_of_their_cpu_time(
     cpu_seconds: dict[str, float], expected: list[str]
 ) -> None:
-    mutant = Mutant("server/data_path/fetch.py", "not", "f", 1, 0, 1, 0, 1, "pass")
+    mutant = Mutant("server/fetch/fetch.py", "not", "f", 1, 0, 1, 0, 1, "pass")
     assert ordered_tests(mutant, set(cpu_seconds), cpu_seconds) == expected
 
 
@@ -226,11 +227,13 @@ def test_record_without_cpu_times_is_outdated(tmp_path: Path, monkeypatch: pytes
     assert found.cpu_seconds == {"test_it.py::test_it": 0.05}
 
 
+@pytest.mark.slow
 def test_the_core_has_modules_and_tests() -> None:
     assert len(modules([])) > 70
     assert len(files_of_tests()) > 100
 
 
+@pytest.mark.slow
 def test_each_equivalent_mutant_exists_and_has_a_reason() -> None:
     rows = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
     known = {row["module"] for row in rows}

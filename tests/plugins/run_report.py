@@ -3,8 +3,7 @@
 A test that needs a missing tool skips by `compat_tests.needed_tools.missing`, and the run ends with the list of tools. In
 CI any skipped test fails. Where ODRADEK_TEST_TIMES names a folder, each process writes the times of its tests there;
 `python tests/plugins/run_report.py FOLDER [LASTED]` prints the 20 slowest tests, compares each folder of tests with its
-budget, and ends with the errors of the failed tests: who sees only the end of a long run sees why it failed. With LASTED, a
-folder of files by tests/run, it prints the times of the processes, too.
+budget. With LASTED, a folder of files by tests/run, it prints the times of the processes, too.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ import pytest
 
 _MISSING = "missing tool: "
 _SLOWEST = 20
-#: Lines and characters of the error of one failed test.
-_MOST_LINES, _MOST_CHARACTERS = 8, 300
 #: CPU seconds of the tests of a folder and of the processes that they start: two and a half times of what they take on a
 #: quiet machine. A second of a core that others share does less. A folder with more has a loop that spins, or starts brokers
 #: that it could share.
@@ -38,14 +35,14 @@ BUDGETS = {
     "compat_tests/authorization": 60, "compat_tests/cli": 300, "compat_tests/cluster": 950, "compat_tests/console": 550,
     "compat_tests/differential": 400, "compat_tests/ecosystem": 120, "compat_tests/exactly_once": 200,
     "compat_tests/faults": 280, "compat_tests/group_faults": 60, "compat_tests/quotas": 30,
-    "compat_tests/sent_again": 120, "compat_tests/share_faults": 60, "compat_tests/tiers": 1_000,
+    "compat_tests/histories": 250, "compat_tests/sent_again": 120, "compat_tests/share_faults": 60,
+    "compat_tests/tiers": 1_000,
 }  # fmt: skip
 #: For folders without a budget of their own.
 _OTHER_BUDGET = 600
 
 _times: list[tuple[str, float, float]] = []
 _missing: Counter[str] = Counter()
-_failed: list[tuple[str, list[str]]] = []
 
 
 def pytest_configure() -> None:
@@ -77,18 +74,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[Any]:
     return report
 
 
-def _error_of(text: str) -> list[str]:
-    """Returns the lines of the error in pytest's report, and its last line, with file and line."""
-    lines = text.splitlines()
-    said = [line for line in lines if line.startswith("E ")][: _MOST_LINES - 1] or lines[1 - _MOST_LINES : -1]
-    return [line[:_MOST_CHARACTERS] for line in [*said, *lines[-1:]]]
-
-
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
-    if report.failed:
-        _failed.append((f"{report.nodeid} ({report.when})", _error_of(report.longreprtext)))
     if report.skipped and isinstance(report.longrepr, tuple):
         _, _, tool = report.longrepr[2].partition(_MISSING)
         if tool:
@@ -104,8 +92,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 def pytest_sessionfinish() -> None:
     folder = os.environ.get("ODRADEK_TEST_TIMES")
-    if folder and (_times or _missing or _failed):
-        written = {"times": _times, "missing": _missing, "failed": _failed}
+    if folder and (_times or _missing):
+        written = {"times": _times, "missing": _missing}
         Path(folder, f"{os.getpid()}.json").write_text(json.dumps(written), encoding="utf-8")
 
 
@@ -114,14 +102,12 @@ def _folder_of(test: str) -> str:
 
 
 def summarize(folder: Path) -> int:
-    """Prints the slowest tests, the folders, the missing tools and the errors. Returns 1 if a folder takes too long."""
+    """Prints the slowest tests, the folders and the missing tools. Returns 1 if a folder takes too long."""
     times: list[tuple[str, float, float]] = []
-    failed: list[tuple[str, list[str]]] = []
     missing: Counter[str] = Counter()
     for file in folder.glob("*.json"):
         written = json.loads(file.read_text(encoding="utf-8"))
         times += written["times"]
-        failed += written["failed"]
         missing.update(written["missing"])
     print(f"the {_SLOWEST} slowest tests, seconds and CPU seconds:")
     for test, lasted, used in sorted(times, key=lambda row: -row[1])[:_SLOWEST]:
@@ -141,8 +127,6 @@ def summarize(folder: Path) -> int:
         print(f"missing tool: {tool} ({count} tests skipped)")
     if over:
         print(f"over their budget (tests/plugins/run_report.py): {', '.join(over)}")
-    for test, error in failed:
-        print(f"failed: {test}", *error, sep="\n  ")
     return 1 if over else 0
 
 

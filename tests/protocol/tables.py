@@ -30,12 +30,11 @@ JAVA_PACKAGES = {
 
 #: Records of our own, which Apache Kafka does not have.
 OWN = frozenset({"SilentMembersKey", "SilentMembersValue"})
-#: Files that are JSON with the names of a specification's fields, which need no table: server/controller/startup.py.
+#: Files that are JSON with the names of a specification's fields, which need no table: server/controller/raft.py.
 AS_JSON = frozenset({"QuorumStateData"})
-#: The modules with tables: the headers are in the list of APIs, control records beside the code that reads and writes them.
+#: The modules with tables.
 MODULES = (
-    "apis",
-    "records.control",
+    "headers",
     *(f"messages.{module.name}" for module in pkgutil.iter_modules(odradek.protocol.messages.__path__)),
     *(f"internal.{module.name}" for module in pkgutil.iter_modules(odradek.protocol.internal.__path__)),
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.control_records import EndTxnMarker
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import (
     HEADER_BYTES,
@@ -25,16 +26,8 @@ from odradek.protocol.records.batch import (
     write_header,
 )
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import (
-    ControlRecord,
-    ControlType,
-    EndTxnMarker,
-    control_type,
-    decode_control,
-    encode_control,
-    encode_end_transaction,
-    plain_marker,
-)
+from odradek.protocol.records.control import ControlRecord, ControlType, control_type, decode_control, encode_control
+from odradek.protocol.records.end_markers import encode_end_transaction, plain_marker
 from odradek.protocol.records.errors import (
     BatchError,
     CorruptBatch,

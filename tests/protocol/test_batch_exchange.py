@@ -8,16 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from odradek.protocol.records import control as tables
+from odradek.protocol.internal import control_records
 from odradek.protocol.records.batch import BatchHeader, TimestampType, check_batch, read_header
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import (
-    ControlRecord,
-    ControlType,
-    decode_control,
-    encode_control_batch,
-    encode_end_transaction,
-)
+from odradek.protocol.records.control import ControlRecord, ControlType, decode_control, encode_control_batch
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 
 from tests.protocol.codec_oracle import CodecOracle
@@ -122,11 +117,11 @@ def test_apache_decodes_our_transaction_marker(committed: bool, codec_oracle: Co
 
 
 CONTROL: dict[ControlType, Callable[[random.Random], Any]] = {
-    ControlType.LEADER_CHANGE: lambda rng: random_message(rng, tables.LeaderChangeMessage, 0),
-    ControlType.SNAPSHOT_HEADER: lambda rng: random_message(rng, tables.SnapshotHeaderRecord, 0),
-    ControlType.SNAPSHOT_FOOTER: lambda rng: random_message(rng, tables.SnapshotFooterRecord, 0),
-    ControlType.KRAFT_VERSION: lambda rng: random_message(rng, tables.KRaftVersionRecord, 0),
-    ControlType.KRAFT_VOTERS: lambda rng: random_message(rng, tables.VotersRecord, 0),
+    ControlType.LEADER_CHANGE: lambda rng: random_message(rng, control_records.LeaderChangeMessage, 0),
+    ControlType.SNAPSHOT_HEADER: lambda rng: random_message(rng, control_records.SnapshotHeaderRecord, 0),
+    ControlType.SNAPSHOT_FOOTER: lambda rng: random_message(rng, control_records.SnapshotFooterRecord, 0),
+    ControlType.KRAFT_VERSION: lambda rng: random_message(rng, control_records.KRaftVersionRecord, 0),
+    ControlType.KRAFT_VOTERS: lambda rng: random_message(rng, control_records.VotersRecord, 0),
 }
 
 

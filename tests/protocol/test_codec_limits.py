@@ -9,7 +9,7 @@ from collections.abc import Callable
 import cramjam
 import lz4.frame
 import pytest
-from odradek.protocol.records import codecs
+from odradek.protocol.records import codecs, compiled_codecs
 from odradek.protocol.records.compression import Compression, compress, decompress, decompress_into, unpack
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
 
@@ -167,4 +167,4 @@ def test_data_of_several_blocks_comes_back(codec: Compression, size: int) -> Non
     [("1.6.9", False), ("1.7.0", True), ("1.99", True), ("2.0.0", False), ("0.9", False), ("1", False), ("x.y", False)],
 )
 def test_kernel_supports_some_versions_of_isal(version: str, is_supported: bool) -> None:
-    assert codecs._is_supported_isal(version) == is_supported
+    assert compiled_codecs._is_supported_isal(version) == is_supported

@@ -14,10 +14,10 @@ from odradek.protocol.codec import (
     interpreted_decode,
     interpreted_encode,
 )
-from odradek.protocol.messages.api_versions import UpdateFeaturesResponse
-from odradek.protocol.messages.groups import DeleteGroupsRequest
-from odradek.protocol.messages.quorum import AddRaftVoterResponse
-from odradek.protocol.messages.topics import DeletableTopicResult, DeleteTopicsResponse
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterResponse
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from odradek.protocol.messages.update_features import UpdateFeaturesResponse
 from odradek.protocol.primitives import CUT_SIGN, MAX_ERROR_TEXT_BYTES, MAX_STRING_BYTES
 from odradek.protocol.schema import ArrayOf, Field, Message, Scalar
 

@@ -11,47 +11,51 @@ import os
 import random
 from typing import Any
 
-import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode, interpreted_decode, interpreted_encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import HeartbeatRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.schema import ArrayOf, Field, Message, Scalar, WireType
 from odradek.protocol.uuids import uuid_to_text
 
 from tests.protocol.codec_oracle import CodecOracle
 from tests.protocol.random_messages import random_message
 from tests.protocol.tables import OWN, messages, snake_case, specifications, versions
+from tests.protocol.walk import walk
 
 EXCHANGES = int(os.environ.get("ODRADEK_EXCHANGES", "6"))
 NAMES = sorted(messages().keys() - OWN)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_apache_decodes_our_messages_and_encodes_same_bytes(name: str, codec_oracle: CodecOracle) -> None:
-    made, java_class = messages()[name], specifications()[name]["javaClass"]
-    for version in versions(made):
-        rng = random.Random(f"{name} {version}")
-        for _ in range(EXCHANGES):
-            ours = random_message(rng, made, version)
-            data = encode(ours, version)
-            echoed, values = codec_oracle.echo(java_class, version, data)
-            assert echoed == data, f"v{version} {ours}"
-            assert snake(values) == as_json(ours, version), f"v{version}"
+def test_apache_decodes_our_messages_and_encodes_same_bytes(codec_oracle: CodecOracle) -> None:
+    def check(name: str) -> None:
+        made, java_class = messages()[name], specifications()[name]["javaClass"]
+        for version in versions(made):
+            rng = random.Random(f"{name} {version}")
+            for _ in range(EXCHANGES):
+                ours = random_message(rng, made, version)
+                data = encode(ours, version)
+                echoed, values = codec_oracle.echo(java_class, version, data)
+                assert echoed == data, f"v{version} {ours}"
+                assert snake(values) == as_json(ours, version), f"v{version}"
+
+    walk(NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_we_decode_apaches_messages_and_encode_same_bytes(name: str, codec_oracle: CodecOracle) -> None:
-    made, java_class = messages()[name], specifications()[name]["javaClass"]
-    for version in versions(made):
-        for seed in range(EXCHANGES):
-            data, values = codec_oracle.random(java_class, version, seed)
-            read, end = decode(made, version, data)
-            assert end == len(data)
-            assert as_json(read, version) == snake(values), f"v{version}"
-            assert encode(read, version) == data, f"v{version} {read}"
-            assert interpreted_decode(made, version, data) == (read, end)
-            assert interpreted_encode(read, version) == data
+def test_we_decode_apaches_messages_and_encode_same_bytes(codec_oracle: CodecOracle) -> None:
+    def check(name: str) -> None:
+        made, java_class = messages()[name], specifications()[name]["javaClass"]
+        for version in versions(made):
+            for seed in range(EXCHANGES):
+                data, values = codec_oracle.random(java_class, version, seed)
+                read, end = decode(made, version, data)
+                assert end == len(data)
+                assert as_json(read, version) == snake(values), f"v{version}"
+                assert encode(read, version) == data, f"v{version} {read}"
+                assert interpreted_decode(made, version, data) == (read, end)
+                assert interpreted_encode(read, version) == data
+
+    walk(NAMES, check)
 
 
 def test_list_of_apis_equals_apaches(codec_oracle: CodecOracle) -> None:

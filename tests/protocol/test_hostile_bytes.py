@@ -34,6 +34,7 @@ from tests.harness.examples import examples
 from tests.protocol.random_messages import random_message
 from tests.protocol.steps import result_of
 from tests.protocol.tables import messages, versions
+from tests.protocol.walk import walk
 
 EFFORT = int(os.environ.get("ODRADEK_FUZZ", "1"))
 NAMES = sorted(messages())
@@ -78,65 +79,76 @@ def samples(name: str, salt: str, most: int) -> Iterator[tuple[type[Message], in
         yield made, version, data[:most], rng
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_message_truncated_at_any_byte_is_malformed(name: str) -> None:
-    for made, version, data, _ in samples(name, "cut", 1 << 20):
-        step = max(1, len(data) // examples(60 * EFFORT))
-        for end in range(0, len(data), step):
-            assert outcome(made, version, data[:end]) is None, (version, data, end)
+def test_message_truncated_at_any_byte_is_malformed() -> None:
+    def check(name: str) -> None:
+        for made, version, data, _ in samples(name, "cut", 1 << 20):
+            step = max(1, len(data) // examples(60 * EFFORT))
+            for end in range(0, len(data), step):
+                assert outcome(made, version, data[:end]) is None, (version, data, end)
+
+    walk(NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_flipped_bits_decode_or_are_malformed(name: str) -> None:
-    for made, version, data, rng in samples(name, "flip", 1 << 20):
-        for _ in range(examples(20 * EFFORT)):
-            flipped = bytearray(data or b"\0")
-            for _ in range(rng.choice((1, 1, 3))):
-                flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
-            outcome(made, version, bytes(flipped))
+def test_flipped_bits_decode_or_are_malformed() -> None:
+    def check(name: str) -> None:
+        for made, version, data, rng in samples(name, "flip", 1 << 20):
+            for _ in range(examples(20 * EFFORT)):
+                flipped = bytearray(data or b"\0")
+                for _ in range(rng.choice((1, 1, 3))):
+                    flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
+                outcome(made, version, bytes(flipped))
+
+    walk(NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_hostile_lengths_decode_or_are_malformed(name: str) -> None:
-    for made, version, data, rng in samples(name, "length", 1 << 20):
-        for _ in range(examples(20 * EFFORT)):
-            at, number = rng.randrange(len(data) + 1), rng.choice(HOSTILE)
-            outcome(made, version, data[:at] + number + data[at + rng.choice((0, len(number))) :])
+def test_hostile_lengths_decode_or_are_malformed() -> None:
+    def check(name: str) -> None:
+        for made, version, data, rng in samples(name, "length", 1 << 20):
+            for _ in range(examples(20 * EFFORT)):
+                at, number = rng.randrange(len(data) + 1), rng.choice(HOSTILE)
+                outcome(made, version, data[:at] + number + data[at + rng.choice((0, len(number))) :])
+
+    walk(NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_random_bytes_decode_or_are_malformed(name: str) -> None:
-    for made, version, _, rng in samples(name, "noise", 0):
-        for _ in range(examples(10 * EFFORT)):
-            noise = rng.randbytes(rng.choice((0, 1, 3, 10, 60, 300)))
-            outcome(made, version, noise)
-            # Small numbers pass more checks.
-            outcome(made, version, bytes(byte & rng.choice((1, 3, 7)) for byte in noise))
+def test_random_bytes_decode_or_are_malformed() -> None:
+    def check(name: str) -> None:
+        for made, version, _, rng in samples(name, "noise", 0):
+            for _ in range(examples(10 * EFFORT)):
+                noise = rng.randbytes(rng.choice((0, 1, 3, 10, 60, 300)))
+                outcome(made, version, noise)
+                # Small numbers pass more checks.
+                outcome(made, version, bytes(byte & rng.choice((1, 3, 7)) for byte in noise))
+
+    walk(NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_hostile_bytes_take_memory_proportional_to_size(name: str) -> None:
-    made = messages()[name]
-    version = versions(made)[-1]
-    rng = random.Random(name)
-    honest = encode(random_message(rng, made, version), version)
-    inputs = [number * 20 for number in HOSTILE] + [b"\x02" * 3000, b"\x01" * 3000, b"\0" * 3000]
-    inputs += [
-        honest[:at] + rng.choice(HOSTILE) + honest[at:] for at in range(0, len(honest), len(honest) // examples(20) + 1)
-    ]
-    lowered_decoder(made, version)
-    for data in inputs:
-        started = time.process_time()
-        tracemalloc.start()
-        try:
-            decode(made, version, data)
-        except MalformedMessage:
-            pass
-        finally:
-            _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-        assert peak < MEMORY_ALLOWANCE + MEMORY_FACTOR * len(data), (data, peak)
-        assert time.process_time() - started < MOST_SECONDS
+def test_hostile_bytes_take_memory_proportional_to_size() -> None:
+    def check(name: str) -> None:
+        made = messages()[name]
+        version = versions(made)[-1]
+        rng = random.Random(name)
+        honest = encode(random_message(rng, made, version), version)
+        inputs = [number * 20 for number in HOSTILE] + [b"\x02" * 3000, b"\x01" * 3000, b"\0" * 3000]
+        inputs += [
+            honest[:at] + rng.choice(HOSTILE) + honest[at:]
+            for at in range(0, len(honest), len(honest) // examples(20) + 1)
+        ]
+        lowered_decoder(made, version)
+        for data in inputs:
+            started = time.process_time()
+            tracemalloc.start()
+            try:
+                decode(made, version, data)
+            except MalformedMessage:
+                pass
+            finally:
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+            assert peak < MEMORY_ALLOWANCE + MEMORY_FACTOR * len(data), (data, peak)
+            assert time.process_time() - started < MOST_SECONDS
+
+    walk(NAMES, check)
 
 
 def test_array_over_limit_is_malformed_even_if_complete() -> None:

@@ -22,6 +22,7 @@ from odradek.protocol.codec import (
     stepwise_encoder,
 )
 from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.leader_id_and_epoch import LeaderIdAndEpoch
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -30,14 +31,15 @@ from odradek.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from odradek.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest
-from odradek.protocol.primitives import UnsupportedVersionOfMessage, construct_tree
+from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
 from odradek.protocol.schema import Message
+from odradek.protocol.tree import UnsupportedVersionOfMessage, construct_tree
 
 from tests.harness.examples import examples
 from tests.protocol.random_messages import random_message
 from tests.protocol.steps import result_of
 from tests.protocol.tables import every_version, messages, versions
+from tests.protocol.walk import walk
 
 NAMES = sorted(messages())
 
@@ -51,25 +53,29 @@ def random_messages(name: str, count: int) -> Iterator[tuple[type[Message], int,
             yield made, version, random_message(rng, made, version)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lowered_codec_equals_interpreted_codec(name: str) -> None:
-    for made, version, message in random_messages(name, examples(8)):
-        data = encode(message, version)
-        assert data == interpreted_encode(message, version) == b"".join(encode_pieces(message, version))
-        assert decode(made, version, data) == interpreted_decode(made, version, data) == (message, len(data))
+def test_lowered_codec_equals_interpreted_codec() -> None:
+    def check(name: str) -> None:
+        for made, version, message in random_messages(name, examples(8)):
+            data = encode(message, version)
+            assert data == interpreted_encode(message, version) == b"".join(encode_pieces(message, version))
+            assert decode(made, version, data) == interpreted_decode(made, version, data) == (message, len(data))
+
+    walk(NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_stepwise_codecs_equal_lowered_codecs(name: str) -> None:
-    for made, version, message in random_messages(name, examples(4)):
-        data = encode(message, version)
-        assert result_of(stepwise_decoder(made, version)(memoryview(b"before" + data), 6, {})) == (
-            message,
-            len(data) + 6,
-        )
-        pieces: list[bytes] = []
-        result_of(stepwise_encoder(made, version)(message, pieces.append))
-        assert b"".join(pieces) == data
+def test_stepwise_codecs_equal_lowered_codecs() -> None:
+    def check(name: str) -> None:
+        for made, version, message in random_messages(name, examples(4)):
+            data = encode(message, version)
+            assert result_of(stepwise_decoder(made, version)(memoryview(b"before" + data), 6, {})) == (
+                message,
+                len(data) + 6,
+            )
+            pieces: list[bytes] = []
+            result_of(stepwise_encoder(made, version)(message, pieces.append))
+            assert b"".join(pieces) == data
+
+    walk(NAMES, check)
 
 
 def test_arrays_of_a_torn_message_are_in_the_hands_of_the_caller() -> None:
@@ -94,13 +100,15 @@ def test_long_number_arrays_take_several_steps(count: int) -> None:
         assert result_of(stepwise_decoder(MetadataResponse, version)(data, 0, {})) == (message, len(data))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_default_message_survives_round_trip_in_every_version(name: str) -> None:
-    made = messages()[name]
-    for version in versions(made):
-        data = encode(made(), version)
-        assert data == interpreted_encode(made(), version)
-        assert decode(made, version, data) == (made(), len(data))
+def test_default_message_survives_round_trip_in_every_version() -> None:
+    def check(name: str) -> None:
+        made = messages()[name]
+        for version in versions(made):
+            data = encode(made(), version)
+            assert data == interpreted_encode(made(), version)
+            assert decode(made, version, data) == (made(), len(data))
+
+    walk(NAMES, check)
 
 
 def test_messages_decode_at_any_position_of_any_buffer() -> None:

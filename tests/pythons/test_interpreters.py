@@ -105,34 +105,34 @@ def test_absent_versions_are_named_and_fail_only_when_asked_for(
     absent = set(program.classified_versions()) - {this_interpreter().name}
     assert absent and [name for name in absent if f"Python {name} is not on this machine" not in said] == []
     monkeypatch.setattr(sys, "argv", ["pythons", "--versions", "3.99t"])
-    assert program.main() == 1
+    assert program.main() == program.NOT_RUN
     assert "failed on: 3.99t" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_status_is_that_of_the_tests_on_a_found_version(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Interpreter((3, 99, 0), False, Path(sys.executable))
-    asked: list[tuple[str, bool, list[str]]] = []
+    asked: list[tuple[str, str, list[str]]] = []
 
-    def run(environment: Environment, is_whole: bool, tests: list[str]) -> int:
-        asked.append((environment.interpreter.name, is_whole, tests))
+    def run(environment: Environment, extent: str, tests: list[str]) -> int:
+        asked.append((environment.interpreter.name, extent, tests))
         return status
 
     monkeypatch.setattr(program, "other_interpreters", lambda: {"3.99": other})
     monkeypatch.setattr(program, "run", run)
     monkeypatch.setattr(sys, "argv", ["pythons", "--all", "tests/client"])
     assert program.main() == status
-    assert asked == [("3.99", True, ["tests/client"])]
+    assert asked == [("3.99", "all", ["tests/client"])]
 
 
 def test_folder_of_an_extra_without_wheels_is_left_out() -> None:
     environment = Environment(Interpreter((3, 14, 0), True, Path("python3.14t")))
-    pure, part = program.commands(environment, False, [])
+    pure, part = program.commands(environment, "part", [])
     assert pure[-3:] == ["--tier", "pure", "tests"]
     assert any(word.startswith("tests/columns") for word in part)
     environment.without = frozenset({"columns"})
-    pure, part = program.commands(environment, False, [])
-    (whole,) = program.commands(environment, True, [])
+    pure, part = program.commands(environment, "part", [])
+    (whole,) = program.commands(environment, "all", [])
     assert not any(word.startswith("tests/columns") for word in part)
     for words in (pure, part, whole):
         assert f"--ignore-glob={program.ROOT / 'tests/columns'}" in words
@@ -145,8 +145,19 @@ def test_run_of_a_version_fails_if_one_of_its_commands_does(
     left = list(statuses)
     monkeypatch.setattr(Environment, "prepare", lambda self: None)
     monkeypatch.setattr(program.subprocess, "run", lambda *words, **options: SimpleNamespace(returncode=left.pop(0)))
-    assert program.run(Environment(Interpreter((3, 99, 0), False, Path(sys.executable))), False, []) == found
+    assert program.run(Environment(Interpreter((3, 99, 0), False, Path(sys.executable))), "part", []) == found
     assert left == []
+
+
+def test_newest_python_alone_runs_the_part_with_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    versions = {f"3.{minor}": Interpreter((3, minor, 0), False, Path(sys.executable)) for minor in (98, 99)}
+    monkeypatch.setattr(program, "other_interpreters", lambda: versions)
+    monkeypatch.setattr(program, "run", lambda one, extent, tests: ran.append(one.interpreter.name + extent) or 0)
+    monkeypatch.setattr(sys, "argv", ["pythons", "--newest"])
+    assert program.main() == 0 and ran == ["3.99newest"]
+    (words,) = program.commands(Environment(versions["3.99"]), "newest", [])
+    assert set(program.PART) < set(words) and "tests" not in words
 
 
 def test_parts_of_make_test_exist() -> None:
@@ -166,7 +177,7 @@ def test_passed_version_without_a_classifier_is_named(
 ) -> None:
     other = Interpreter((3, 99, 0), False, Path(sys.executable))
     monkeypatch.setattr(program, "other_interpreters", lambda: {"3.99": other})
-    monkeypatch.setattr(program, "run", lambda environment, is_whole, tests: 0)
+    monkeypatch.setattr(program, "run", lambda environment, extent, tests: 0)
     monkeypatch.setattr(sys, "argv", ["pythons"])
     assert program.main() == 0
     assert "no classifier names 3.99" in capsys.readouterr().out

@@ -23,7 +23,8 @@ from typing import Any
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.features import ELIGIBLE_LEADER_REPLICAS, FEATURES, TRANSACTION_VERSION, supported_features
 from odradek.metadata.image import EMPTY_IMAGE, METADATA_VERSION
-from odradek.metadata.records import decode_record, encode_record, image_records
+from odradek.metadata.records import decode_record, encode_record
+from odradek.metadata.snapshot import image_records
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, RegisterBrokerRecord

@@ -15,7 +15,10 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.replication.partition import NO_LEADER, IsrProposal, Partition, diverging, truncation_offset
+from odradek.metadata.image import NO_LEADER
+from odradek.replication.divergence import diverging, truncation_offset
+from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import Partition
 
 LAG_TIME_MAX_MS = 300
 MIN_INSYNC = 2

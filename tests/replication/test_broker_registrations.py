@@ -7,7 +7,8 @@ import random
 import pytest
 from odradek.metadata.features import supported_features
 from odradek.protocol.internal.cluster_metadata import RegisterBrokerRecord
-from odradek.protocol.messages.nodes import BrokerRegistrationRequest, Feature, Listener
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
+from odradek.protocol.messages.registrations import RegisteredFeature, RegisteredListener
 from odradek.replication.controller.result import ControllerResult
 
 from tests.replication.controller_transcript import CLUSTER_ID, Transcript, directory_id
@@ -26,8 +27,8 @@ def registered(transcript: Transcript, directories: tuple[str, ...] = ("d1",)) -
         broker_id=1,
         cluster_id=CLUSTER_ID,
         incarnation_id=random.Random(9).randbytes(16),
-        listeners=[Listener("PLAINTEXT", "b1", 9092, 0)],
-        features=[Feature(name, low, high) for name, (low, high) in supported_features().items()],
+        listeners=[RegisteredListener("PLAINTEXT", "b1", 9092, 0)],
+        features=[RegisteredFeature(name, low, high) for name, (low, high) in supported_features().items()],
         log_dirs=[directory_id(name) for name in directories],
         previous_broker_epoch=before.epoch,
     )

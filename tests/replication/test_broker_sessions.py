@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.maintenance import FenceBrokerRequest
 

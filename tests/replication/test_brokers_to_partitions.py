@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, PartitionImage, TopicImage
+from odradek.replication.controller.brokers_to_partitions import IMBALANCED, BrokersToPartitions
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.state import IMBALANCED, BrokersToPartitions, ControllerState
+from odradek.replication.controller.state import ControllerState
 
 from tests.harness.examples import examples
 from tests.replication.controller_transcript import Transcript

@@ -6,17 +6,21 @@ import random
 from typing import Any
 
 import pytest
+from odradek.metadata.mirror_keys import FOLLOWED_CONFIGS, OF_MIRRORS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import ConfigRecord, TopicRecord
-from odradek.protocol.messages.configs import (
-    AlterableConfig,
+from odradek.protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
     LegacyAlterableConfig,
     LegacyAlterConfigsResource,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.policies import ConfigAlteration, Policies, PolicyViolation
 
@@ -211,3 +215,38 @@ def test_policy_decides_about_the_configs_of_a_new_topic_that_has_some(configs: 
     assert policy.asked == ([(TOPIC, "u", configs)] if configs else [])
     is_created = any(isinstance(record, TopicRecord) for record in result.records)
     assert is_created == (not configs or not refuses)
+
+
+def mirror(transcript: Transcript) -> None:
+    error, _ = alter(transcript, TOPIC, "t", ("mirror.name", SET, "dr"), ("mirror.partitions", SET, "2"))
+    assert error is ErrorCode.NONE
+
+
+def test_alter_configs_that_does_not_name_the_link_does_not_make_a_mirror_writable() -> None:
+    transcript = cluster()
+    mirror(transcript)
+    for values in ({}, {"retention_ms": "5"}, {"min_insync_replicas": "1"}):
+        assert replace(transcript, TOPIC, "t", **values) == (ErrorCode.POLICY_VIOLATION, {})
+    error, changed = replace(transcript, TOPIC, "t", mirror_name="dr", mirror_partitions="2", min_insync_replicas="1")
+    assert error is ErrorCode.NONE and changed == {"min.insync.replicas": "1"}
+
+
+@pytest.mark.parametrize("key", [*FOLLOWED_CONFIGS, *OF_MIRRORS])
+def test_config_that_follows_the_source_is_refused_on_a_mirror(key: str) -> None:
+    transcript = cluster()
+    mirror(transcript)
+    if key != "mirror.name":  # a change that names the link is the link's own
+        assert alter(transcript, TOPIC, "t", (key, DELETE, None)) == (ErrorCode.POLICY_VIOLATION, {})
+    assert alter(transcript, TOPIC, "t", ("unclean.leader.election.enable", SET, "true"))[0] is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("count", "error"), [(2, ErrorCode.NONE), (3, ErrorCode.POLICY_VIOLATION)])
+def test_mirror_gets_as_many_partitions_as_its_source(count: int, error: ErrorCode) -> None:
+    transcript = cluster()
+    mirror(transcript)
+    grown = CreatePartitionsTopic(name="t", count=count, assignments=None)
+    result = transcript.controller.handle(CreatePartitionsRequest(topics=[grown], timeout_ms=30_000), 3)
+    response: Any = result.response
+    (found,) = response.results
+    assert found.error_code == error and len(result.records) == (not error)
+    assert not error or "mirror of link dr and read-only" in found.error_message

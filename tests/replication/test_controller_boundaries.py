@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from odradek.metadata.delegation_tokens import token_bytes
 from odradek.metadata.metadata_version import (
     CONTROLLER_UNREGISTRATION,
     CORDONED_LOG_DIRS,
@@ -15,18 +16,20 @@ from odradek.metadata.metadata_version import (
     SCRAM,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.credentials import (
+from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
-    CreateDelegationTokenRequest,
     ScramCredentialUpsertion,
-    TokenPrincipal,
 )
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterControllerRequest
-from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from odradek.replication.controller import maintenance, producer_ids, security, topics
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.token_principals import TokenPrincipal
+from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
+from odradek.replication.controller import delegation_tokens, maintenance, producer_ids, topics
 from odradek.replication.controller.maintenance import BalanceLeadersRequest, FenceBrokerRequest, MoveLeadersRequest
 from odradek.replication.controller.producer_ids import PRODUCER_IDS_PER_BLOCK, allocate_producer_ids
-from odradek.replication.controller.state import MAX_NAME_LENGTH, Caller, topic_name_fault
+from odradek.replication.controller.state import Caller
+from odradek.replication.controller.topic_names import MAX_NAME_LENGTH, topic_name_fault
 
 from tests.replication.controller_transcript import Transcript, directory_id
 
@@ -166,7 +169,8 @@ def test_ids_of_producers_end(first: int, is_left: bool, monkeypatch: pytest.Mon
     assert PRODUCER_IDS_PER_BLOCK == 1000
     checked: list[tuple[int, int]] = []
     monkeypatch.setattr(producer_ids, "check_epoch", lambda state, broker, epoch: checked.append((broker, epoch)))
-    state: Any = type("State", (), {"image": type("Image", (), {"next_producer_id": first})})
+    image = type("Image", (), {"next_producer_id": first, "config": staticmethod(lambda kind, name: {})})
+    state: Any = type("State", (), {"image": image})
     request: Any = type("Request", (), {"broker_id": 0, "broker_epoch": 5})
     if is_left:
         result = allocate_producer_ids(state, request, 0)
@@ -255,9 +259,9 @@ def test_tokens_have_a_limit_each_and_for_their_owner(
     renewers: int, of_one: int, of_owner: int, made: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["User:alice", "User:alice", *(f"User:r{number}" for number in range(renewers))]
-    size = security.token_bytes(names)
-    monkeypatch.setattr(security, "MAX_TOKEN_BYTES", size + of_one)
-    monkeypatch.setattr(security, "MAX_TOKEN_BYTES_PER_OWNER", 2 * size + of_owner)
+    size = token_bytes(names)
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKEN_BYTES", size + of_one)
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKEN_BYTES_PER_OWNER", 2 * size + of_owner)
     transcript = controller(None, delegation_token_secret_key="secret")
     request = CreateDelegationTokenRequest(
         renewers=[TokenPrincipal("User", f"r{number}") for number in range(renewers)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionRecord
-from odradek.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from odradek.replication.controller.policies import TopicCreation
 from odradek.replication.controller.state import ControllerState
 from odradek.replication.controller.topics import _check_policy

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.protocol.errors import ErrorCode
+from odradek.replication.controller.placement import UsableBroker, place
 from odradek.replication.controller.result import ApiError
-from odradek.replication.controller.state import random_uuid
-from odradek.replication.controller.topics import UsableBroker, place
+from odradek.replication.random_source import random_uuid
 
 from tests.harness.examples import examples
 

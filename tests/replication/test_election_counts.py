@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord
-from odradek.replication.controller.state import Elections
+from odradek.replication.controller.state import ElectionCount
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from odradek.replication.controller.state import Elections
     [(0, -1, 1, 0), (2, -1, 1, 0), (0, 1, 1, 1), (2, 0, 1, 0), (-1, 1, 0, 0), (-2, 1, 0, 0), (-2, -1, 0, 0)],
 )
 def test_record_with_a_leader_is_an_election(leader: int, recovery: int, leaders: int, unclean: int) -> None:
-    elections = Elections()
+    elections = ElectionCount()
     for number in (1, 2):
         elections.count(PartitionChangeRecord(0, bytes(16), leader=leader, leader_recovery_state=recovery))
         assert (elections.leaders, elections.unclean) == (number * leaders, number * unclean)

@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.partition import (
-    Candidate,
+from odradek.replication.divergence import diverging
+from odradek.replication.isr import (
     FollowerState,
     IsrProposal,
-    Partition,
-    candidates,
-    diverging,
     lagging,
     maximal,
-    nearest,
 )
+from odradek.replication.partition import Partition
+from odradek.replication.preferred_replica import CaughtUpFollower, candidates, nearest
 
 from tests.replication.harness.partition import NOW, Registration
 
@@ -376,7 +374,7 @@ def test_candidates_have_the_offset_at_both_ends_of_their_logs(offset: int, foun
 
 def test_broker_zero_in_the_rack_of_the_client_is_the_nearest() -> None:
     racks: dict[int, str | None] = {0: "a", 1: "b"}
-    assert nearest([Candidate(5, 0, 0), Candidate(9, 0, 1)], "a", "b", racks) == 0
-    assert nearest([Candidate(5, 0, 0)], "a", None, racks) == 0
-    assert nearest([Candidate(5, 0, 0)], "a", "a", racks) == -1
+    assert nearest([CaughtUpFollower(5, 0, 0), CaughtUpFollower(9, 0, 1)], "a", "b", racks) == 0
+    assert nearest([CaughtUpFollower(5, 0, 0)], "a", None, racks) == 0
+    assert nearest([CaughtUpFollower(5, 0, 0)], "a", "a", racks) == -1
     assert nearest([], "a", "b", racks) == -1

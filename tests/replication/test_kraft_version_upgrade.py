@@ -9,7 +9,7 @@ from odradek.metadata.image import EMPTY_IMAGE
 from odradek.metadata.metadata_version import DEFAULT
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
-from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import ControllerResult
 

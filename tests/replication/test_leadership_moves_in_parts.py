@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.replication.controller.brokers import fencing_records
 from odradek.replication.controller.controller import Controller
+from odradek.replication.controller.leadership import MAX_MOVES
 from odradek.replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
-from odradek.replication.controller.partition_change import MAX_MOVES
 
 from tests.replication.controller_transcript import Transcript
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.partition import UNDEFINED, Partition, truncation_offset
+from odradek.replication.divergence import UNDEFINED, truncation_offset
+from odradek.replication.partition import Partition
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, Registration, leader_of
 

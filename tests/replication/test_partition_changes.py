@@ -18,16 +18,20 @@ from odradek.metadata.image import (
 from odradek.metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord
-from odradek.protocol.messages.log_dirs import AssignReplicasToDirsRequest, DirectoryDataRequest
-from odradek.protocol.messages.log_dirs import PartitionDataRequest as AssignedPartition
-from odradek.protocol.messages.log_dirs import TopicDataRequest as AssignedTopic
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest, UnregisterBrokerRequest
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition import (
     AlterPartitionRequest,
+    AlterPartitionRequestPartition,
+    AlterPartitionRequestTopic,
     BrokerState,
-    PartitionDataRequest,
-    TopicDataRequest,
 )
+from odradek.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectory,
+)
+from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestPartition as AssignedPartition
+from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestTopic as AssignedTopic
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from odradek.replication.controller.partition_change import Election, PartitionChange
 
 from tests.replication.controller_transcript import Transcript, directory_id
@@ -302,14 +306,14 @@ def alter(transcript: Transcript, isr: tuple[int, ...], recovery: int, **fields:
     broker = transcript.controller.image.broker(found.leader)
     assert topic is not None and broker is not None
     states = [BrokerState(number) for number in isr]
-    asked = PartitionDataRequest(
+    asked = AlterPartitionRequestPartition(
         0,
         fields.get("leader_epoch", found.leader_epoch),
         new_isr_with_epochs=states,
         leader_recovery_state=recovery,
         partition_epoch=found.partition_epoch,
     )
-    request = AlterPartitionRequest(broker.id, broker.epoch, [TopicDataRequest(topic.id, [asked])])
+    request = AlterPartitionRequest(broker.id, broker.epoch, [AlterPartitionRequestTopic(topic.id, [asked])])
     return decide(transcript, request, 3).response.topics[0].partitions[0]
 
 
@@ -375,7 +379,7 @@ def test_directory_of_a_replica_is_reported_by_its_broker(
     assert registered is not None
     topic_id = found.id if found is not None else b"?" * 16
     for directory, stays in ((registered.directories[0], True), (LOST_DIRECTORY, False)):
-        data = DirectoryDataRequest(directory, [AssignedTopic(topic_id, [AssignedPartition(index)])])
+        data = AssignReplicasToDirsRequestDirectory(directory, [AssignedTopic(topic_id, [AssignedPartition(index)])])
         result = decide(cluster, AssignReplicasToDirsRequest(broker, registered.epoch, [data]), 0)
         assert result.response.directories[0].topics[0].partitions[0].error_code == error
         if error is ErrorCode.NONE:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.replication.partition import Candidate, Partition, candidates, nearest
+from odradek.replication.partition import Partition
+from odradek.replication.preferred_replica import CaughtUpFollower, candidates, nearest
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, leader_of
 
@@ -26,13 +27,13 @@ def test_only_in_sync_followers_with_offset_are_candidates() -> None:
 
 
 def test_most_advanced_follower_in_client_rack_is_selected() -> None:
-    found = [Candidate(8, 1, THIRD), Candidate(10, 1, OTHER)]
+    found = [CaughtUpFollower(8, 1, THIRD), CaughtUpFollower(10, 1, OTHER)]
     assert nearest(found, "b", "a", RACKS) == OTHER
-    assert nearest([Candidate(10, 1, OTHER), Candidate(10, 2, THIRD)], "b", "a", RACKS) == THIRD
+    assert nearest([CaughtUpFollower(10, 1, OTHER), CaughtUpFollower(10, 2, THIRD)], "b", "a", RACKS) == THIRD
 
 
 def test_leader_is_selected_if_no_follower_is_nearer() -> None:
-    found = [Candidate(10, 1, OTHER)]
+    found = [CaughtUpFollower(10, 1, OTHER)]
     assert nearest(found, "a", "a", RACKS) == -1
     assert nearest(found, "c", "a", RACKS) == -1
     assert nearest(found, "", "a", RACKS) == -1

@@ -10,18 +10,15 @@ import pytest
 from odradek.metadata.features import supported_features
 from odradek.metadata.image import NO_LEADER, MetadataImage
 from odradek.protocol.internal.cluster_metadata import RegisterBrokerRecord, UnregisterBrokerRecord
-from odradek.protocol.messages.nodes import (
-    BrokerHeartbeatRequest,
-    BrokerRegistrationRequest,
-    Feature,
-    Listener,
-    UnregisterBrokerRequest,
-)
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.registrations import RegisteredFeature, RegisteredListener
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import MAX_RECORDS_PER_REQUEST, ControllerResult
-from odradek.server.controller.metadata_log import RECORDS_PER_BATCH
+from odradek.server.controller.metadata_batches import RECORDS_PER_BATCH
 
 from tests.replication.controller_transcript import CLUSTER_ID, Transcript, directory_id
 
@@ -58,8 +55,8 @@ def registration(controller: Controller, broker_id: int, incarnation: bytes) -> 
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,
         incarnation_id=incarnation.ljust(16, b"-"),
-        listeners=[Listener("PLAINTEXT", "b1", 9092, 0)],
-        features=[Feature(name, low, high) for name, (low, high) in features.items()],
+        listeners=[RegisteredListener("PLAINTEXT", "b1", 9092, 0)],
+        features=[RegisteredFeature(name, low, high) for name, (low, high) in features.items()],
         log_dirs=[directory_id(f"d{broker_id}")],
         previous_broker_epoch=-1,
     )

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
-from odradek.protocol.messages.credentials import (
-    CreateDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    TokenPrincipal,
-)
-from odradek.replication.controller import security
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.token_principals import TokenPrincipal
+from odradek.replication.controller import acls, delegation_tokens
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security import RemoveExpiredTokensRequest
+from odradek.replication.controller.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 
 from tests.replication.controller_transcript import CLUSTER_ID, NODE_ID, Transcript
@@ -143,7 +142,7 @@ def test_rule_that_several_filters_find_is_removed_once(rules: Deciding) -> None
 def test_deletion_of_rules_has_a_limit(
     rules: Deciding, limit: int, is_done: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "MAX_RECORDS_PER_REQUEST", limit)
+    monkeypatch.setattr(acls, "MAX_RECORDS_PER_REQUEST", limit)
     rules.ask(CreateAclsRequest([rule("a"), rule("b")]))
     response = rules.ask(DeleteAclsRequest([found_by()]))
     assert response.filter_results[0].error_code == (0 if is_done else ErrorCode.INVALID_REQUEST)
@@ -259,7 +258,7 @@ def test_token_is_changed_by_its_owner_and_renewers(tokens: Deciding, principal:
 
 
 def test_expired_tokens_are_removed_some_at_a_time(tokens: Deciding, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "MAX_REMOVED", 2)
+    monkeypatch.setattr(delegation_tokens, "MAX_REMOVED", 2)
     for _ in range(3):
         create(tokens)
     tokens.now_ms += EXPIRY_MS

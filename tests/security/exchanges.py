@@ -10,7 +10,8 @@ from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512, ScramMech
 from odradek.metadata.image import ScramCredential
 from odradek.server.access.authentication.authentication import Settings
 from odradek.server.access.authentication.plain import password_check, plain_mechanism
-from odradek.server.access.authentication.scram import ScramUsers, TokenCredential, scram_mechanism
+from odradek.server.access.authentication.scram import ScramUsers, scram_mechanism
+from odradek.server.access.authentication.token_users import TokenCredential
 
 SALT = b"salt of the test"
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"

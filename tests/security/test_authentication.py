@@ -10,9 +10,9 @@ from odradek.server.access.authentication.authentication import (
     SASL_HANDSHAKE,
     Authentication,
     Failure,
-    Mechanism,
     State,
 )
+from odradek.server.access.authentication.mechanism import Mechanism
 from odradek.server.access.authentication.plain import password_check, plain_mechanism
 
 from tests.security.exchanges import ScramClient, plain, settings

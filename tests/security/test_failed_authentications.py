@@ -14,7 +14,8 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import plain

@@ -8,7 +8,7 @@ import time
 import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.credentials import SCRAM_SHA_256, SCRAM_SHA_512
-from odradek.server.access.authentication.authentication import Identity
+from odradek.server.access.authentication.mechanism import Identity
 from odradek.server.access.authentication.plain import PlainServer, password_check
 from odradek.server.access.authentication.scram import ScramServer
 

@@ -15,7 +15,7 @@ from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.authentication.oauth import OAuthBearerServer
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.security.harness.oauth_assertions import ISSUED, NODES, PREFIX, SecuredIssuer, key_file
 from tests.security.harness.oauth_login import CREDENTIALS, PACKAGE, first, login

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.authentication import Identity
-from odradek.server.access.authentication.oauth import OAuthBearerServer, unsecured_validator
+from odradek.server.access.authentication.mechanism import Identity
+from odradek.server.access.authentication.oauth import OAuthBearerServer
+from odradek.server.access.authentication.oauth_claims import unsecured_validator
 from odradek.server.access.authentication.oauth_login import CurrentToken, RefreshTimes
 
 from tests.security.harness.oauth_login import CREDENTIALS, first, login
@@ -75,7 +76,7 @@ def test_a_class_of_a_users_own_gets_the_token(tmp_path: Path, monkeypatch: pyte
 
 def test_an_error_of_the_server_is_acknowledged() -> None:
     def refuse(token: str, now_ms: int) -> Identity:
-        from odradek.server.access.authentication.oauth import TokenRejected
+        from odradek.server.access.authentication.token_validator import TokenRejected
 
         raise TokenRejected("it is for others")
 

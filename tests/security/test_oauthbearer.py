@@ -13,23 +13,17 @@ import jwt
 import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication import oauth as jwks
-from odradek.server.access.authentication.authentication import Identity
-from odradek.server.access.authentication.oauth import (
-    MOST_BYTES,
-    ClaimChecks,
-    FetchTimes,
-    Jwks,
-    KeySource,
-    OAuthBearerServer,
-    TokenRejected,
-    signed_validator,
-    signing_keys,
-    unsecured_validator,
-)
+from odradek.server.access.authentication import jwks
+from odradek.server.access.authentication.jwks import FetchTimes, Jwks
+from odradek.server.access.authentication.mechanism import Identity
+from odradek.server.access.authentication.oauth import OAuthBearerServer
+from odradek.server.access.authentication.oauth_claims import ClaimChecks, unsecured_validator
+from odradek.server.access.authentication.oauth_issuer import MOST_BYTES
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
+from odradek.server.access.authentication.signed_tokens import KeySource, signed_validator, signing_keys
+from odradek.server.access.authentication.token_validator import TokenRejected
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.security.issuer import AUDIENCE, ISSUER, Issuer, KeyServer
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.security.harness.sasl_cluster import (
     CONTROLLERS_SECRET,

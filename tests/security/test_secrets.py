@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 from odradek.cli.scram_option import scram_user
-from odradek.protocol.messages.configs import (
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.protocol.messages.credentials import CreateDelegationTokenRequest, DescribeUserScramCredentialsRequest
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 

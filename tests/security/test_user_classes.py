@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from odradek.client.sasl import AuthenticationFailed
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.authentication.authentication import Identity
+from odradek.server.access.authentication.mechanism import Identity
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.security.exchanges import plain
 

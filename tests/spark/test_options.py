@@ -114,9 +114,19 @@ def test_starts_and_ends_that_no_batch_has_are_errors(given: dict[str, str], mes
 
 def test_streams_have_no_end() -> None:
     with pytest.raises(InvalidOptions, match="ending offset not valid in streaming queries"):
-        parse(REQUIRED | {"endingOffsets": "latest"}).check_stream()
+        parse(REQUIRED | {"endingOffsets": "latest"}).check_stream(has_admission_control=True)
     with pytest.raises(InvalidOptions, match="ending timestamp not valid in streaming queries"):
-        parse(REQUIRED | {"endingTimestamp": "5"}).check_stream()
+        parse(REQUIRED | {"endingTimestamp": "5"}).check_stream(has_admission_control=True)
+
+
+def test_limit_of_a_batch_is_an_error_before_spark_4_2_without_a_promise() -> None:
+    """Spark before 4.2 ends `availableNow` after one batch: with a limit, that would leave records out with success."""
+    limited = REQUIRED | {"maxOffsetsPerTrigger": "5"}
+    parse(limited).check_stream(has_admission_control=True)
+    with pytest.raises(InvalidOptions, match=r"needs Spark 4\.2.*processingTimeOnly"):
+        parse(limited).check_stream(has_admission_control=False)
+    parse(limited | {"processingTimeOnly": "true"}).check_stream(has_admission_control=False)
+    parse(REQUIRED).check_stream(has_admission_control=False)
 
 
 def test_schemas_have_the_columns_and_types_of_the_connector() -> None:

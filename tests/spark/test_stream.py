@@ -91,7 +91,7 @@ def test_a_crash_in_the_first_batch_changes_no_start(world: World) -> None:
 def test_limits_of_spark_4_2_are_kept(world: World) -> None:
     world.create("limits")
     produce(world, "limits", 100)
-    made = reader(world, "limits", startingOffsets="earliest", maxOffsetsPerTrigger="30")
+    made = reader(world, "limits", startingOffsets="earliest", maxOffsetsPerTrigger="30", processingTimeOnly="true")
     start = made.initialOffset()
     end = made.latestOffset(start, MaxRows(30))
     assert offsets(made, start, end) == list(range(30))

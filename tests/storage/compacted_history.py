@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from random import Random
 
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 

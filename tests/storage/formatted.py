@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.storage.files.identity import MetaProperties, write_meta_properties
+from odradek.storage.files.meta_properties import MetaProperties, write_meta_properties
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 

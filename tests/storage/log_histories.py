@@ -71,6 +71,11 @@ def open_again(directory, noted):
     return directory.open_log("t", 0, SMALL, now_ms=NOW_MS, noted=noted)
 
 
+def find_again(directory, noted):
+    """Returns the log as a start finds it, which may be unopened."""
+    return directory.find_log("t", 0, SMALL, now_ms=NOW_MS, noted=noted)
+
+
 def state(log):
     producers = log.producers
     return {

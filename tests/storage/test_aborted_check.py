@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.repair.verification import AbortedCheck, AbortMarker
-from odradek.storage.segments.index import AbortedTransaction
+from odradek.storage.files.partition_directory import PartitionDirectory
+from odradek.storage.repair.aborted_check import AbortedCheck, AbortMarker
+from odradek.storage.segments.aborted import AbortedTransaction
 
 #: A transaction of producer 7 from offset 10, aborted at 15; one of producer 8 from 12, aborted at 20.
 FIRST = AbortMarker(7, 15, 10, 10, 12, True, True)

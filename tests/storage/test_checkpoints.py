@@ -5,27 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.storage.files import checkpoints
+from odradek.storage.files import clean_replicas
 from odradek.storage.files.checkpoints import (
-    CLEAN_REPLICAS_FILE,
     RECOVERY_POINTS,
+    CorruptCheckpoint,
+    FoundOffsets,
+    decode_offsets,
+    find_offsets,
+    inspect_offsets,
+    read_offsets,
+    write_offsets,
+)
+from odradek.storage.files.clean_replicas import (
+    CLEAN_REPLICAS_FILE,
     CleanLog,
     CleanReplica,
     CleanSegment,
-    CorruptCheckpoint,
-    FoundOffsets,
     add_clean_replicas,
     compact_clean_replicas,
-    decode_offsets,
-    find_offsets,
     folder_time,
-    inspect_offsets,
     read_clean_replicas,
-    read_offsets,
     write_clean_replicas,
-    write_offsets,
 )
-from odradek.storage.files.open_files import LogDirectoryFailure, OpenFiles
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.open_files import OpenFiles
 
 CHECKSUM = f"{RECOVERY_POINTS}.odradek-crc"
 OFFSETS = {("t", 0): 0, ("u", 7): 9}
@@ -125,7 +128,7 @@ def replica(number: int, *, has_log: bool = True) -> CleanReplica:
 def test_last_note_of_a_replica_counts_and_damaged_lines_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_REPLICAS_PER_LINE", 2)
+    monkeypatch.setattr(clean_replicas, "_REPLICAS_PER_LINE", 2)
     folder, path = str(tmp_path), tmp_path / CLEAN_REPLICAS_FILE
     assert read_clean_replicas(folder) == {}
     notes = {("t", number): replica(number, has_log=number > 0) for number in range(5)}
@@ -142,7 +145,7 @@ def test_last_note_of_a_replica_counts_and_damaged_lines_do_not(
 
 
 def test_notes_of_another_version_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_VERSION", checkpoints._VERSION + 1)
+    monkeypatch.setattr(clean_replicas, "_VERSION", clean_replicas._VERSION + 1)
     write_clean_replicas(str(tmp_path), [(("t", 0), replica(0))])
     assert len(read_clean_replicas(str(tmp_path))) == 1
     monkeypatch.undo()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 
 import pytest
 from odradek.storage.directory import LogDirectory, parse_replica_directory
-from odradek.storage.files import checkpoints, open_files
+from odradek.storage.files import note_states, open_files, writes
 from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
-from odradek.storage.log.log import _MADE_LATER, Log, NotedLog
+from odradek.storage.log.log import Log
 from odradek.storage.log.small_logs import MOST_BYTES
+from odradek.storage.log.unopened import UnopenedLog
 
 from tests.harness.patches import patch_for_this_thread
 from tests.storage.conftest import NOW_MS, Logbook
@@ -20,6 +20,7 @@ from tests.storage.log_histories import (
     HISTORIES,
     SMALL,
     emptied,
+    find_again,
     led_without_records,
     noted_replica,
     open_again,
@@ -82,10 +83,10 @@ def test_stop_writes_a_snapshot_unless_the_log_is_small_and_has_no_producers(sto
     assert bool(list((path / "t-0").glob("*.snapshot"))) == has_snapshot
     before = sorted((entry.name, entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir())
     directory = LogDirectory.open(path)
-    log = open_again(directory, noted_replica(directory))
+    log = find_again(directory, noted_replica(directory))
     directory.close()
     stop(path, log)
-    assert isinstance(log, NotedLog) != (history is producers), "the next stop looks at no log that is not used"
+    assert isinstance(log, UnopenedLog) != (history is producers), "the next stop looks at no log that is not used"
     assert sorted((entry.name, entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir()) == before
 
 
@@ -94,7 +95,8 @@ def test_noted_log_without_producers_is_opened_without_opening_a_file(stopped, m
     directory = LogDirectory.open(stopped(history))
     noted = noted_replica(directory)
     directory.open_log("begins-the-use", 0, SMALL, now_ms=NOW_MS)
-    patch_for_this_thread(monkeypatch, open_files, "open_fd", lambda *given: pytest.fail(f"opened {given}"))
+    for module in (open_files, writes):
+        patch_for_this_thread(monkeypatch, module, "open_fd", lambda *given: pytest.fail(f"opened {given}"))
     patch_for_this_thread(monkeypatch, os, "scandir", lambda *given: pytest.fail(f"listed {given}"))
     assert open_again(directory, noted).log_end_offset == noted.log.end_offset
 
@@ -175,7 +177,7 @@ def test_damaged_log_is_not_noted(stopped):
 def compared(request, monkeypatch):
     """Returns a function that opens the log of a directory as a start opens many; None where a file has to be looked at."""
     if request.param == "python":
-        monkeypatch.setattr(checkpoints, "_kernel", None)
+        monkeypatch.setattr(note_states, "_kernel", None)
     else:
         pytest.importorskip("odradek_kernel")
 
@@ -203,7 +205,7 @@ def test_log_that_is_compared_with_many_is_the_same(stopped, tmp_path, compared,
         assert log is None, "the snapshot of producers may be damaged"
         return
     assert unused(log) and unused(expected) and ends(log)[:-1] == ends(expected)[:-1]
-    assert state(log) == state(expected)
+    assert state(log.open()) == state(expected.open())
 
 
 @pytest.mark.parametrize(
@@ -257,18 +259,18 @@ def test_folder_with_another_name_of_the_same_partition_is_looked_at(stopped, co
 
 def opened_from_note(path):
     directory = LogDirectory.open(path)
-    return directory, open_again(directory, noted_replica(directory))
+    return directory, find_again(directory, noted_replica(directory))
 
 
 def unused(log):
-    return type(log) is NotedLog and log.unused_note is not None
+    return type(log) is UnopenedLog
 
 
 def ends(log):
     return (
         log.log_start_offset, log.log_end_offset, log.recovery_point, log.local_log_start_offset, log.first_base_offset,
         log.size, log.segment_count, log.has_files, log.has_removed_segments, log.is_unflushed, log.is_idle(),
-        log.last_stable_offset(log.log_end_offset), len(log.damage), log.recovered_bytes, repr(log),
+        log.last_stable_offset(log.log_end_offset), len(log.damage), log.recovered_bytes, log.path,
     )  # fmt: skip
 
 
@@ -277,43 +279,17 @@ def test_ends_of_an_unused_log_are_those_of_the_whole_one_and_make_nothing(stopp
     _, log = opened_from_note(stopped(history))
     before = ends(log)
     log.expire_producers(NOW_MS, 0)
-    assert unused(log)
-    log.open_whole()
-    assert type(log) is Log and log.unused_note is None
-    assert ends(log) == before
+    opened = log.open()
+    assert type(opened) is Log and log.open() is opened
+    assert ends(opened) == before
 
 
-@pytest.mark.parametrize("name", sorted(_MADE_LATER))
-def test_first_use_of_a_part_makes_the_whole_log(stopped, name):
+def test_opened_log_is_what_a_look_at_its_files_finds(stopped):
     path = stopped(several_segments)
     directory, log = opened_from_note(path)
-    getattr(log, name)
-    assert type(log) is Log
+    opened = log.open()
     directory.close()
-    assert state(log) == state(open_again(LogDirectory.open(path), None))
-
-
-def test_unused_log_has_no_other_attributes(stopped):
-    _, log = opened_from_note(stopped(plain))
-    with pytest.raises(AttributeError, match="no_such_part"):
-        _ = log.no_such_part
-    assert unused(log)
-
-
-def test_threads_that_use_a_log_first_at_the_same_time_see_one_log(stopped):
-    _, log = opened_from_note(stopped(several_segments))
-    begin, found = threading.Barrier(4), []
-
-    def use():
-        begin.wait()
-        found.append((id(log.segments), id(log.epochs), id(log.producers)))
-
-    threads = [threading.Thread(target=use) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(found)) == 1
+    assert state(opened) == state(open_again(LogDirectory.open(path), None))
 
 
 @pytest.mark.parametrize(("leader_epoch", "latest"), [(9, 9), (1, 2), (-1, 2)])
@@ -322,17 +298,17 @@ def test_role_that_begins_before_the_first_use_is_kept(stopped, leader_epoch, la
     _, log = opened_from_note(stopped(several_segments))
     log.begin_role(4, takes_over=not takes_over)
     log.begin_role(leader_epoch, takes_over=takes_over)
-    assert unused(log)
-    assert log.epochs.latest == latest
-    assert log.producers.taken_over_at == (log.log_end_offset if takes_over else None)
-    assert [epoch for epoch, _ in log.epochs.entries()][:3] == [0, 1, 2]
+    opened = log.open()
+    assert opened.epochs.latest == latest
+    assert opened.producers.taken_over_at == (log.log_end_offset if takes_over else None)
+    assert [epoch for epoch, _ in opened.epochs.entries()][:3] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("history", [plain, several_segments, trimmed, led_without_records])
 def test_stop_of_an_unused_log_touches_no_file_and_keeps_its_note(stopped, monkeypatch, history):
     path = stopped(history)
     directory, log = opened_from_note(path)
-    note = log.unused_note
+    note = log.note
     log.begin_role(12, takes_over=True)
     before = {entry.name: entry.stat().st_mtime_ns for entry in (path / "t-0").iterdir()}
     directory.close()
@@ -343,7 +319,7 @@ def test_stop_of_an_unused_log_touches_no_file_and_keeps_its_note(stopped, monke
     assert {entry.name: entry.stat().st_mtime_ns for entry in (path / "t-0").iterdir()} == before
     again = LogDirectory.open(path)
     assert noted_replica(again) == note
-    assert unused(open_again(again, noted_replica(again)))
+    assert unused(find_again(again, noted_replica(again)))
 
 
 @pytest.mark.parametrize("change", [cut, rewritten_with_the_same_size, grown])
@@ -392,7 +368,7 @@ def test_log_without_files_is_made_when_it_is_used(stopped):
     directory.close()
     stop(path, log)
     assert unused(log) and not list((path / "t-0").iterdir())
-    log = opened_from_note(path)[1]
+    log = opened_from_note(path)[1].open()
     Logbook(path / "t-0").append(log, b"first", leader_epoch=1)
     assert type(log) is Log and log.has_files and log.log_end_offset == 1 and log.epochs.entries() == [(1, 0)]
 
@@ -401,4 +377,4 @@ def test_unused_log_is_moved_with_its_folder(stopped):
     path = stopped(plain)
     directory, log = opened_from_note(path)
     directory.discard(log, NOW_MS)
-    assert log.path.endswith("-delete") and log.segments[0].path.startswith(log.path)
+    assert log.path.endswith("-delete") and log.open().segments[0].path.startswith(log.path)

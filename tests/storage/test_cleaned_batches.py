@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 from odradek.protocol.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType, check_crc, read_header
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import ControlType, encode_end_transaction
+from odradek.protocol.records.control import ControlType
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.compaction import (
-    CleanedTransactions,
-    Cleaner,
-    LastOfProducer,
-    OffsetMap,
-    empty_batch,
-    marker_type,
-)
-from odradek.storage.segments.index import AbortedTransaction
+from odradek.storage.compaction.cleaning import CleanedTransactions, Cleaner, LastOfProducer, empty_batch, marker_type
+from odradek.storage.compaction.offset_map import OffsetMap
+from odradek.storage.segments.aborted import AbortedTransaction
 
 NOW_MS = 5000
 RETENTION_MS = 1000

@@ -14,13 +14,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from odradek.protocol.records.batch import iter_headers, seal
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.records.record import decode_batch
-from odradek.storage import compaction
-from odradek.storage.compaction import CleaningAborted, OffsetMap, finish, job, look
+from odradek.storage.compaction import cleaning_job
+from odradek.storage.compaction.cleaning_job import CleaningAborted, finish, job
+from odradek.storage.compaction.dirty_range import look
+from odradek.storage.compaction.offset_map import OffsetMap
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.log import delete_old_segments
+from odradek.storage.log.retention import delete_old_segments
 
 from tests.harness.examples import examples
 
@@ -418,7 +420,7 @@ def poisoned(logbook, offset):
 
 @pytest.mark.parametrize("reported", [1, 2, 3, 4])
 def test_poisoned_batches_are_kept_and_so_many_reported(logbook, monkeypatch, reported):
-    monkeypatch.setattr(compaction, "MOST_POISONED", reported)
+    monkeypatch.setattr(cleaning_job, "MOST_POISONED", reported)
     log = logbook.open(dataclasses.replace(COMPACT, segment_bytes=1 << 20))
     written = []
     for _ in range(3):
@@ -436,7 +438,7 @@ def test_poisoned_batches_are_kept_and_so_many_reported(logbook, monkeypatch, re
 
 @pytest.mark.parametrize("written_at_once", [1, 400, 1 << 20])
 def test_cleaned_segment_is_the_same_whatever_is_written_at_once(logbook, monkeypatch, written_at_once):
-    monkeypatch.setattr(compaction, "_WRITE_BYTES", written_at_once)
+    monkeypatch.setattr(cleaning_job, "_WRITE_BYTES", written_at_once)
     log = logbook.open(dataclasses.replace(COMPACT, segment_bytes=1 << 20))
     written = [logbook.append(log, (b"k%d" % number, b"x" * 100)) for number in range(9)]
     log.roll(logbook.now_ms)

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.messages.producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.records.batch import (
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
@@ -26,8 +26,8 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.record import decode_batch, encoded_size
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
-from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.segments.index import read_aborted
+from odradek.storage.files.partition_directory import PartitionDirectory
+from odradek.storage.segments.aborted import read_aborted
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
@@ -161,7 +161,11 @@ class Cleaned:
 
     def producers(self, topic):
         with WireClient(self.broker.bootstrap) as client:
-            reported = client.call(DescribeProducersRequest([TopicRequest(topic, [0])]), 0).topics[0].partitions[0]
+            reported = (
+                client.call(DescribeProducersRequest([DescribeProducersRequestTopic(topic, [0])]), 0)
+                .topics[0]
+                .partitions[0]
+            )
         assert reported.error_code == 0, reported
         return sorted(
             (

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import decode_batch
-from odradek.storage.compaction import finish, job, look
+from odradek.storage.compaction.cleaning_job import finish, job
+from odradek.storage.compaction.dirty_range import look
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.log import delete_old_segments
+from odradek.storage.log.retention import delete_old_segments
 
 from tests.harness.patches import patch_for_this_thread
 

@@ -18,7 +18,7 @@ import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import decode_batch
 from odradek.storage.directory import LogDirectory
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.harness.patches import patch_for_this_thread
 from tests.storage.formatted import format_directory

@@ -8,17 +8,9 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.segments.damage import (
-    FILE_NAME,
-    MOST_RANGES,
-    Damage,
-    DamagedRange,
-    Poisoned,
-    SegmentSuspected,
-    fault_of,
-    readable_records,
-)
+from odradek.storage.files.partition_directory import PartitionDirectory
+from odradek.storage.segments.damage import FILE_NAME, MOST_RANGES, Damage, DamagedRange, SegmentSuspected
+from odradek.storage.segments.poison import Poisoned, fault_of, readable_records
 
 SEGMENT = "00000000000000000000.log"
 

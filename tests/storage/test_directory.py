@@ -19,21 +19,19 @@ from odradek.storage.directory import (
 from odradek.storage.files.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    CleanReplica,
     CorruptCheckpoint,
     read_offsets,
     write_offsets,
 )
+from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.directory_lock import DirectoryInUse
-from odradek.storage.files.identity import (
-    CorruptPartitionMetadata,
+from odradek.storage.files.meta_properties import (
     InvalidMetaProperties,
     MetaProperties,
     read_meta_properties,
-    read_topic_id,
     write_meta_properties,
-    write_topic_id,
 )
+from odradek.storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from odradek.storage.log.config import LogConfig
 
 from tests.harness.patches import patch_for_this_thread

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from odradek.storage.files import directory_lock
-from odradek.storage.files.directory_lock import lock_holder
+from odradek.storage.files import lock_holder as lock_holder_file
+from odradek.storage.files.lock_holder import lock_holder
 
 
 @pytest.mark.parametrize(
@@ -29,10 +30,10 @@ def test_holder_is_the_process_that_the_system_names(
     asked: list[tuple[int, tuple[Any, ...]]] = []
 
     def respond(fd: int, command: int, question: bytes) -> bytes:
-        asked.append((command, struct.unpack(directory_lock._LAYOUT, question)))
-        return struct.pack(directory_lock._LAYOUT, kind, 0, 0, 0, pid)
+        asked.append((command, struct.unpack(lock_holder_file._LAYOUT, question)))
+        return struct.pack(lock_holder_file._LAYOUT, kind, 0, 0, 0, pid)
 
-    monkeypatch.setattr(directory_lock, "_IS_BSD", False)
+    monkeypatch.setattr(lock_holder_file, "_IS_BSD", False)
     monkeypatch.setattr(directory_lock.fcntl, "fcntl", respond)
     (tmp_path / ".lock").touch()
     assert lock_holder(tmp_path / ".lock") == holder

@@ -15,8 +15,9 @@ from odradek.protocol.internal import cluster_metadata as metadata
 from odradek.protocol.internal import consumer_offsets as groups
 from odradek.protocol.internal import transaction_state as transactions
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import encode_end_transaction
-from odradek.storage.compaction import finish, job, look
+from odradek.protocol.records.end_markers import encode_end_transaction
+from odradek.storage.compaction.cleaning_job import finish, job
+from odradek.storage.compaction.dirty_range import look
 from odradek.storage.log.config import LogConfig
 
 from compat_tests.odradek_process import OdradekProcess

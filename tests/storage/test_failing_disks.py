@@ -15,21 +15,15 @@ from typing import Any
 
 import pytest
 from odradek.storage.directory import LogDirectory
-from odradek.storage.files import identity, open_files
-from odradek.storage.files.open_files import (
-    LEAST_ROOM_BYTES,
-    LEAST_ROOM_FILES,
-    LogDirectoryFailure,
-    OpenFile,
-    base_offset_of,
-    check_room,
-    naming,
-    open_regular_file,
-    pread_nowait,
-    restrict,
-    set_aside,
-    write_fully,
-)
+from odradek.storage.files import meta_properties, open_files
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.modes import restrict
+from odradek.storage.files.open_files import OpenFile
+from odradek.storage.files.page_cache import pread_nowait
+from odradek.storage.files.regular_files import open_regular_file
+from odradek.storage.files.room import LEAST_ROOM_BYTES, LEAST_ROOM_FILES, check_room
+from odradek.storage.files.segment_files import base_offset_of
+from odradek.storage.files.writes import naming, set_aside, write_fully
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 
@@ -131,12 +125,12 @@ def test_formatting_and_reading_on_a_failing_disk_names_the_log_directory(tmp_pa
     place = tmp_path / "file"
     place.write_bytes(b"")
     with pytest.raises(LogDirectoryFailure, match=r"reading .*meta\.properties"):
-        identity.read_meta_properties(str(place))
+        meta_properties.read_meta_properties(str(place))
     with pytest.raises(LogDirectoryFailure, match=r"writing meta\.properties"):
-        identity.write_meta_properties(str(place), identity.MetaProperties("c", 0, None))
+        meta_properties.write_meta_properties(str(place), meta_properties.MetaProperties("c", 0, None))
     (tmp_path / "meta.properties").mkdir()
-    with pytest.raises(identity.InvalidMetaProperties, match=r"a directory; restore the file"):
-        identity.read_meta_properties(str(tmp_path))
+    with pytest.raises(meta_properties.InvalidMetaProperties, match=r"a directory; restore the file"):
+        meta_properties.read_meta_properties(str(tmp_path))
 
 
 # ---- single files
@@ -291,7 +285,7 @@ def test_start_takes_the_rights_of_others_from_files_and_unused_folders(tmp_path
     """A log does so for its own folder when it is opened."""
     path = tmp_path / "d"
     path.mkdir(0o755)
-    identity.write_meta_properties(str(path), identity.MetaProperties("c", 0, None))
+    meta_properties.write_meta_properties(str(path), meta_properties.MetaProperties("c", 0, None))
     for name in ("t-0", "t-1.0123-delete"):
         (path / name).mkdir(0o755)
         (path / name / "file").write_bytes(b"")

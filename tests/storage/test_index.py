@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from odradek.storage.files.open_files import PartitionDirectory
+from odradek.storage.files.partition_directory import PartitionDirectory
 from odradek.storage.segments.index import OffsetIndex, TimeIndex
 
 from tests.harness.examples import examples
@@ -49,6 +49,26 @@ def test_lookups_agree_with_all_entries_after_any_appends_and_truncations(seed: 
             assert index.floor(target) == expected(entries, 0, target)
         for target in (rng.randrange(0, last[1] + 50) for _ in range(20)):
             assert index.floor_of_position(target) == expected(entries, 1, target)
+
+
+@pytest.mark.parametrize("seed", range(examples(4)))
+def test_entry_of_an_earlier_offset_drops_those_of_bytes_that_the_segment_has_lost(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    (tmp_path / f"{BASE:020}.index").write_bytes(b"")
+    index = OffsetIndex(PartitionDirectory(str(tmp_path)), BASE)
+    entries: list[tuple[int, int]] = []
+    for number in range(rng.randrange(1, ENTRIES)):
+        entries.append((BASE + 10 * number, 100 * number))
+        index.append(*entries[-1])
+    if rng.random() < 0.5:
+        index.write()
+    offset = rng.randrange(BASE, entries[-1][0] + 1)
+    position = max((one[1] for one in entries if one[0] < offset), default=0) + rng.randrange(1, 500)
+    index.append(offset, position)
+    entries = [*(one for one in entries if one[0] < offset), (offset, position)]
+    assert len(index) == len(entries) and index.last_offset == offset
+    for target in (rng.randrange(BASE, offset + 50) for _ in range(200)):
+        assert index.floor(target) == expected(entries, 0, target)
 
 
 def test_entries_read_before_a_truncation_are_not_those_after_it(tmp_path: Path) -> None:

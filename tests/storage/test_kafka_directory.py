@@ -16,9 +16,9 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.directory import LogDirectory, checkpoints_of
 from odradek.storage.files.checkpoints import RECOVERY_POINTS, write_offsets
-from odradek.storage.files.identity import read_topic_id
+from odradek.storage.files.partition_metadata import read_topic_id
 from odradek.storage.log.config import LogConfig
-from odradek.storage.segments.segment import LargeBatch
+from odradek.storage.segments.timestamps import LargeBatch
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka

@@ -9,9 +9,8 @@ import time
 import pytest
 from odradek.storage import directory as directories
 from odradek.storage.directory import LogDirectory
-from odradek.storage.files import checkpoints, directory_lock
-from odradek.storage.log import loading
-from odradek.storage.log import log as log_module
+from odradek.storage.files import clean_replicas, use_mark
+from odradek.storage.log import inventory, loading, unopened
 from odradek.storage.log.config import LogConfig
 
 from tests.storage.conftest import NOW_MS, Logbook
@@ -29,7 +28,7 @@ from tests.storage.log_histories import (
     trimmed,
 )
 
-LATER_NS = 10 * checkpoints.QUIET_NS
+LATER_NS = 10 * clean_replicas.QUIET_NS
 FIRST = f"t-0/{0:020d}.log"
 
 
@@ -62,9 +61,9 @@ def running(tmp_path):
 @pytest.fixture
 def listed(monkeypatch):
     """Returns the folders that were looked into."""
-    found, take, recover = [], loading.take_inventory, log_module.recover_small_log
+    found, take, recover = [], inventory.take_inventory, unopened.recover_small_log
     monkeypatch.setattr(loading, "take_inventory", lambda path: found.append(path) or take(path))
-    monkeypatch.setattr(log_module, "recover_small_log", lambda *given: found.append(given[0].path) or recover(*given))
+    monkeypatch.setattr(unopened, "recover_small_log", lambda *given: found.append(given[0].path) or recover(*given))
     return found
 
 
@@ -178,7 +177,7 @@ def test_notes_do_not_count_in_another_boot(running, listed, tmp_path, monkeypat
     plain(running.book, running.log)
     running.note()
     (tmp_path / "boot_id").write_text("another boot\n")
-    monkeypatch.setattr(directory_lock, "_BOOT_ID", tmp_path / "boot_id")
+    monkeypatch.setattr(use_mark, "_BOOT_ID", tmp_path / "boot_id")
     again = running.kill()
     assert again.interrupted_broker_epoch is None
     assert noted_replica(again) is None
@@ -188,7 +187,7 @@ def test_notes_do_not_count_in_another_boot(running, listed, tmp_path, monkeypat
 
 
 def test_notes_do_not_count_without_a_boot_id(running, tmp_path, monkeypatch):
-    monkeypatch.setattr(directory_lock, "_BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr(use_mark, "_BOOT_ID", tmp_path / "none")
     plain(running.book, running.log)
     running.note()
     assert noted_replica(running.kill()) is None
@@ -239,7 +238,7 @@ def test_crash_at_the_begin_of_the_use_leaves_a_directory_whose_notes_hold(runni
 def test_last_note_of_a_replica_counts_and_damaged_lines_are_passed_over(running):
     plain(running.book, running.log)
     running.note()
-    with (running.path / checkpoints.CLEAN_REPLICAS_FILE).open("ab") as file:
+    with (running.path / clean_replicas.CLEAN_REPLICAS_FILE).open("ab") as file:
         file.write(b"torn\n")
     running.book.append(running.log, b"more")
     running.note()
@@ -250,7 +249,7 @@ def test_file_of_notes_is_compacted_when_it_has_grown(running, monkeypatch):
     plain(running.book, running.log)
     monkeypatch.setattr(directories, "_LEAST_NOTES_BYTES", 500)
     running.directory._compact_notes_at = 500
-    file, sizes = running.path / checkpoints.CLEAN_REPLICAS_FILE, set()
+    file, sizes = running.path / clean_replicas.CLEAN_REPLICAS_FILE, set()
     for _ in range(30):
         running.note()
         sizes.add(file.stat().st_size)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import iter_headers
-from odradek.storage.files.open_files import OpenFiles, pread_nowait
+from odradek.storage.files.open_files import OpenFiles
+from odradek.storage.files.page_cache import pread_nowait
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange
-from odradek.storage.segments.segment import LogSlice
+from odradek.storage.segments.slices import LogSlice
 
 from tests.harness.examples import examples
 from tests.harness.patches import patch_for_this_thread

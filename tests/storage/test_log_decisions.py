@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.loading import Inventory, has_transient_files, take_inventory
+from odradek.storage.log.inventory import Inventory, has_transient_files, take_inventory
 
 from tests.storage.conftest import NOW_MS, Logbook
 

@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.protocol.internal.control_records import EndTxnMarker, LeaderChangeMessage
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import (
-    ControlType,
-    EndTxnMarker,
-    LeaderChangeMessage,
-    encode_control,
-    encode_end_transaction,
-)
+from odradek.protocol.records.control import ControlType, encode_control
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.loading import UNPROVEN, Claim, DamagedLog, follow_batch
+from odradek.storage.log.ends import UNPROVEN, Claim
+from odradek.storage.log.loading import DamagedLog
 from odradek.storage.log.log import OffsetOutOfRange
 from odradek.storage.log.producers import EndedTransaction, Producers
+from odradek.storage.log.replay import follow_batch
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged
 
 from tests.storage.conftest import NOW_MS, Logbook

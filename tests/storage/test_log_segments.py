@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.storage.files.open_files import LogDirectoryFailure, PartitionDirectory
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.partition_directory import PartitionDirectory
 from odradek.storage.log.config import LogConfig
-from odradek.storage.segments.damage import DamagedRange
-from odradek.storage.segments.index import (
+from odradek.storage.segments.aborted import (
     AbortedTransaction,
     append_aborted,
     plausible_aborted,
@@ -17,6 +17,7 @@ from odradek.storage.segments.index import (
     replace_aborted,
     truncate_aborted,
 )
+from odradek.storage.segments.damage import DamagedRange
 
 from tests.storage.conftest import NOW_MS, Logbook
 

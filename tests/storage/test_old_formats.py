@@ -10,7 +10,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.errors import OldFormatInLog
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE, LogDirectory
-from odradek.storage.files.open_files import LOG_SUFFIX
+from odradek.storage.files.segment_files import LOG_SUFFIX
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 

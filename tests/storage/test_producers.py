@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import MAX_SEQUENCE, read_header
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.producers import MAX_PRODUCER_EPOCH, ProducerBatch, Producers, check_marker
-from odradek.storage.segments.index import CorruptSnapshot, decode_snapshot, encode_snapshot
+from odradek.storage.log.producers import ProducerBatch, Producers
+from odradek.storage.log.transaction_checks import MAX_PRODUCER_EPOCH, check_marker
+from odradek.storage.segments.snapshots import CorruptSnapshot, decode_snapshot, encode_snapshot
 
 DAY_MS = 86_400_000
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.uuids import ZERO_UUID
-from odradek.storage.files.identity import (
+from odradek.storage.files.quorum_state import (
     COPY_NAME,
     QUORUM_STATE,
     CorruptQuorumState,

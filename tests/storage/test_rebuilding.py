@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 from odradek.protocol.records.batch import iter_headers, read_header, seal
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.files.open_files import OpenFiles, PartitionDirectory
-from odradek.storage.repair import rebuilding
-from odradek.storage.repair.rebuilding import RebuiltSegment, bad_batches, empty_one
-from odradek.storage.segments.batches import headers
+from odradek.storage.files.open_files import OpenFiles
+from odradek.storage.files.partition_directory import PartitionDirectory
+from odradek.storage.repair import rebuilding, skipping
+from odradek.storage.repair.rebuilding import RebuiltSegment
+from odradek.storage.repair.skipping import bad_batches, empty_one
+from odradek.storage.segments.aborted import AbortedTransaction, read_aborted, replace_aborted
+from odradek.storage.segments.batch_walk import headers
 from odradek.storage.segments.damage import DamagedRange, SegmentSuspected
-from odradek.storage.segments.index import AbortedTransaction, read_aborted, replace_aborted
-from odradek.storage.segments.segment import LogSlice, Segment
+from odradek.storage.segments.segment import Segment
+from odradek.storage.segments.slices import LogSlice
 
 BASE = 100
 NAME = f"{BASE:020}"
@@ -179,7 +182,7 @@ def test_bad_batches_are_named_by_their_place(tmp_path: Path) -> None:
 def test_empty_batch_keeps_the_offsets_and_the_times(
     tmp_path: Path, written_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuilding, "_WRITE_BYTES", written_at_once)
+    monkeypatch.setattr(skipping, "_WRITE_BYTES", written_at_once)
     _, segment = source(tmp_path, PARTS[0], poisoned(BASE + 2), PARTS[2], PARTS[3])
     os.utime(segment.path, ns=(7_000, 9_000))
     (bad,) = bad_batches(str(tmp_path))

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.storage.log import loading
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.loading import PROVEN, UNPROVEN, Claim, DamagedLog, whole_batches
+from odradek.storage.log.ends import PROVEN, UNPROVEN, Claim
+from odradek.storage.log.loading import DamagedLog
+from odradek.storage.log.replay import whole_batches
 from odradek.storage.segments import segment as segment_module
 
 from tests.harness.examples import examples

@@ -9,8 +9,9 @@ import pytest
 from odradek.protocol.internal.producer_snapshot import ProducerEntry
 from odradek.storage.directory import checkpoints_of
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.log import OffsetOutOfRange, delete_old_segments
-from odradek.storage.segments.index import CorruptSnapshot
+from odradek.storage.log.log import OffsetOutOfRange
+from odradek.storage.log.retention import delete_old_segments
+from odradek.storage.segments.snapshots import CorruptSnapshot
 
 from tests.storage.conftest import NOW_MS, Logbook
 

@@ -7,7 +7,8 @@ import os
 
 import pytest
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.log import OffsetOutOfRange, delete_old_segments
+from odradek.storage.log.log import OffsetOutOfRange
+from odradek.storage.log.retention import delete_old_segments
 
 KEEP = LogConfig(retention_ms=-1, segment_bytes=150, file_delete_delay_ms=1000)
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.segments import batches as segment_batches
+from odradek.storage.segments import resync
 from odradek.storage.segments.batches import scan
 
 INTERVAL = 100
@@ -49,7 +50,8 @@ def times(data: bytes) -> list[tuple[int, int]]:
 def test_header_only_batches_are_whole_wherever_they_are(
     chunk: int, verify: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_batches, "_CHUNK_BYTES", chunk)
+    for module in (segment_batches, resync):
+        monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
     path, size = written(tmp_path / "f", batch(0, 2), batch(2, 0, last=4), batch(5), batch(6, 0), batch(7, 0, last=9))
     seen: list[tuple[int, int]] = []
     found = scan(
@@ -167,8 +169,9 @@ def test_damaged_batches_before_a_whole_one_are_one_hole(
     bad = [n for n in range(6) if data[BEGINS[n] : BEGINS[n + 1]] != damaged[BEGINS[n] : BEGINS[n + 1]]]
     path, size = written(tmp_path_factory.mktemp("segment") / "f", damaged)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment_batches, "_CHUNK_BYTES", chunk)
-        patch.setattr(segment_batches, "_ZEROS", bytes(chunk))
+        for module in (segment_batches, resync):
+            patch.setattr(module, "CHUNK_BYTES", chunk)
+        patch.setattr(resync, "_ZEROS", bytes(chunk))
         found = scan(path, 0, size, INTERVAL)
     if bad[-1] == 5:
         assert (found.size, found.next_offset, found.holes) == (BEGINS[bad[0]], FIRSTS[bad[0]], ())

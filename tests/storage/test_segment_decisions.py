@@ -10,19 +10,15 @@ import pytest
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.files.open_files import OpenFiles, PartitionDirectory
+from odradek.storage.files.open_files import OpenFiles
+from odradek.storage.files.partition_directory import PartitionDirectory
 from odradek.storage.log.epochs import FILE_NAME, LeaderEpochs
-from odradek.storage.segments import segment as segments
-from odradek.storage.segments.batches import Pread
+from odradek.storage.segments import sealed, timestamps
+from odradek.storage.segments.batch_walk import Pread
 from odradek.storage.segments.index import MAX_RELATIVE_OFFSET, CorruptIndex, OffsetIndex, TimeIndex
-from odradek.storage.segments.segment import (
-    LargeBatch,
-    SealedEnd,
-    Segment,
-    latest_record,
-    record_at_or_after,
-    sealed_end,
-)
+from odradek.storage.segments.sealed import SealedEnd, sealed_end
+from odradek.storage.segments.segment import Segment
+from odradek.storage.segments.timestamps import LargeBatch, latest_record, record_at_or_after
 
 BASE, NOW_MS = 100, 1_700_000_000_000
 NAME = f"{BASE:020}"
@@ -104,9 +100,9 @@ def test_sealed_segment_is_read_through_unless_its_batches_are_whole_and_in_orde
 def test_sealed_segment_is_walked_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = place(tmp_path, *THREE)
     for size in (max(map(len, THREE)), SECOND + 61, SIZE - 1, SIZE):
-        monkeypatch.setattr(segments, "_READ_BYTES", size)
+        monkeypatch.setattr(sealed, "_READ_BYTES", size)
         assert sealed_end(directory, BASE, SIZE, INTERVAL) == SealedEnd(BASE + 6, True)
-    monkeypatch.setattr(segments, "_READ_BYTES", 60)
+    monkeypatch.setattr(sealed, "_READ_BYTES", 60)
     assert sealed_end(directory, BASE, SIZE, INTERVAL) is None
 
 
@@ -116,7 +112,7 @@ def test_sealed_segment_is_walked_in_pieces(tmp_path: Path, monkeypatch: pytest.
 def made(path: Path, *parts: bytes) -> Segment:
     segment = Segment.create(PartitionDirectory(str(path)), OpenFiles(), BASE, NOW_MS)
     for part in parts:
-        segment.append(part, [segments.read_header(part)], INTERVAL)
+        segment.append(part, [sealed.read_header(part)], INTERVAL)
     return segment
 
 
@@ -155,7 +151,7 @@ def test_index_entry_follows_more_bytes_than_the_interval(tmp_path: Path) -> Non
         folder.mkdir()
         segment = Segment.create(PartitionDirectory(str(folder)), OpenFiles(), BASE, NOW_MS)
         for part in THREE:
-            segment.append(part, [segments.read_header(part)], interval)
+            segment.append(part, [sealed.read_header(part)], interval)
         assert len(segment.offset_index) == expected
 
 
@@ -166,11 +162,11 @@ def test_interval_of_the_index_begins_anew_with_a_truncation(tmp_path: Path) -> 
     assert (segment.size, segment.next_offset, len(segment.offset_index)) == (SECOND, BASE + 2, 0)
     exact = len(THREE[1])
     for part in THREE[1:]:
-        segment.append(part, [segments.read_header(part)], exact)
+        segment.append(part, [sealed.read_header(part)], exact)
     assert len(segment.offset_index) == 0, "no more bytes than the interval"
     segment.truncate_to(BASE + 2)
     for part in THREE[1:]:
-        segment.append(part, [segments.read_header(part)], exact - 1)
+        segment.append(part, [sealed.read_header(part)], exact - 1)
     assert len(segment.offset_index) == 1
 
 
@@ -217,9 +213,9 @@ def test_large_batch_is_opened_by_a_thread(
     data = batch(BASE, 3, at=50, compression=codec)
     segment = made(tmp_path, data)
     exact = len(data) if value is None else value
-    monkeypatch.setattr(segments, limit, exact)
+    monkeypatch.setattr(timestamps, limit, exact)
     assert record_at_or_after([segment], 51, BASE) == (BASE + 1, 51, 2)
-    monkeypatch.setattr(segments, limit, exact - 1)
+    monkeypatch.setattr(timestamps, limit, exact - 1)
     with pytest.raises(LargeBatch) as raised:
         record_at_or_after([segment], 51, BASE)
     assert raised.value.find() == (BASE + 1, 51, 2)
@@ -405,11 +401,28 @@ def test_epoch_is_written_when_the_log_has_its_records(tmp_path: Path) -> None:
     found.write(10, sync=False)
     assert not (tmp_path / FILE_NAME).exists(), "it is written, and waits for a sync"
     assert found.take_unsynced(9) is None
-    assert found.take_unsynced(10) == b"0\n2\n1 5\n2 9\n" and found.take_unsynced(10) is None
+    taken = found.take_unsynced(10)
+    assert taken is not None and taken.content == b"0\n2\n1 5\n2 9\n" and found.take_unsynced(10) is None
     found.assign(4, 5)
     assert found.entries() == [(4, 5)]
     found.write()
     assert (tmp_path / FILE_NAME).read_bytes() == b"0\n1\n4 5\n" and found.is_synced(1 << 40)
+
+
+def test_file_of_epochs_is_lowered_before_the_log_is_cut_and_no_older_content_is_written_after_it(
+    tmp_path: Path,
+) -> None:
+    found = epochs(tmp_path, (1, 5), (2, 9))
+    assert not found.file_reaches(10) and found.file_reaches(9) and found.is_synced(1 << 40)
+    found.assign(3, 12)
+    before = found.take_unsynced(20)
+    lowered = found.take_below(9)
+    assert before is not None and found.entries() == [(1, 5), (2, 9), (3, 12)]
+    assert lowered.write(str(tmp_path)) and not before.write(str(tmp_path))
+    assert (tmp_path / FILE_NAME).read_bytes() == b"0\n1\n1 5\n" and not found.file_reaches(9)
+    assert not found.is_synced(10), "the log may not be cut after all"
+    found.write()
+    assert (tmp_path / FILE_NAME).read_bytes() == b"0\n3\n1 5\n2 9\n3 12\n" and found.file_reaches(12)
 
 
 # ---- a segment that was there before, and readers that come back

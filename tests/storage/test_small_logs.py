@@ -10,13 +10,15 @@ import time
 
 import pytest
 from odradek.storage.directory import LogDirectory, parse_replica_directory
-from odradek.storage.files.checkpoints import LOG_START_OFFSETS, QUIET_NS, RECOVERY_POINTS, write_offsets
-from odradek.storage.files.identity import write_topic_id
-from odradek.storage.files.open_files import PartitionDirectory
-from odradek.storage.log import log as log_module
-from odradek.storage.log import small_logs
+from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
+from odradek.storage.files.clean_replicas import QUIET_NS
+from odradek.storage.files.partition_directory import PartitionDirectory
+from odradek.storage.files.partition_metadata import write_topic_id
+from odradek.storage.log import small_folders, small_logs, unopened
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.log import Log, NotedLog
+from odradek.storage.log.log import Log
+from odradek.storage.log.unopened import UnopenedLog
+from odradek.storage.log.unopened import opened as opened_log
 
 from tests.harness.examples import examples
 from tests.storage.conftest import NOW_MS, Logbook
@@ -24,6 +26,7 @@ from tests.storage.formatted import format_directory
 from tests.storage.log_histories import (
     HISTORIES,
     SMALL,
+    find_again,
     open_again,
     open_transaction,
     plain,
@@ -71,15 +74,24 @@ def killed(tmp_path):
 
 
 def opened_alone(path, config):
-    return LogDirectory.open(path).open_log("t", 0, config, now_ms=NOW_MS)
+    return opened_log(found_alone(path, config))
+
+
+def found_alone(path, config):
+    return LogDirectory.open(path).find_log("t", 0, config, now_ms=NOW_MS)
 
 
 def opened_among_many(path, config):
     """Opens the log as a start does that looks at many."""
-    return opened_if_seen(path, config) or opened_alone(path, config)
+    return opened_log(found_if_seen(path, config) or found_alone(path, config))
 
 
 def opened_if_seen(path, config):
+    log = found_if_seen(path, config)
+    return log and log.open()
+
+
+def found_if_seen(path, config):
     directory = LogDirectory.open(path)
     (replica,) = directory.replicas()
     others = [parse_replica_directory(str(path / name)) for name in ("gone-0", "gone-1")]
@@ -95,7 +107,7 @@ def opened_both_ways(path, monkeypatch, config=SMALL, opened=opened_alone):
     """Returns the log, and a copy of it that the loader has opened."""
     shutil.copytree(path, path.with_name("copy"))
     with monkeypatch.context() as patched:
-        patched.setattr(log_module, "recover_small_log", lambda *given: None)
+        patched.setattr(unopened, "recover_small_log", lambda *given: None)
         expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
     assert type(expected) is Log
     return opened(path, config), expected
@@ -202,23 +214,22 @@ def test_folder_that_has_more_is_not_read_among_many(killed, harm):
 
 
 def test_logs_are_read_one_by_one_without_the_kernel(killed, monkeypatch):
-    monkeypatch.setattr(small_logs, "_kernel_logs", None)
-    monkeypatch.setattr(small_logs, "_kernel_folders", None)
+    monkeypatch.setattr(small_folders, "_kernel_logs", None)
+    monkeypatch.setattr(small_folders, "_kernel_folders", None)
     path = killed(led_anew, INDEXED)
     assert opened_if_seen(path, INDEXED) is None
-    assert type(opened_among_many(path, INDEXED)) is NotedLog
+    assert type(found_alone(path, INDEXED)) is UnopenedLog
 
 
 @pytest.mark.parametrize("history", KINDS)
 def test_small_log_is_not_used_before_it_is_needed(killed, history):
-    log = open_again(LogDirectory.open(killed(history, LogConfig())), None)
-    assert type(log) is NotedLog and log.unused_note is not None
-    assert log.flush_due(NOW_MS) is None and log.unused_note is not None
+    log = find_again(LogDirectory.open(killed(history, LogConfig())), None)
+    assert type(log) is UnopenedLog and log.flush_due(NOW_MS) is None
 
 
 @pytest.mark.parametrize("history", [several_segments, trimmed, producers, open_transaction])
 def test_log_with_producers_or_several_segments_is_left_to_the_loader(killed, history):
-    log = open_again(LogDirectory.open(killed(history)), None)
+    log = find_again(LogDirectory.open(killed(history)), None)
     assert type(log) is Log
 
 
@@ -264,7 +275,7 @@ def test_recovered_log_is_noted_and_opened_from_the_note_after_the_next_kill(kil
     directory.close()
     again = LogDirectory.open(path)
     (replica,) = again.replicas()
-    monkeypatch.setattr(log_module, "recover_small_log", lambda *given: pytest.fail("it is noted"))
+    monkeypatch.setattr(unopened, "recover_small_log", lambda *given: pytest.fail("it is noted"))
     noted = again.unchanged(replica)
     assert noted.topic_id == bytes(range(16))
     opened = open_again(again, noted)
@@ -302,12 +313,13 @@ def test_log_that_changed_after_its_note_is_what_the_loader_finds(killed, monkey
     shutil.copytree(path, path.with_name("copy"))
     again = LogDirectory.open(path)
     (replica,) = again.replicas()
-    opened = again.open_log("t", 0, config, now_ms=NOW_MS, noted=again.unchanged(replica))
+    found_log = again.find_log("t", 0, config, now_ms=NOW_MS, noted=again.unchanged(replica))
+    opened = opened_log(found_log)
     with monkeypatch.context() as patched:
-        patched.setattr(log_module, "recover_small_log", lambda *given: None)
+        patched.setattr(unopened, "recover_small_log", lambda *given: None)
         expected = LogDirectory.open(path.with_name("copy")).open_log("t", 0, config, now_ms=NOW_MS)
     is_small = history is not several_segments and change is not grown_by_a_producer
-    assert (type(opened) is NotedLog) == is_small
+    assert (type(found_log) is UnopenedLog) == is_small
     again.close()
     among_many = opened_if_seen(path, config)
     assert among_many is None or is_small
@@ -502,6 +514,7 @@ def test_kernel_reads_a_log_at_the_largest_offsets_as_python_does(tmp_path, base
 
 def test_small_log_is_recovered_without_the_kernel(killed, monkeypatch):
     monkeypatch.setattr(small_logs, "_kernel", None)
-    opened, expected = opened_both_ways(killed(growing_after_a_stop, INDEXED), monkeypatch, INDEXED)
-    assert type(opened) is NotedLog
+    opened, expected = opened_both_ways(killed(growing_after_a_stop, INDEXED), monkeypatch, INDEXED, found_alone)
+    assert type(opened) is UnopenedLog
+    opened = opened.open()
     check(opened, expected)

@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.storage.files import open_files
-from odradek.storage.files.open_files import (
-    SPARE_DESCRIPTORS,
-    LogDirectoryFailure,
-    SpareDescriptors,
-    open_fd,
-    open_for_reading,
-)
+from odradek.storage.files import descriptors
+from odradek.storage.files.descriptors import SPARE_DESCRIPTORS, SpareDescriptors, open_fd, open_for_reading
+from odradek.storage.files.failures import LogDirectoryFailure
 
 
 class Shortage:
@@ -38,7 +33,7 @@ class Shortage:
 @pytest.fixture
 def spares(monkeypatch: pytest.MonkeyPatch) -> Iterator[SpareDescriptors]:
     made = SpareDescriptors()
-    monkeypatch.setattr(open_files, "SPARES", made)
+    monkeypatch.setattr(descriptors, "SPARES", made)
     yield made
     made.close()
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.storage.log.config import LogConfig
-from odradek.storage.segments.segment import TimestampedOffset
+from odradek.storage.segments.timestamps import TimestampedOffset
 
 from tests.harness.examples import examples
 

@@ -11,13 +11,14 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from odradek.protocol.internal.producer_snapshot import ProducerEntry
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.files.open_files import PartitionDirectory
+from odradek.storage.files.partition_directory import PartitionDirectory
 from odradek.storage.repair import verification
 from odradek.storage.repair.verification import Job, SegmentVerifier
-from odradek.storage.segments.damage import MOST_POISONED
-from odradek.storage.segments.index import AbortedTransaction, encode_snapshot, read_aborted, replace_aborted
+from odradek.storage.segments.aborted import AbortedTransaction, read_aborted, replace_aborted
+from odradek.storage.segments.poison import MOST_POISONED
+from odradek.storage.segments.snapshots import encode_snapshot
 
 NAME = "00000000000000000000"
 Range = tuple[int, int, int, int, str]

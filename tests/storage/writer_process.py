@@ -12,11 +12,13 @@ import random
 import sys
 
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.compaction import finish, job, look
+from odradek.storage.compaction.cleaning_job import finish, job
+from odradek.storage.compaction.dirty_range import look
 from odradek.storage.directory import LogDirectory, checkpoints_of
 from odradek.storage.files.checkpoints import RECOVERY_POINTS, write_offsets
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.log import Log, delete_old_segments
+from odradek.storage.log.log import Log
+from odradek.storage.log.retention import delete_old_segments
 
 CONFIG = LogConfig(
     segment_bytes=20_000, index_interval_bytes=500, min_cleanable_dirty_ratio=0.0, file_delete_delay_ms=0

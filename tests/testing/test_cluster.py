@@ -12,8 +12,8 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 from odradek.server.access.authorization.authorization import STANDARD_CLASS as AUTHORIZER
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
-from odradek.storage.files.checkpoints import CLEAN_REPLICAS_FILE
-from odradek.testing.cluster import leader_of
+from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE
+from odradek.testing.leadership import leader_of
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -51,7 +51,7 @@ def offset_of(producer: KafkaProducer, value: bytes) -> int:
 
 
 def in_sync(cluster: odradek.Cluster, topic: str = "orders") -> set[int]:
-    image = cluster.servers[cluster.broker_ids[0]].metadata.image.topic(topic)
+    image = cluster.servers[cluster.broker_ids[0]].node.metadata.image.topic(topic)
     assert image is not None
     return set(image.partitions[0].isr)
 
@@ -134,7 +134,7 @@ def test_reset_brings_killed_brokers_back(cluster: odradek.Cluster, producer: Ka
         cluster.kill(3)
     cluster.reset()
     assert cluster.broker_ids == [1, 2, 3]
-    assert all(server.metadata.image.topic("orders") is None for server in cluster.servers.values())
+    assert all(server.node.metadata.image.topic("orders") is None for server in cluster.servers.values())
 
 
 async def test_a_cluster_shares_the_loop_of_its_user(tmp_path: Path) -> None:
@@ -198,11 +198,11 @@ def test_killed_broker_leaves_no_mark_of_a_clean_shutdown_and_a_stopped_one_does
         broker.kill()
         assert not any(mark.exists() for mark in marks)
         broker.restart()
-        assert not broker.server.directories[0].had_clean_shutdown
+        assert not broker.server.node.directories[0].had_clean_shutdown
         assert [record.value for record in broker.topic("orders").records()] == [b"order 1"]
     assert all(mark.exists() for mark in marks)
     with odradek.Broker(data_dir=tmp_path) as broker:
-        assert broker.server.directories[0].had_clean_shutdown
+        assert broker.server.node.directories[0].had_clean_shutdown
 
 
 def test_a_broker_that_was_killed_starts_again_on_its_port_with_its_data(broker: odradek.Broker) -> None:

@@ -68,7 +68,13 @@ def test_records_groups_time_and_requests_over_http(broker: odradek.Broker, http
     )
     seen = http("GET", "/v1/topics/orders/records?wait_for=2")[1]["records"]
     assert [(one["partition"], one["value"]) for one in seen] == [(1, value), (1, None)]
-    assert http("GET", "/v1/groups/billing")[1] == {"state": None, "members": [], "lag": None, "lags": []}
+    assert http("GET", "/v1/groups/billing")[1] == {
+        "state": None,
+        "members": [],
+        "lag": None,
+        "lags": [],
+        "uncommitted": 0,
+    }
     assert http("POST", "/v1/clock/advance", {"minutes": 2})[1]["now_ms"] == pytest.approx(
         broker.clock.now_ms, abs=5000
     )

@@ -11,12 +11,13 @@ import odradek
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.protocol.messages.groups import HeartbeatRequest
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.wire import ConnectionClosed, WireClient

@@ -29,7 +29,7 @@ def test_properties_of_other_versions_and_of_a_users_class_pass() -> None:
     with odradek.Broker(config=properties):
         pass
     plug_in = {"principal.builder.class": "my.Builder", "my.own.key": "x"}
-    from odradek.server.config.broker_config import check_known
+    from odradek.server.config.unknown_properties import check_known
 
     check_known(plug_in)
     with pytest.raises(odradek.InvalidConfig, match=r"num\.partition"):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import odradek
 import pytest
+from odradek.admin.errors import LoginRejected
 from odradek.testing.recording import Masking, record, replay
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -76,10 +78,19 @@ def test_command_without_records_or_json_names_the_cause(broker: odradek.Broker,
     done = subprocess.run(
         [*command, "orders", "--count", "1"], capture_output=True, text=True, timeout=60, cwd=tmp_path
     )
-    assert (done.returncode, done.stdout) == (0, "recorded: 1 records in orders.jsonl\n")
+    assert (done.returncode, done.stdout) == (0, "recorded: 1 record in orders.jsonl\n")
 
 
 def test_a_file_of_another_kind_is_refused(broker: odradek.Broker, tmp_path: Path) -> None:
     (tmp_path / "file").write_text('{"a": 1}\n')
     with pytest.raises(ValueError, match=r"file:1 is not a line that record\(\) wrote"):
         replay(broker, tmp_path / "file")
+
+
+def test_recording_of_a_secured_cluster_ends_at_once_with_the_reason(tmp_path: Path) -> None:
+    with odradek.Broker(security="plain") as secured:
+        began = time.monotonic()
+        with pytest.raises(LoginRejected, match="expects TLS"):
+            record(secured.bootstrap_servers, ["orders"], tmp_path / "orders.jsonl")
+        assert time.monotonic() - began < 15  # the requests have 30 s
+    assert list(tmp_path.iterdir()) == []

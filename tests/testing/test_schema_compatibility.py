@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from odradek.testing.registry.schemas import AVRO, JSON, PROTOBUF, Parsed, RegistryError, SchemaText, why_incompatible
+from odradek.testing.registry.errors import RegistryError
+from odradek.testing.registry.levels import why_incompatible
+from odradek.testing.registry.schemas import AVRO, JSON, PROTOBUF, Parsed, SchemaText
 from odradek.testing.registry.store import Store, parse
 
 

@@ -140,9 +140,9 @@ def test_reset_forgets_users_of_a_test_and_keeps_those_of_the_broker() -> None:
     with odradek.Broker(security="scram") as broker:
         settings = broker.client_settings("confluent-kafka")
         _add_scram_user(settings, "carol")
-        assert ("carol", 2) in broker.server.metadata.image.scram
+        assert ("carol", 2) in broker.server.node.metadata.image.scram
         broker.reset()
-        assert set(broker.server.metadata.image.scram) == {("admin", 2)}
+        assert set(broker.server.node.metadata.image.scram) == {("admin", 2)}
         assert produce(settings) == ""
 
 

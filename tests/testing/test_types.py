@@ -14,13 +14,14 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.testing.cluster import Isolation
-from odradek.testing.control import ControlPort
+from odradek.testing.control_port import ControlPort
+from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.inspection import GroupView, SeenRecord, TopicView
+from odradek.testing.groups_seen import GroupView
 from odradek.testing.registry.server import SchemaRegistry
 from odradek.testing.request_log import RequestLog, SeenRequest
-from odradek.testing.run_holder import EmbeddedClock
 from odradek.testing.simulation import Node, Process, Simulation
+from odradek.testing.topics_seen import SeenRecord, TopicView
 
 from compat_tests.downloads import install_npm
 

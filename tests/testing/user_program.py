@@ -9,15 +9,16 @@ from typing import assert_type
 import odradek
 from odradek.columns.scan import Scan
 from odradek.testing.cluster import Isolation
-from odradek.testing.control import ControlPort
+from odradek.testing.control_port import ControlPort
 from odradek.testing.faults import Fault, Faults
-from odradek.testing.inspection import GroupView, SeenRecord, TopicView
+from odradek.testing.groups_seen import GroupView
 from odradek.testing.pytest_plugin import NewBroker
 from odradek.testing.recording import Masking, record, replay
 from odradek.testing.registry.server import SchemaRegistry
 from odradek.testing.request_log import RequestLog, SeenRequest
-from odradek.testing.simulation import Network, Node, Process, Simulation
+from odradek.testing.simulation import Node, Process, SimulatedNetwork, Simulation
 from odradek.testing.testcontainers import KafkaContainer, RedpandaContainer
+from odradek.testing.topics_seen import SeenRecord, TopicView
 
 Config = Mapping[str, str | int | float | bool]
 Header = tuple[str, bytes | None]
@@ -113,6 +114,7 @@ def contents_of_a_broker(broker: odradek.Broker) -> None:
     group: GroupView = broker.group("billing")
     assert_type(group.group_id, str)
     assert_type(group.lag, int | None)
+    assert_type(group.uncommitted, int)
     assert_type((group.lags, group.offsets), tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]])
     assert_type((group.state, group.members), tuple[str | None, list[str]])
     assert_type(group.wait_for(lag=0, state="Stable", members=1, timeout=5).result, None)
@@ -205,7 +207,7 @@ async def in_simulated_time(simulation: Simulation, service: Coroutine[None, Non
     process.kill()
     node.crash(power=True)
     await node.stop()
-    network: Network = simulation.network
+    network: SimulatedNetwork = simulation.network
     network.cut("broker", "service")
     network.isolate("broker", [""])
     network.slow_down("broker", "service", (0.1, 0.2))

@@ -15,9 +15,10 @@ from odradek.protocol.records.record import decode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
+from odradek.tiers.checked_reads import remote_index
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.indexes import IndexCache
+from odradek.tiers.index_cache import IndexCache
 from odradek.tiers.leader_tasks import LeaderLog, copy_segment, plan_copies
 from odradek.tiers.metadata_topic import MetadataPartition, metadata_partition
 from odradek.tiers.reading import (
@@ -33,7 +34,7 @@ from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadataUpdate,
     TopicIdPartition,
 )
-from odradek.tiers.store import PartType, remote_index
+from odradek.tiers.store import PartType
 
 from compat_tests.java.fetch import TIERS, home
 from compat_tests.oracle import ApacheKafka
@@ -135,7 +136,7 @@ def followed(apache: ApacheKafka, partition: TopicIdPartition) -> MetadataPartit
     metadata.follow(partition, 0)
     for offset, value in consumed(apache, METADATA_TOPIC, number):
         metadata.consume(offset, value)
-    assert not metadata.is_doubtful, metadata.damaged
+    assert not metadata.damaged
     return metadata
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from odradek.tiers.cache import Applied
+from odradek.tiers.checked_reads import remote_range
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.leader_tasks import (
     CopyDiscarded,
@@ -29,7 +30,7 @@ from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
 )
-from odradek.tiers.store import RemoteStorageError, SegmentParts, remote_range
+from odradek.tiers.store import RemoteStorageError, SegmentParts
 
 from tests.harness.patches import patch_for_this_thread
 from tests.tiers.harness.tiered_log import NOW_MS, TieredLog
@@ -72,7 +73,7 @@ def test_copy_has_the_bytes_epochs_and_times_of_its_segment(tiered: TieredLog) -
     for segment in tiered.copy_all():
         local = tiered.log.segment_of(segment.start_offset)
         assert remote_range(tiered.store, segment, 0, 1 << 20) == Path(local.path).read_bytes()
-        assert segment.max_timestamp_ms == local.largest_timestamp() and segment.size_bytes == local.size
+        assert segment.max_timestamp_ms == local.newest_ms() and segment.size_bytes == local.size
         for offset in range(segment.start_offset, segment.end_offset + 1):
             epoch = max(epoch for epoch, start in entries if start <= offset)
             assert segment.has(epoch, offset)
@@ -120,7 +121,7 @@ class _Segment:
     def __init__(self, base_offset: int, size: int, newest: int) -> None:
         self.base_offset, self.size, self.newest = base_offset, size, newest
 
-    def largest_timestamp(self) -> int:
+    def newest_ms(self) -> int:
         return self.newest
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.storage.segments.index import decode_snapshot
+from odradek.storage.segments.snapshots import decode_snapshot
+from odradek.tiers.auxiliary_state import fetch_auxiliary_state, parse_leader_epochs
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.indexes import fetch_auxiliary_state, parse_leader_epochs
+from odradek.tiers.object_names import object_name
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata
-from odradek.tiers.store import DamagedRemoteObject, PartType, StoreReport, check_store, copied_segments, object_name
+from odradek.tiers.store import DamagedRemoteObject, PartType
+from odradek.tiers.store_check import StoreReport, check_store, copied_segments
 
 from tests.tiers.harness.tiered_log import NOW_MS, PARTITION, TieredLog
 

@@ -18,22 +18,19 @@ from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
 from odradek.tiers.events import decode_event, encode_event
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.indexes import IndexCache
+from odradek.tiers.index_cache import IndexCache
 from odradek.tiers.leader_tasks import (
     CopyDiscarded,
     CopyPlan,
     LeaderLog,
-    Retention,
     copy_segment,
-    deletable_local_segments,
     delete_segment,
-    only_local_bytes,
     plan_collection,
     plan_copies,
-    plan_retention,
 )
 from odradek.tiers.lineage import Epochs, common_end, highest_remote_offset
 from odradek.tiers.reading import read_segment, segment_at, segment_ranges
+from odradek.tiers.retention import Retention, only_local_bytes, plan_local_retention, plan_retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogSegmentMetadata,
@@ -49,7 +46,7 @@ STEPS, STEPS_BETWEEN_CHECKS = 120, 4
 #: Uploads that are under way at once.
 MOST_UPLOADS = 2
 #: Events that each group of histories must have, or it shows little.
-KINDS = ("late copies", "discarded", "overlaps", "remote reads", "deletions")
+KINDS = ("late copies", "discarded", "overlaps", "remote reads", "deletions", "rolls of idle segments")
 #: Replicas have segments with other borders, as after restarts and with other sizes of fetches.
 SEGMENT_BYTES = (1_500, 2_000, 2_700)
 _EVERYTHING = Retention(-1, 0)
@@ -168,10 +165,13 @@ class History:
         log = self.rng.choice(self.replicas).log
         log.flush(NOW_MS)
         highest = highest_remote_offset(self.cache, log.epochs.entries(), log.log_end_offset).offset
-        count = deletable_local_segments(
+        count, rolls_active = plan_local_retention(
             log, highest, _EVERYTHING, log_start_offset=log.log_start_offset, now_ms=NOW_MS,
             high_watermark=self.high_watermark,
         )  # fmt: skip
+        if rolls_active:
+            log.roll(NOW_MS)
+            self.seen["rolls of idle segments"] += 1
         if count:
             log.remove_first(self.rng.randint(1, count), NOW_MS)
 

@@ -9,16 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.tiers.cache import Applied
 from odradek.tiers.events import encode_event
-from odradek.tiers.metadata_topic import (
+from odradek.tiers.metadata_snapshot import (
     CorruptSnapshot,
-    Deletion,
-    MetadataPartition,
     decode_snapshot,
     encode_snapshot,
-    metadata_partition,
     read_snapshot,
     write_snapshot,
 )
+from odradek.tiers.metadata_topic import Deletion, MetadataPartition, metadata_partition
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogMetadata,
@@ -91,17 +89,24 @@ def test_partition_that_is_followed_later_reads_from_the_start_and_others_skip_w
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x01\x00\x00\x05", encode_event(segment(1))[:-3]])
-def test_damaged_record_makes_the_partition_doubtful_and_is_named(value: bytes | None) -> None:
+def test_damaged_record_is_skipped_and_named(value: bytes | None) -> None:
     metadata = MetadataPartition(3)
     followed = metadata.follow(HISTORY_PARTITION, 3)
     metadata.consume(0, encode_event(segment(1)))
     assert metadata.consume(1, value) is None
     metadata.consume(2, encode_event(finished(segment(1))))
-    assert metadata.is_doubtful and not metadata.may_be_saved
+    metadata.advance(3)
+    assert metadata.may_be_saved and metadata.damaged_records == 1
     assert [one.offset for one in metadata.damaged] == [1] and metadata.damaged[0].reason
     assert followed.is_ready and followed.cache.segment_for(0, 15) is not None, "reads continue"
     metadata.consume(1, value)
-    assert len(metadata.damaged) == 1, "a record that is read twice is damaged once"
+    assert metadata.damaged_records == len(metadata.damaged) == 1, "a record that is read twice is damaged once"
+    saved = decode_snapshot(encode_snapshot(TOPIC_ID, metadata), TOPIC_ID, 3)
+    assert saved.damaged == metadata.damaged and saved.damaged_records == 1, "a start knows it"
+    saved.consume(1, value)
+    assert saved.damaged_records == 1
+    saved.forget_damage(2, 3)
+    assert not saved.damaged and not saved.damaged_records
 
 
 def test_damage_before_the_start_of_the_topic_is_forgotten() -> None:
@@ -110,14 +115,18 @@ def test_damage_before_the_start_of_the_topic_is_forgotten() -> None:
     metadata.consume(1, b"damage")
     metadata.advance(3)
     metadata.begin_at(2, 3)
-    assert not metadata.is_doubtful
+    assert not metadata.damaged and not metadata.damaged_records
 
 
 def test_only_the_first_hundred_damaged_records_are_kept() -> None:
     metadata = MetadataPartition(0)
     for offset in range(1_000):
         metadata.consume(offset, b"damage")
-    assert len(metadata.damaged) == 100 and metadata.damaged[-1].offset == 99
+    assert len(metadata.damaged) == 100 and metadata.damaged[-1].offset == 99 and metadata.damaged_records == 1_000
+    metadata.forget_damage(50, 1_000)
+    assert metadata.damaged[0].offset == 50 and metadata.damaged_records == 950
+    metadata.forget_damage(1_000, 1_000)
+    assert not metadata.damaged and metadata.damaged_records == 0
 
 
 @pytest.mark.parametrize(("log_start", "end"), [(5, 9), (0, 1)])

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.observability.families import tiered_storage
-from odradek.server.remote.work import RemoteCounters
+from odradek.server.observability.remote_families import tiered_storage
+from odradek.server.remote.remote_counters import RemoteCounters
 
 from tests.tiers.harness.tier_oracle import TierOracle
 
@@ -24,13 +24,14 @@ def subsystem() -> Any:
     counters.expired_fetches, counters.reads, counters.read_ms = 3, 5, 40.5
     work = SimpleNamespace(
         counters=counters, readers=pool, copiers=pool, expirers=pool, followers=pool,
-        events=SimpleNamespace(damaged_partitions=list),
+        events=SimpleNamespace(damaged_records=lambda: 14),
     )  # fmt: skip
     one = SimpleNamespace(
         leads=True, hosted=SimpleNamespace(topic="orders"), cache=[1, 2], copy_lag_bytes=0, copy_lag_segments=0,
         delete_lag_bytes=MEBIBYTE, delete_lag_segments=1, size_bytes=lambda: 3 * MEBIBYTE, size_computation_ms=0.5,
     )  # fmt: skip
-    return SimpleNamespace(work=work, logs={0: one, 1: one})
+    reader = SimpleNamespace(budget=SimpleNamespace(used_bytes=11, waiting=12, dropped=13))
+    return SimpleNamespace(work=work, logs={0: one, 1: one}, reader=reader)
 
 
 def samples() -> dict[str, float]:
@@ -58,6 +59,10 @@ def test_every_metric_of_apache_has_its_counterpart(tier_oracle: TierOracle) -> 
         ("kafka_log_remote_remotelogmanager_remotelogreaderfetchrateandtimems_count", 5),
         ("kafka_log_remote_remotelogmanager_remotelogreaderfetchrateandtimems_sum", 40.5),
         ("kafka_log_remote_remotelogmanager_remotelogmanagertasksavgidlepercent", 0.75),
+        ("odradek_remote_fetch_buffer_bytes", 11),
+        ("odradek_remote_fetch_waiting", 12),
+        ("odradek_remote_fetch_dropped_connections_total", 13),
+        ("odradek_remote_log_metadata_damaged_records", 14),
     ],
 )
 def test_metric_has_the_counters_value(name: str, value: float) -> None:

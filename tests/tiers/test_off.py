@@ -25,7 +25,8 @@ def test_folder_store_needs_no_package_of_the_extra() -> None:
     code = (
         "import sys; sys.modules['obstore'] = None\n"
         "from odradek.tiers import indexes, leader_tasks, lineage, metadata_topic, reading\n"
-        "from odradek.tiers.store import InvalidStore, make_store\n"
+        "from odradek.tiers.named_store import make_store\n"
+        "from odradek.tiers.store import InvalidStore\n"
         "import tempfile\n"
         "make_store('folder', {'dir': tempfile.mkdtemp()})\n"
         "try:\n"

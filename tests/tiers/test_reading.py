@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.protocol.records.batch import iter_headers
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.indexes import IndexCache, parse_aborted, parse_indexes
+from odradek.tiers.index_cache import IndexCache
+from odradek.tiers.indexes import parse_aborted, parse_indexes
 from odradek.tiers.lineage import common_end
+from odradek.tiers.object_names import object_name
 from odradek.tiers.reading import (
     aborted_transactions,
     find_by_timestamp,
@@ -22,7 +24,7 @@ from odradek.tiers.reading import (
     segment_ranges,
 )
 from odradek.tiers.segment_metadata import RemoteLogSegmentMetadata
-from odradek.tiers.store import DamagedRemoteObject, PartType, RemoteStorageError, object_name
+from odradek.tiers.store import DamagedRemoteObject, PartType, RemoteStorageError
 
 from tests.harness.examples import examples
 from tests.tiers.harness.tiered_log import TieredLog, records_in, timestamp_at, value_at

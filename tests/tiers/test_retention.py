@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.folder_store import FolderStore
-from odradek.tiers.leader_tasks import (
-    Retention,
-    RetentionPlan,
-    deletable_local_segments,
-    delete_segment,
-    only_local_bytes,
-    plan_retention,
-)
-from odradek.tiers.lineage import (
-    earliest_pending_upload,
-    highest_remote_offset,
-    latest_tiered,
-    segments_for_timestamp,
-)
+from odradek.tiers.leader_tasks import delete_segment
+from odradek.tiers.lineage import highest_remote_offset
+from odradek.tiers.listed_offsets import earliest_pending_upload, latest_tiered, segments_for_timestamp
+from odradek.tiers.retention import Retention, RetentionPlan, only_local_bytes, plan_local_retention, plan_retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogSegmentMetadata,
@@ -168,7 +160,51 @@ def highest(tiered: TieredLog) -> int:
 def deletable(tiered: TieredLog, local: Retention, **changed: int) -> int:
     log = tiered.log
     ends = {"log_start_offset": 0, "now_ms": NOW_MS + 1_000_000, "high_watermark": log.log_end_offset} | changed
-    return deletable_local_segments(log, highest(tiered), local, **ends)
+    return plan_local_retention(log, highest(tiered), local, **ends).deletable
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    copied=st.booleans(), is_timeless=st.booleans(), age_ms=st.integers(0, 10_000), local_ms=st.integers(-1, 10_000),
+    local_bytes=st.integers(-1, 3_000), committed=st.booleans(),
+)  # fmt: skip
+def test_active_segment_is_rolled_exactly_when_all_others_go_and_it_is_beyond_local_retention(
+    copied: bool, is_timeless: bool, age_ms: int, local_ms: int, local_bytes: int, committed: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        tiered = TieredLog(Path(folder) / "orders-0", FolderStore({"dir": f"{folder}/tier"}))
+        tiered.fill(60)
+        if copied:
+            tiered.copy_all()
+        log = tiered.log
+        active = log.active
+        if is_timeless:
+            for one in log.segments:
+                one.max_timestamp = -1
+                seconds = timestamp_at(log.log_end_offset - 1) / 1000
+                os.utime(one.path, (seconds, seconds))
+        now_ms = active.newest_ms() + age_ms
+        found = plan_local_retention(
+            log, highest(tiered), Retention(local_ms, local_bytes), log_start_offset=0, now_ms=now_ms,
+            high_watermark=log.log_end_offset - (not committed),
+        )  # fmt: skip
+        is_last = found.deletable == len(log.segments) - 1
+        is_beyond = 0 <= local_ms < age_ms or local_bytes == 0
+        assert found.rolls_active == (is_last and committed and is_beyond)
+        assert not is_last or copied
+
+
+def test_rolled_active_segment_is_copied_and_then_deleted(tiered: TieredLog) -> None:
+    tiered.copy_all()
+    log = tiered.log
+    end = log.log_end_offset
+    log.roll(NOW_MS)
+    assert len(tiered.copy_all()) == 1 and highest(tiered) == end - 1
+    count = deletable(tiered, Retention(0, -1))
+    assert count == len(log.segments) - 1
+    log.remove_first(count, NOW_MS)
+    assert log.local_log_start_offset == end
+    assert deletable(tiered, Retention(0, -1)) == 0, "an empty segment is not rolled again"
 
 
 def test_local_segment_that_is_not_copied_stays(tiered: TieredLog) -> None:

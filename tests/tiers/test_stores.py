@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.tiers.folder_store import FolderStore
+from odradek.tiers.checked_reads import remote_index, remote_range
+from odradek.tiers.checksums import decode_checksums
+from odradek.tiers.guarded_store import GuardedStore
 from odradek.tiers.leader_tasks import CopyPlan
-from odradek.tiers.segment_metadata import InvalidSegmentMetadata, RemoteLogSegmentMetadata
+from odradek.tiers.named_store import make_store
+from odradek.tiers.object_names import directory_name, object_name, parse_object_name
+from odradek.tiers.segment_metadata import COPY_SEGMENT_FINISHED, InvalidSegmentMetadata, RemoteLogSegmentMetadata
 from odradek.tiers.store import (
     DamagedRemoteObject,
     InvalidStore,
@@ -25,21 +28,14 @@ from odradek.tiers.store import (
     RemoteResourceNotFound,
     RemoteStorageError,
     RemoteStore,
-    decode_checksums,
-    directory_name,
-    make_store,
-    object_name,
-    parse_object_name,
-    remote_index,
-    remote_range,
 )
 
 from compat_tests.broker_process import free_port
-from compat_tests.recipes import eventually
 from compat_tests.tiers.azure import CONFIG as AZURE
 from compat_tests.tiers.s3proxy import CONFIG as S3PROXY
+from tests.docs.pages import DOCS, blocks
 from tests.tiers.harness.tier_oracle import Rejected, TierOracle
-from tests.tiers.harness.tiered_log import PARTITION, TieredLog
+from tests.tiers.harness.tiered_log import PARTITION
 
 #: Apache's names of the indexes.
 INDEX_TYPES = {
@@ -49,53 +45,6 @@ INDEX_TYPES = {
     PartType.LEADER_EPOCHS: "LEADER_EPOCH",
     PartType.PRODUCER_SNAPSHOT: "PRODUCER_SNAPSHOT",
 }
-
-
-@pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> list[CopyPlan]:
-    """The closed segments of a log with several epochs, and aborted transactions in some segments."""
-    folder = tmp_path_factory.mktemp("log")
-    tiered = TieredLog(folder / "orders-0", FolderStore({"dir": str(folder / "unused")}))
-    tiered.fill(200)
-    plans = tiered.plans()
-    assert len(plans) > 4
-    assert any(plan.segment.txn_index_empty for plan in plans) and not all(
-        plan.segment.txn_index_empty for plan in plans
-    )
-    return plans
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[dict[str, str]]:
-    """The configuration of a store in a bucket of an S3 server in another process."""
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with (tmp_path_factory.mktemp("moto") / "moto.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    access = {"access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1"}
-    address = f"http://127.0.0.1:{port}"
-    import boto3
-    from botocore.exceptions import BotoCoreError
-
-    client = boto3.client(
-        "s3", endpoint_url=address, aws_access_key_id="testing", aws_secret_access_key="testing",
-        region_name="us-east-1",
-    )  # fmt: skip
-
-    def is_made() -> bool:
-        try:
-            client.create_bucket(Bucket="tiers")
-        except BotoCoreError:
-            return False
-        return True
-
-    try:
-        eventually(is_made, what="the S3 server answers")
-        store = {f"store.{key}": value for key, value in access.items()}
-        yield {"url": "s3://tiers/prod/logs", "store.endpoint": address, "client.allow_http": "true", **store}
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 #: Servers that run by hand, and the environment variables that have their configurations.
@@ -169,6 +118,17 @@ def test_copied_parts_are_read_back_and_deleted(make: Make, plans: list[CopyPlan
         store.delete_log_segment_data(plan.segment)
         store.delete_log_segment_data(plan.segment)
     assert list(store.objects()) == []
+
+
+def test_many_segments_are_deleted_at_once_and_no_other(make: Make, plans: list[CopyPlan]) -> None:
+    store: Any = make()
+    for plan in plans:
+        copied(store, plan)
+    kept, *deleted = [plan.segment._replace(state=COPY_SEGMENT_FINISHED) for plan in plans]
+    store.delete_log_segments(deleted)
+    assert {one.segment_id for one in store.objects()} == {kept.segment_id}
+    store.delete_log_segments([kept, *deleted])
+    assert list(store.objects()) == [], "parts that are not there are no error"
 
 
 def test_missing_object_is_not_found(make: Make, plans: list[CopyPlan]) -> None:
@@ -411,8 +371,11 @@ def test_topic_outside_the_folder_has_no_name() -> None:
 class InMemory:
     """A store of a user's own."""
 
+    made: InMemory
+
     def __init__(self, config: dict[str, str]) -> None:
         self.config = config
+        InMemory.made = self
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *arguments: None
@@ -423,7 +386,65 @@ def test_class_of_a_user_is_made_with_its_configuration(monkeypatch: pytest.Monk
     module.InMemory = InMemory  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "of_a_user", module)
     store = make_store("python:of_a_user:InMemory", {"a": "b"})
-    assert isinstance(store, InMemory) and store.config == {"a": "b"}
+    assert InMemory.made.config == {"a": "b"}
+    store.close()
+
+
+class Raising:
+    """A store of a user's own, each method of which raises an exception."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def fails(*arguments: object) -> None:
+            raise self._error
+
+        return fails
+
+
+CALLS: dict[str, Callable[[RemoteStore, CopyPlan], object]] = {
+    "create": lambda store, plan: store.create(),
+    "copy_log_segment_data": lambda store, plan: store.copy_log_segment_data(plan.segment, plan.parts),
+    "fetch_log_segment": lambda store, plan: store.fetch_log_segment(plan.segment, 0, 1),
+    "fetch_index": lambda store, plan: store.fetch_index(plan.segment, PartType.OFFSET_INDEX, 1),
+    "delete_log_segment_data": lambda store, plan: store.delete_log_segment_data(plan.segment),
+    "objects": lambda store, plan: list(store.objects()),
+    "close": lambda store, plan: store.close(),
+}
+ERRORS = [
+    OSError(5, "I/O"), FileNotFoundError("gone"), TimeoutError(), ConnectionResetError(), ValueError("no"), KeyError("k"),
+    RuntimeError("of an SDK"), TypeError("a mistake"), StopIteration(), MemoryError(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("call", CALLS)
+def test_exception_of_a_users_class_is_a_failure_of_the_store(
+    plans: list[CopyPlan], call: str, error: Exception
+) -> None:
+    store = GuardedStore(Raising(error), "Raising")  # type: ignore[arg-type]
+    with pytest.raises(RemoteStorageError, match=f"Raising.{call}: {type(error).__name__}") as raised:
+        CALLS[call](store, plans[0])
+    assert raised.value.retriable
+
+
+def test_store_error_of_a_users_class_stays_as_it_is(plans: list[CopyPlan]) -> None:
+    error = RemoteStorageError("no access", retriable=False)
+    with pytest.raises(RemoteStorageError) as raised:
+        CALLS["fetch_log_segment"](GuardedStore(Raising(error), "Raising"), plans[0])  # type: ignore[arg-type]
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("call", ["copy_log_segment_data", "fetch_log_segment", "fetch_index"])
+@pytest.mark.parametrize("found", [7, "text", [b"x"], bytearray(b"x"), memoryview(b"x")])
+def test_result_of_a_users_class_is_bytes_or_a_failure(plans: list[CopyPlan], call: str, found: object) -> None:
+    store = GuardedStore(types.SimpleNamespace(**{call: lambda *arguments: found}), "Odd")  # type: ignore[arg-type]
+    if isinstance(found, bytearray | memoryview):
+        assert CALLS[call](store, plans[0]) == b"x"
+    else:
+        with pytest.raises(RemoteStorageError, match=f"Odd.{call} returned {type(found).__name__}, not bytes"):
+            CALLS[call](store, plans[0])
 
 
 @pytest.mark.parametrize(
@@ -446,3 +467,24 @@ def test_class_of_a_user_is_made_with_its_configuration(monkeypatch: pytest.Monk
 def test_configuration_without_a_store_is_named(name: str, config: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidStore, match=reason):
         make_store(name, config)
+
+
+def test_store_of_the_guide_reads_back_its_parts_and_deletes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: list[CopyPlan]
+) -> None:
+    (block,) = [block for block in blocks(DOCS / "specialists/security-classes.md") if block.title == "own_store.py"]
+    (tmp_path / "store_of_the_guide.py").write_text(block.text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    store = make_store("python:store_of_the_guide:OneFolder", {"dir": str(tmp_path / "segments")}, creates=True)
+    for plan in plans:
+        store.copy_log_segment_data(plan.segment, plan.parts)
+    for plan in plans:
+        for part, source in plan.parts.sources():
+            content = source.read_bytes() if isinstance(source, Path) else source
+            if part is PartType.LOG:
+                assert store.fetch_log_segment(plan.segment, 10, 50) == content[10:60]
+            else:
+                assert store.fetch_index(plan.segment, part, len(content)) == content
+        store.delete_log_segment_data(plan.segment)
+        with pytest.raises(RemoteResourceNotFound):
+            store.fetch_log_segment(plan.segment, 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.cli.client.admin import coordinator_of
+from odradek.admin.nodes import describe_cluster
 from odradek.cli.client.connection import Connection
 from odradek.protocol.schema import Message
 
@@ -18,9 +18,9 @@ def answered(bootstrap: str, request: Message, version: int) -> Any:
 
     def ask() -> Any:
         with Connection({"bootstrap.servers": bootstrap}).admin() as admin:
-            node = coordinator_of(admin, GROUP)
-            (broker,) = [one for one in admin.describe_cluster()["brokers"] if one["broker_id"] == node]
-        with WireClient(f"{broker['host']}:{broker['port']}") as client:
+            node = admin.coordinator(GROUP)
+            (broker,) = [one for one in describe_cluster(admin).brokers if one.broker_id == node]
+        with WireClient(f"{broker.host}:{broker.port}") as client:
             response = client.call(request, version)
         return None if response.error_code in LATER else response
 

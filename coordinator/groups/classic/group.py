@@ -25,116 +25,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from typing import ClassVar
 
-from ....protocol.codec import MalformedMessage, decode
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_offsets import ConsumerProtocolSubscription, GroupMetadataValue, MemberMetadata
-from ....protocol.messages.groups import DescribedGroupMember, JoinGroupResponse, SyncGroupResponse
+from ....protocol.internal.consumer_offsets import GroupMetadataValue, MemberMetadata
 from ....protocol.schema import Message
-from ...result import Reply, Timer, Timers
-from ..state import Group, ShardState, group_record
+from ...result import Reply
+from ...timers import Timer, Timers
+from ..state import Group
+from .join_errors import join_error, sync_error
+from .member import ClassicMember
+from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
-# A member of a classic group.
-#
-# `awaiting_join` and `awaiting_sync` are the tokens of its pending requests. Each request of the member restarts its
-# session timer. While a request is pending the member counts as alive, and the response restarts the timer. A member
-# that `is_new` is the exception: it does not have its id yet, so it cannot reconnect and wait again. It is removed
-# after `GroupsConfig.new_member_join_timeout_ms`.
-
-
-@dataclass(slots=True)
-class Member:
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    #: Protocol name -> the member's metadata in that protocol, in order of preference.
-    protocols: dict[str, bytes]
-    session: Timer
-    assignment: bytes = b""
-    is_new: bool = False
-    #: The member has joined the classic group under this coordinator, so its protocols are current.
-    has_joined: bool = False
-    awaiting_join: object | None = field(default=None, repr=False)
-    awaiting_sync: object | None = field(default=None, repr=False)
-
-    def speaks_the_same(self, protocols: dict[str, bytes]) -> bool:
-        """Returns whether these are its protocols, in the same order of preference."""
-        return self.protocols == protocols and list(self.protocols) == list(protocols)
-
-    def vote(self, candidates: set[str]) -> str:
-        return next(name for name in self.protocols if name in candidates)
-
-    def keeps_its_session(self) -> bool:
-        """Returns whether an expired session timer keeps the member, since a request of it is pending."""
-        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
-
-    def as_record(self, protocol_name: str, assignment: bytes) -> MemberMetadata:
-        return MemberMetadata(
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            rebalance_timeout=self.rebalance_timeout_ms,
-            session_timeout=self.session_timeout_ms,
-            subscription=self.protocols[protocol_name],
-            assignment=assignment,
-        )
-
-    def as_described(self, protocol_name: str | None) -> DescribedGroupMember:
-        return DescribedGroupMember(
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            member_metadata=self.protocols[protocol_name] if protocol_name is not None else b"",
-            member_assignment=self.assignment,
-        )
-
-
-# The consumers' subscriptions in JoinGroup, of which the coordinator reads the topics.
-
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
-_VERSION_BYTES = 2
 #  From here on a group writes departures together, since each writes the whole group: at most once in 2 ms per member, which
 #  is 100 KB/s at 200 bytes a member.
 MANY_MEMBERS = 50
 DEPARTURE_DELAY_MS_PER_MEMBER = 2
 
 
-def subscribed_topics(metadata_of_members: Iterable[bytes]) -> set[str] | None:
-    """Returns all subscribed topics, or None if one member's metadata is not a subscription.
-
-    Every version begins with the fields of version 0, so reading version 0 also works for later versions.
-    """
-    topics: set[str] = set()
-    for metadata in metadata_of_members:
-        try:
-            subscription, _ = decode(ConsumerProtocolSubscription, 0, metadata, _VERSION_BYTES)
-        except MalformedMessage:
-            return None
-        topics.update(subscription.topics)
-    return topics
-
-
-# Error responses, with the same fields as Kafka's.
-
-
-def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
-
-
-def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    return SyncGroupResponse(error_code=error)
-
-
-class State(Enum):
+class ClassicGroupState(Enum):
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -143,11 +54,13 @@ class State(Enum):
 
 
 #: The valid transitions. Any other transition is a bug of the broker.
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
-    State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY}),
-    State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE, State.STABLE}),
-    State.STABLE: frozenset({State.PREPARING_REBALANCE}),
+TRANSITIONS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset({ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY}),
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset(
+        {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.STABLE}
+    ),
+    ClassicGroupState.STABLE: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
 }
 
 
@@ -159,14 +72,14 @@ class ClassicGroup:
         self.durable: GroupMetadataValue | None = None
         #: The group of another kind that this group replaces (KIP-848), until it has a generation of its own.
         self.predecessor: Group | None = None
-        self.state = State.EMPTY
-        self.previous_state = State.DEAD
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.DEAD
         self.state_timestamp_ms = -1
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         #: group.instance.id -> member id (KIP-345).
         self.static_members: dict[str, str] = {}
         #: Generated member ids whose clients have not joined with them yet (KIP-394), each with its session timer.
@@ -203,7 +116,7 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
         """Returns whether a member can join: the type matches, and all members support one of its protocols."""
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         count = len(self.members)
         return self.protocol_type == protocol_type and any(self._speakers.get(name, 0) == count for name in protocols)
@@ -249,16 +162,16 @@ class ClassicGroup:
 
     # Changes.
 
-    def transition(self, state: State, now: int) -> None:
+    def transition(self, state: ClassicGroupState, now: int) -> None:
         assert state in TRANSITIONS[self.state], f"group {self.group_id}: {self.state.value} to {state.value}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now
 
-    def touch(self, member: Member, now: int) -> None:
+    def touch(self, member: ClassicMember, now: int) -> None:
         self._timers.set(member.session, now + member.session_timeout_ms)
 
-    def add(self, member: Member, token: object | None) -> None:
+    def add(self, member: ClassicMember, token: object | None) -> None:
         """Adds a new member, whose JoinGroup (`token`) waits from now on."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members, "one member for one instance id"
@@ -270,7 +183,7 @@ class ClassicGroup:
         self.await_join(member, token)
         self.forget_pending(member.member_id)
 
-    def await_join(self, member: Member, token: object | None) -> None:
+    def await_join(self, member: ClassicMember, token: object | None) -> None:
         """Parks a JoinGroup. An earlier pending one of the same member gets an error response."""
         if member.awaiting_join is not None:
             self.respond_to_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
@@ -278,12 +191,12 @@ class ClassicGroup:
             member.awaiting_join = token
             self._awaiting_join_count += 1
 
-    def await_sync(self, member: Member, token: object) -> None:
+    def await_sync(self, member: ClassicMember, token: object) -> None:
         if member.awaiting_sync is not None:
             self.respond_to_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         member.awaiting_sync = token
 
-    def respond_to_join(self, member: Member, response: Message) -> bool:
+    def respond_to_join(self, member: ClassicMember, response: Message) -> bool:
         if member.awaiting_join is None:
             return False
         self._replies.append(Reply(member.awaiting_join, response))
@@ -291,7 +204,7 @@ class ClassicGroup:
         self._awaiting_join_count -= 1
         return True
 
-    def respond_to_sync(self, member: Member, response: Message) -> bool:
+    def respond_to_sync(self, member: ClassicMember, response: Message) -> bool:
         if member.awaiting_sync is None:
             return False
         self._replies.append(Reply(member.awaiting_sync, response))
@@ -299,7 +212,7 @@ class ClassicGroup:
         return True
 
     def update(
-        self, member: Member, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
+        self, member: ClassicMember, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
         self._count_speakers(member.protocols, -1)
         self._count_speakers(protocols, 1)
@@ -323,7 +236,7 @@ class ClassicGroup:
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
 
-    def replace_static(self, group_instance_id: str, new_member_id: str) -> Member:
+    def replace_static(self, group_instance_id: str, new_member_id: str) -> ClassicMember:
         """Replaces a static member that returned under a new id. It takes over the assignment; the old id is fenced."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
@@ -372,12 +285,12 @@ class ClassicGroup:
         self.pending_syncs.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self._read_subscriptions()
-        self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now)
+        self.transition(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now)
 
     def become_stable(self, protocol_type: str, generation_id: int, now: int) -> None:
         """Makes the group Stable with members that it takes over from a group of another kind (KIP-848)."""
-        assert self.members and self.state is State.EMPTY
-        self.state, self.state_timestamp_ms = State.STABLE, now
+        assert self.members and self.state is ClassicGroupState.EMPTY
+        self.state, self.state_timestamp_ms = ClassicGroupState.STABLE, now
         self.protocol_type, self.generation_id = protocol_type, generation_id
         self.protocol_name = self.select_protocol()
         self._read_subscriptions()
@@ -412,7 +325,7 @@ class ClassicGroup:
         value = self.durable
         if value is None:
             return
-        self.state = State.STABLE if value.members else State.EMPTY
+        self.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
         self.state_timestamp_ms = value.current_state_timestamp
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
@@ -424,8 +337,8 @@ class ClassicGroup:
             self.touch(member, now)
         self._read_subscriptions()
 
-    def _restored(self, stored: MemberMetadata, protocol_name: str) -> Member:
-        return Member(
+    def _restored(self, stored: MemberMetadata, protocol_name: str) -> ClassicMember:
+        return ClassicMember(
             member_id=stored.member_id,
             group_instance_id=stored.group_instance_id,
             client_id=stored.client_id,
@@ -451,56 +364,3 @@ class ClassicGroup:
             self.subscribed_topics = None
         else:
             self.subscribed_topics = subscribed_topics(m.protocols[name or ""] for m in self.members.values())
-
-
-# Classic groups in a shard: found or made, and their records written.
-
-
-def find_or_make(state: ShardState, group_id: str) -> ClassicGroup:
-    """The classic group; a new one in the place of what had its id."""
-    group = state.find(ClassicGroup, group_id)
-    if group is None:
-        group = ClassicGroup(group_id, state.timers, state.replies)
-        state.put(group)
-    return group
-
-
-def create_group(state: ShardState, group_id: str, now: int) -> ClassicGroup:
-    group = find_or_make(state, group_id)
-    group.state_timestamp_ms = now
-    return group
-
-
-def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-    state.write(group_record(group.group_id, group.as_record(assignments)))
-
-
-def write_departures(state: ShardState, group: ClassicGroup, now: int) -> None:
-    """Has the next coordinator know the members that have gone since the last record.
-
-    Writes the record of the last assignments again, in which such a member has a session of 0 ms. The coordinator that
-    loads it, Apache Kafka too, removes the member at once and starts the rebalance that the other members are in. Without
-    it the member comes back with a whole session, and a newcomer waits for it.
-    """
-    if group.departures() is None:
-        return
-    if len(group.members) < MANY_MEMBERS:
-        departures_due(state, group)
-    elif not group.departure_timer.is_set:
-        group.set_timer(group.departure_timer, now + len(group.members) * DEPARTURE_DELAY_MS_PER_MEMBER)
-
-
-def departures_due(state: ShardState, group: ClassicGroup) -> None:
-    record = group.departures()
-    if record is not None:
-        state.write(group_record(group.group_id, record))
-
-
-def write_empty_group(state: ShardState, group: ClassicGroup) -> None:
-    """The record of a group of which only the id is known."""
-    empty = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
-    state.write(group_record(group.group_id, empty))
-
-
-def delete_classic_group(state: ShardState, group_id: str) -> None:
-    state.write(group_record(group_id, None))

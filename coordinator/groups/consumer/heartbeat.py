@@ -5,139 +5,35 @@ The steps have Kafka's order: the member, its subscription, the group epoch, the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_offsets import ConsumerGroupMemberMetadataValue
-from ....protocol.messages.consumer_groups import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ....protocol.messages.assignments import Assignment, TopicPartitions
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ...patterns import InvalidRegularExpression, compiled
+from ...rejection import Rejection
 from ...result import GroupRequest
-from ..assigned_group import (
-    ValidationError,
-    find_member,
-    first_error,
-    full,
-    invalid,
-    no_group,
-    unreleased,
-    validate_names,
-    wrong_epoch,
-)
 from ..classic.group import ClassicGroup
+from ..member_checks import find_member, full, no_group, unreleased
 from ..state import ShardState
 from . import migration
-from .assignment import ASSIGNORS, reconcile_member, update_epoch, update_target
-from .group import (
+from .group import ConsumerGroup
+from .member import (
     EMPTY_METADATA,
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
-    ConsumerGroup,
-    Describable,
-    Member,
+    ConsumerMember,
     Owned,
     Partitions,
-    RegexChange,
     as_partitions,
-    check_new_regex,
     generated_member_id,
-    heartbeat_interval_ms,
-    replace_member,
-    resolve_regexes,
-    session_timeout_ms,
-    update_regex,
-    write_current,
-    write_member,
 )
-
-# Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order.
-
-
-Heartbeat = ConsumerGroupHeartbeatRequest
-#: Members generate their own ids from this version on (KIP-1082).
-OWN_MEMBER_ID_VERSION = 1
-
-
-def error_response(validation_error: ValidationError) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=validation_error.error, error_message=validation_error.message)
-
-
-def _names(request: Heartbeat, version: int) -> ValidationError | None:
-    needs_member_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
-    return validate_names(request, needs_member_id=needs_member_id)
-
-
-def _joining(request: Heartbeat, version: int) -> ValidationError | None:
-    """Checks that a joining member sends all fields."""
-    if request.member_epoch != JOIN_EPOCH:
-        return None
-    if request.rebalance_timeout_ms == -1:
-        return invalid("RebalanceTimeoutMs must be provided in first request.")
-    if request.topic_partitions is None or request.topic_partitions:
-        return invalid("TopicPartitions must be empty when (re-)joining.")
-    has_names = bool(request.subscribed_topic_names)
-    has_regex = request.subscribed_topic_regex is not None
-    if not has_names and not has_regex and request.subscribed_topic_names is None:
-        return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    return None
-
-
-def _epochs(request: Heartbeat, version: int) -> ValidationError | None:
-    if request.member_epoch < LEAVE_STATIC_EPOCH:
-        return invalid("MemberEpoch is invalid.")
-    if request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        return invalid("InstanceId can't be null.")
-    return None
-
-
-def _assignor(request: Heartbeat, version: int) -> ValidationError | None:
-    if request.server_assignor is None or request.server_assignor in ASSIGNORS:
-        return None
-    supported = ", ".join(ASSIGNORS)
-    words = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
-    return ValidationError(ErrorCode.UNSUPPORTED_ASSIGNOR, words)
-
-
-CHECKS: tuple[Callable[[Heartbeat, int], ValidationError | None], ...] = (_names, _joining, _epochs, _assignor)
-
-
-def validate(request: Heartbeat, version: int) -> ValidationError | None:
-    return first_error(CHECKS, request, version)
-
-
-def validate_epoch(member: Member, epoch: int, owned: Partitions | None) -> ValidationError | None:
-    """Checks the member epoch. The previous epoch is valid if the member owns only partitions of its assignment.
-
-    Such a member has missed the coordinator's last response.
-    """
-    if epoch > member.epoch:
-        size = "greater"
-    elif epoch < member.epoch and (epoch != member.previous_epoch or not _is_subset(owned, member)):
-        size = "smaller"
-    else:
-        return None
-    return wrong_epoch("consumer", size, epoch, member.epoch)
-
-
-def _is_subset(owned: Partitions | None, member: Member) -> bool:
-    if owned is None:
-        return False
-    return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
-
-
-def in_unknown_state() -> ValidationError:
-    words = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
-    return ValidationError(ErrorCode.FENCED_MEMBER_EPOCH, words)
-
-
-def invalid_regex(regex: str, why: Exception) -> ValidationError:
-    words = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
-    return ValidationError(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
+from .reconciliation import reconcile_member
+from .regexes import Describable, RegexChange, check_new_regex, resolve_regexes, update_regex
+from .settings import heartbeat_interval_ms, session_timeout_ms
+from .targets import update_epoch, update_target
+from .validation import error_response, in_unknown_state, invalid_regex, validate, validate_epoch
+from .writing import replace_member, write_current, write_member
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +42,7 @@ class _Beat:
 
     group: ConsumerGroup
     #: The member before this heartbeat; for a returning static member, the state that it takes over.
-    member: Member
+    member: ConsumerMember
     #: The id of the member, which a returning static member has changed.
     member_id: str
     request: ConsumerGroupHeartbeatRequest
@@ -165,17 +61,17 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
         response = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
     else:
         response = validation_error
-    state.reply(message, error_response(response) if isinstance(response, ValidationError) else response)
+    state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
 
 
 def _leave(
     state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int
-) -> ConsumerGroupHeartbeatResponse | ValidationError:
+) -> ConsumerGroupHeartbeatResponse | Rejection:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
         return no_group(state.groups, request.group_id, ConsumerGroup.kind, "Group")
     member = find_member(group, request)
-    if isinstance(member, ValidationError):
+    if isinstance(member, Rejection):
         return member
     if request.member_epoch == LEAVE_STATIC_EPOCH:
         # The static member may return within its session. It then gets its partitions back, whatever their epoch.
@@ -189,11 +85,11 @@ def _leave(
 
 def _stay(
     state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
-) -> ConsumerGroupHeartbeatResponse | ValidationError:
+) -> ConsumerGroupHeartbeatResponse | Rejection:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
         found = _new_group(state, request, now)
-        if isinstance(found, ValidationError):
+        if isinstance(found, Rejection):
             return found
         group = found
     member_id = request.member_id or generated_member_id(message.member_uuid)
@@ -206,10 +102,10 @@ def _stay(
         member = _joining_member(state, group, request, member_id)
     else:
         member = find_member(group, request)
-        if isinstance(member, Member):
+        if isinstance(member, ConsumerMember):
             validation_error = validate_epoch(member, request.member_epoch, owned)
             member = member if validation_error is None else validation_error
-    if isinstance(member, ValidationError):
+    if isinstance(member, Rejection):
         return member
     metadata = _updated(member.metadata, message, request)
     try:
@@ -219,7 +115,7 @@ def _stay(
     return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now)
 
 
-def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | ValidationError:
+def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Rejection:
     """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
     if request.member_epoch != JOIN_EPOCH:
         return no_group(state.groups, request.group_id, ConsumerGroup.kind)
@@ -234,7 +130,7 @@ def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: i
 
 def _validate_before_upgrade(
     state: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest
-) -> ValidationError | None:
+) -> Rejection | None:
     """Runs the remaining checks before an upgrade, since a request that fails must not change anything."""
     is_known = request.instance_id in classic.static_members or request.member_id in classic.members
     if not is_known and len(classic.members) >= state.config.consumer_max_size:
@@ -248,7 +144,7 @@ def _validate_before_upgrade(
 
 def _joining_member(
     state: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
-) -> Member | ValidationError:
+) -> ConsumerMember | Rejection:
     """Returns the joining member: a new one, or the known one that rejoins.
 
     A static member takes over the state that it left under another member id.
@@ -256,7 +152,7 @@ def _joining_member(
     known_id = group.static_members.get(request.instance_id) if request.instance_id is not None else member_id
     known = group.members.get(known_id) if known_id is not None else None
     if known is None or known_id is None:
-        return Member(member_id, EMPTY_METADATA)
+        return ConsumerMember(member_id, EMPTY_METADATA)
     if request.instance_id is None:
         return known
     if known.epoch != LEAVE_STATIC_EPOCH and not known.is_classic:
@@ -264,7 +160,7 @@ def _joining_member(
     return known
 
 
-def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatResponse | ValidationError:
+def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatResponse | Rejection:
     group, group_id, member, request, metadata = (
         beat.group,
         beat.group.group_id,
@@ -290,7 +186,7 @@ def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatRe
 
 
 def _write_subscription(
-    state: ShardState, group: ConsumerGroup, member: Member, metadata: ConsumerGroupMemberMetadataValue
+    state: ShardState, group: ConsumerGroup, member: ConsumerMember, metadata: ConsumerGroupMemberMetadataValue
 ) -> tuple[bool, bool]:
     """Writes the member if it changed. Returns whether its subscription changed, and whether the group needs a new
     assignment for it.
@@ -327,7 +223,7 @@ def _updated(
 
 
 def _response(
-    state: ShardState, group_id: str, request: ConsumerGroupHeartbeatRequest, had: Owned, after: Member
+    state: ShardState, group_id: str, request: ConsumerGroupHeartbeatRequest, had: Owned, after: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
     """Returns the response. It has the assignment after a join, a full request (as after an error), or a change."""
     says_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None

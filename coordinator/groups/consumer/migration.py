@@ -13,155 +13,52 @@ owns.
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ....metadata.image import MetadataImage
-from ....protocol.codec import MalformedMessage, decode, encode
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.consumer_offsets import (
+from ....protocol.internal.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolAssignmentTopicPartition,
-    ConsumerProtocolSubscription,
 )
-from ....protocol.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
+from ...rejection import Rejection
+from ...timers import Timer
+from ..classic.group import ClassicGroup, ClassicGroupState
+from ..classic.join_errors import join_error, sync_error
+from ..classic.member import ClassicMember
+from ..classic.rebalance import prepare
+from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from ..classic.writing import delete_classic_group, find_or_make, write_group
+from .consumer_protocol import (
+    MalformedEmbedded,
+    by_id,
+    read_assignment,
+    read_subscription,
+    version_of,
+    write_assignment,
 )
-from ....protocol.schema import Message
-from ...result import GroupRequest, Timer
-from ..assigned_group import ValidationError
-from ..classic.group import (
-    CONSUMER_PROTOCOL_TYPE,
-    ClassicGroup,
-    State,
-    delete_classic_group,
-    find_or_make,
-    join_error,
-    sync_error,
-    write_group,
-)
-from ..classic.group import Member as ClassicMember
-from ..classic.join import prepare
-from .assignment import reconcile_member, remove_from_group, update_epoch, update_target
-from .group import (
-    EMPTY_METADATA,
-    ConsumerGroup,
-    Member,
-    MemberState,
-    Owned,
-    Partitions,
-    RegexChange,
-    delete_group,
-    generated_member_id,
-    held_partitions,
-    metadata_hash,
-    replace_member,
-    update_regex,
-    write_current,
-    write_epoch,
-    write_member,
-    write_target,
-    write_target_epoch,
-)
+from .group import ConsumerGroup
+from .member import ConsumerMember, ConsumerMemberState, Owned, Partitions, held_partitions
+from .targets import remove_from_group
+from .topics import metadata_hash
+from .writing import delete_group, write_current, write_epoch, write_member, write_target, write_target_epoch
 
 if TYPE_CHECKING:
     from ..state import ShardState
 
-
-# The consumer protocol in JoinGroup and SyncGroup, decoded and encoded for groups in migration (KIP-848).
-#
-# The version precedes the subscription or assignment. Every version begins with the fields of the earlier ones, so a
-# newer version is read as the newest one supported here.
-
-
-_VERSION = struct.Struct(">h")
-NEWEST = 3
-
-
-class MalformedEmbedded(Exception):
-    """The bytes are not a valid subscription or assignment."""
-
-
-def version_of(data: bytes) -> int:
-    if len(data) < _VERSION.size:
-        raise MalformedEmbedded("no version")
-    version: int = _VERSION.unpack_from(data)[0]
-    if version < 0:
-        raise MalformedEmbedded(f"version {version}")
-    return min(version, NEWEST)
-
-
-def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    subscription: ConsumerProtocolSubscription = _read(ConsumerProtocolSubscription, data)
-    return subscription
-
-
-def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Decodes an assignment. Empty bytes mean that nothing is assigned."""
-    assignment: ConsumerProtocolAssignment = _read(ConsumerProtocolAssignment, data) if data else _nothing()
-    return assignment
-
-
-def _nothing() -> ConsumerProtocolAssignment:
-    return ConsumerProtocolAssignment(assigned_partitions=[])
-
-
-def _read(cls: type[Message], data: bytes) -> Any:
-    try:
-        return decode(cls, version_of(data), data, _VERSION.size)[0]
-    except MalformedMessage as error:
-        raise MalformedEmbedded(str(error)) from error
-
-
-def write_assignment(image: MetadataImage, partitions: Partitions, version: int) -> bytes:
-    """Encodes an assignment without deleted topics, since the classic protocol has only topic names."""
-    topics = [
-        ConsumerProtocolAssignmentTopicPartition(topic=topic.name, partitions=sorted(indexes))
-        for topic_id, indexes in partitions.items()
-        if (topic := image.topic_by_id(topic_id)) is not None
-    ]
-    return _VERSION.pack(version) + encode(ConsumerProtocolAssignment(assigned_partitions=topics), version)
-
-
-def by_id(image: MetadataImage, named: Iterable[Any]) -> dict[bytes, frozenset[int]]:
-    """Returns partitions by topic id, from any structures with `topic` and `partitions`."""
-    return {
-        topic.id: frozenset(one.partitions)
-        for one in named
-        if one.partitions and (topic := image.topic(one.topic)) is not None
-    }
-
-
 log = logging.getLogger(__name__)
-
 BOTH_WAYS = "bidirectional"
 UPWARDS = (BOTH_WAYS, "upgrade")
 DOWNWARDS = (BOTH_WAYS, "downgrade")
 
 
-# Up.
-
-
-def validate_upgrade(state: ShardState, group: ClassicGroup) -> ValidationError | None:
+def validate_upgrade(state: ShardState, group: ClassicGroup) -> Rejection | None:
     why = _why_not_up(state, group)
     if why is None:
         return None
     words = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
-    return ValidationError(ErrorCode.GROUP_ID_NOT_FOUND, words)
+    return Rejection(ErrorCode.GROUP_ID_NOT_FOUND, words)
 
 
 def _why_not_up(state: ShardState, group: ClassicGroup) -> str | None:
@@ -221,7 +118,7 @@ def _is_stable(
     """Returns whether its leader has assigned all partitions. If not, the group needs an assignment even if the member that
     comes now changes nothing: a static member that takes its own place under the new protocol. Kafka waits for a change.
     """
-    is_stable = group.state is State.STABLE and group.predecessor is None
+    is_stable = group.state is ClassicGroupState.STABLE and group.predecessor is None
     if not is_stable or any(holding.revoking for holding in holdings):
         return False
     topics = [topic for name in subscribed if (topic := state.image.topic(name)) is not None]
@@ -299,7 +196,7 @@ def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
     return ((topic_id, index) for topic_id, indexes in partitions.items() for index in indexes)
 
 
-def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> Member:
+def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> ConsumerMember:
     subscription = read_subscription(_metadata(group, member))
     metadata = ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
@@ -313,9 +210,9 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> M
         classic_member_metadata=classic_metadata(member.session_timeout_ms, member.protocols.items()),
     )
     epoch = group.generation_id
-    member_state = MemberState.UNREVOKED_PARTITIONS if holding.revoking else MemberState.STABLE
+    member_state = ConsumerMemberState.UNREVOKED_PARTITIONS if holding.revoking else ConsumerMemberState.STABLE
     assigned, revoking = (_since(partitions, epoch) for partitions in holding)
-    return Member(member.member_id, metadata, epoch, epoch, member_state, assigned, revoking)
+    return ConsumerMember(member.member_id, metadata, epoch, epoch, member_state, assigned, revoking)
 
 
 def _since(partitions: Partitions, epoch: int) -> Owned:
@@ -327,9 +224,6 @@ def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, byt
     return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=supported)
 
 
-# Down.
-
-
 def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str]) -> bool:
     """Returns whether the group that is left `without` these members is a classic group."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
@@ -338,7 +232,19 @@ def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[s
         and all(member.is_classic for member in left)
         and state.config.consumer_migration_policy in DOWNWARDS
         and len(left) <= state.config.max_group_size
+        and _fit_together(left)
     )
+
+
+def _fit_together(members: list[ConsumerMember]) -> bool:
+    """Returns whether a classic group may have these members. Those of a wrong record may share no protocol."""
+    common: set[str] | None = None
+    for member in members:
+        classic = member.metadata.classic_member_metadata
+        names = {protocol.name for protocol in classic.supported_protocols} if classic is not None else set()
+        common = names if common is None else common & names
+    instances = [member.instance_id for member in members if member.instance_id is not None]
+    return bool(common) and len(set(instances)) == len(instances)
 
 
 def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now: int) -> ClassicGroup:
@@ -366,7 +272,7 @@ def has_targets(group: ConsumerGroup) -> bool:
     )
 
 
-def _downgraded(group: ClassicGroup, member: Member) -> ClassicMember:
+def _downgraded(group: ClassicGroup, member: ConsumerMember) -> ClassicMember:
     metadata = member.metadata
     classic = metadata.classic_member_metadata
     assert classic is not None, "only classic members are left"
@@ -391,272 +297,3 @@ def remove_or_downgrade(state: ShardState, group: ConsumerGroup, member_ids: Col
         prepare(state, classic, now, "the last member of the consumer protocol left")
     else:
         remove_from_group(state, group, member_ids)
-
-
-# Classic-protocol members of a consumer group (KIP-848): JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
-#
-# The coordinator assigns partitions to them as to all others. It announces a new epoch to them as a rebalance: they
-# rejoin with the partitions that they own, and get their part of the target with SyncGroup. The generation is their
-# member epoch. So they pause as long as with the cooperative protocol, and the other members do not pause.
-
-
-#: The first version of JoinGroup whose clients get their member id before they join (KIP-394).
-MEMBER_ID_REQUIRED_VERSION = 4
-
-
-# JoinGroup.
-
-
-def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
-    request = message.request
-    assert isinstance(request, JoinGroupRequest)
-    member_id = request.member_id or generated_member_id(message.member_uuid)
-    error = _validate_join(state, group, request, member_id)
-    if error is not ErrorCode.NONE:
-        state.reply(message, join_error(error))
-        return
-    if not request.member_id and request.group_instance_id is None and message.version >= MEMBER_ID_REQUIRED_VERSION:
-        state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-        return
-    error = _validate_member(group, request)
-    if error is not ErrorCode.NONE:
-        state.reply(message, join_error(error))
-        return
-    response = _join(state, group, message, request, member_id, now)
-    state.reply(message, response)
-
-
-def _validate_join(state: ShardState, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> ErrorCode:
-    if state.config.consumer_migration_policy == "disabled":
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    instance_id = request.group_instance_id
-    static_id = None if instance_id is None else group.static_members.get(instance_id)
-    is_known = static_id is not None or member_id in group.members
-    if not is_known and len(group.members) >= state.config.consumer_max_size:
-        return ErrorCode.GROUP_MAX_SIZE_REACHED
-    if not _supports(group, request):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.NONE
-
-
-def _validate_member(group: ConsumerGroup, request: JoinGroupRequest) -> ErrorCode:
-    """Returns the error of a member that has its id. Kafka, too, decodes the subscription only then."""
-    instance_id = request.group_instance_id
-    if instance_id is not None and request.member_id:
-        static_id = group.static_members.get(instance_id)
-        if static_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if static_id != request.member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    try:
-        read_subscription(request.protocols[0].metadata)
-    except MalformedEmbedded:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.NONE
-
-
-def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Returns whether every classic member supports one of the request's protocols."""
-    if request.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return False
-    spoken = [
-        {protocol.name for protocol in classic.supported_protocols}
-        for member in group.members.values()
-        if (classic := member.metadata.classic_member_metadata) is not None
-    ]
-    return any(all(protocol.name in names for names in spoken) for protocol in request.protocols)
-
-
-def _join(
-    state: ShardState, group: ConsumerGroup, message: GroupRequest, request: JoinGroupRequest, member_id: str, now: int
-) -> JoinGroupResponse:
-    subscription = read_subscription(request.protocols[0].metadata)
-    before = group.members.get(group.static_members.get(request.group_instance_id or "") or member_id)
-    is_replaced = before is not None and request.group_instance_id is not None and not request.member_id
-    if before is not None and is_replaced:
-        member = replace_member(state, group, before, member_id)
-    else:
-        member = before or Member(member_id, EMPTY_METADATA)
-    metadata = _updated(member.metadata, message, request, subscription)
-    if member.member_id not in group.members or metadata != member.metadata:
-        write_member(state, group.group_id, member_id, metadata)
-    is_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
-    is_changed |= update_regex(state, group, member.metadata, metadata.subscribed_topic_regex) is not RegexChange.NONE
-    update_epoch(state, group, is_changed)
-    # The last member with the new protocol rejoins as a classic member.
-    was_last = request.group_instance_id is not None and before is not None and not before.is_classic
-    if was_last and may_downgrade(state, group, ()):
-        return _joined_downgraded(state, group, message, member_id, now)
-    update_target(state, group, now)
-    owned = by_id(state.image, subscription.owned_partitions)
-    after = reconcile_member(state, group, group.members[member_id], owned, is_changed, now)
-    if after is None:
-        return join_error(ErrorCode.FENCED_MEMBER_EPOCH)
-    group.timer("consumer join", member_id).cancel()
-    state.timers.set(group.session(member_id), now + request.session_timeout_ms)
-    state.timers.set(group.timer("consumer sync", member_id), now + after.metadata.rebalance_timeout_ms)
-    return _joined(after)
-
-
-def _joined_downgraded(
-    state: ShardState, group: ConsumerGroup, message: GroupRequest, member_id: str, now: int
-) -> JoinGroupResponse:
-    after = group.members[member_id]
-    if group.target_epoch == group.epoch:
-        after = reconcile_member(state, group, after, None, False, now) or after
-    response = _joined(after)
-    is_done = has_targets(group)
-    classic = downgrade(state, group, (), now)
-    if not is_done:
-        prepare(state, classic, now, "not every member has its target assignment")
-    return response
-
-
-def _joined(member: Member) -> JoinGroupResponse:
-    classic = member.metadata.classic_member_metadata
-    assert classic is not None, "the member has just joined as a classic member"
-    return JoinGroupResponse(
-        member_id=member.member_id,
-        generation_id=member.epoch,
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol_name=classic.supported_protocols[0].name,
-    )
-
-
-def _updated(
-    metadata: ConsumerGroupMemberMetadataValue,
-    message: GroupRequest,
-    request: JoinGroupRequest,
-    subscription: ConsumerProtocolSubscription,
-) -> ConsumerGroupMemberMetadataValue:
-    protocols = [(protocol.name, protocol.metadata) for protocol in request.protocols]
-    timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms
-    return replace(
-        metadata,
-        instance_id=request.group_instance_id or metadata.instance_id,
-        rack_id=subscription.rack_id or metadata.rack_id,
-        rebalance_timeout_ms=timeout_ms,
-        subscribed_topic_names=sorted(set(subscription.topics)),
-        subscribed_topic_regex="",
-        client_id=message.client_id,
-        client_host=message.client_host,
-        classic_member_metadata=classic_metadata(request.session_timeout_ms, protocols),
-    )
-
-
-# SyncGroup and Heartbeat.
-
-
-def sync(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
-    request = message.request
-    assert isinstance(request, SyncGroupRequest)
-    member = _classic_member(group, request)
-    error = member if isinstance(member, ErrorCode) else _validate_sync(member, request)
-    if error is ErrorCode.NONE and isinstance(member, Member) and _must_rejoin(group, member):
-        _await_join(state, group, member, now)
-        error = ErrorCode.REBALANCE_IN_PROGRESS
-    if error is not ErrorCode.NONE or isinstance(member, ErrorCode):
-        state.reply(message, sync_error(error))
-        return
-    classic = member.metadata.classic_member_metadata
-    assert classic is not None
-    group.timer("consumer sync", member.member_id).cancel()
-    state.timers.set(group.session(member.member_id), now + classic.session_timeout_ms)
-    assigned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
-    version = version_of(classic.supported_protocols[0].metadata)
-    state.reply(
-        message,
-        SyncGroupResponse(
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-            assignment=write_assignment(state.image, assigned, version),
-        ),
-    )
-
-
-def _validate_sync(member: Member, request: SyncGroupRequest) -> ErrorCode:
-    classic = member.metadata.classic_member_metadata
-    assert classic is not None
-    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if request.protocol_name not in (None, classic.supported_protocols[0].name):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.NONE
-
-
-def _must_rejoin(group: ConsumerGroup, member: Member) -> bool:
-    return group.target_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS
-
-
-def heartbeat(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
-    request = message.request
-    assert isinstance(request, HeartbeatRequest)
-    member = _classic_member(group, request)
-    if isinstance(member, ErrorCode):
-        state.reply(message, HeartbeatResponse(error_code=member))
-        return
-    classic = member.metadata.classic_member_metadata
-    assert classic is not None
-    state.timers.set(group.session(member.member_id), now + classic.session_timeout_ms)
-    error = ErrorCode.NONE
-    is_behind = member.epoch < group.target_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
-    if is_behind or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)):
-        error = ErrorCode.REBALANCE_IN_PROGRESS
-        _await_join(state, group, member, now)
-    state.reply(message, HeartbeatResponse(error_code=error))
-
-
-def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
-    return any(
-        index not in member.assigned.get(topic_id, {}) and group.is_held(topic_id, index)
-        for topic_id, indexes in group.targets.get(member.member_id, {}).items()
-        for index in indexes
-    )
-
-
-def _await_join(state: ShardState, group: ConsumerGroup, member: Member, now: int) -> None:
-    timer = group.timer("consumer join", member.member_id)
-    if not timer.is_set:
-        state.timers.set(timer, now + member.metadata.rebalance_timeout_ms)
-
-
-def _classic_member(group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest) -> Member | ErrorCode:
-    member_id = request.member_id
-    if request.group_instance_id is not None:
-        known = group.static_members.get(request.group_instance_id)
-        if known is not None and known != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-        member_id = known or ""
-    member = group.members.get(member_id)
-    if member is None or not member.is_classic:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return member if member.epoch == request.generation_id else ErrorCode.ILLEGAL_GENERATION
-
-
-# LeaveGroup: it may remove members of both protocols.
-
-
-def leave(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
-    request = message.request
-    assert isinstance(request, LeaveGroupRequest)
-    found = [_leaver(group, one) for one in request.members]
-    responses = [
-        MemberResponse(
-            member_id=one.member_id,
-            group_instance_id=one.group_instance_id,
-            error_code=who if isinstance(who, ErrorCode) else ErrorCode.NONE,
-        )
-        for one, who in zip(request.members, found)
-    ]
-    gone = {who for who in found if not isinstance(who, ErrorCode)}
-    remove_or_downgrade(state, group, gone, now)
-    state.reply(message, LeaveGroupResponse(members=responses))
-
-
-def _leaver(group: ConsumerGroup, one: MemberIdentity) -> str | ErrorCode:
-    if one.group_instance_id is None:
-        return one.member_id if one.member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
-    known = group.static_members.get(one.group_instance_id)
-    if known is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return known if one.member_id in ("", known) else ErrorCode.FENCED_INSTANCE_ID

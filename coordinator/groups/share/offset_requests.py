@@ -7,198 +7,44 @@ members can be changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.share_group_state import (
-    DeleteShareGroupStateRequest,
-    DeleteStateData,
-    DeleteStatePartition,
-    InitializeShareGroupStateRequest,
-    InitializeStateData,
-    InitializeStatePartition,
-)
-from ....protocol.messages.share_groups import (
+from ....protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
+)
+from ....protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from ....protocol.schema import Message
-from ...result import GroupRequest
-from ..assigned_group import no_group
-from .group import (
-    UNKNOWN_TOPIC,
-    ShareGroup,
-    StatePartitions,
-    TopicState,
-    TopicStates,
-    joined,
-    missing,
-    without,
-    write_states,
+from ....protocol.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+    DeleteStatePartition,
 )
+from ...result import GroupRequest
+from ..member_checks import no_group
+from .group import ShareGroup
+from .initialization import initialize_request, write_initializing
+from .persister_requests import (
+    DeletionOfGroups,
+    DeletionsOfStates,
+    Done,
+    Followed,
+    InitializedPartitions,
+    KnownPartitions,
+    StatesDeleted,
+)
+from .state_partitions import StatePartitions, TopicState, joined
+from .writing import write_states
 
 if TYPE_CHECKING:
     from ..state import ShardState
-
-
-# Internal requests and responses of a share group's shard: the steps that involve the persister.
-#
-# The caller of the shard sends the requests to the persister and reports the results to the shard.
-
-
-Response = TypeVar("Response", bound=Message)
-
-
-@dataclass(eq=False)
-class Followed(Message, Generic[Response]):
-    """A response to a client, and the request that the persister gets with it (or before it, depending on the API)."""
-
-    response: Response
-    request: InitializeShareGroupStateRequest | DeleteShareGroupStateRequest | None
-
-
-@dataclass(eq=False)
-class StatesInitialized(Message):
-    """The persister has initialized the state of these partitions, or has failed to."""
-
-    group_id: str
-    partitions: dict[bytes, frozenset[int]]
-    has_failed: bool = False
-
-
-@dataclass(eq=False)
-class StatesDeleted(Message):
-    """The persister has deleted the state of these topics."""
-
-    group_id: str
-    topic_ids: frozenset[bytes]
-
-
-@dataclass(eq=False)
-class DeletionOfGroups(Message):
-    """A request to delete the share groups among these. Their state is deleted first."""
-
-    group_ids: list[str]
-
-
-@dataclass(eq=False)
-class DeletionsOfStates(Message):
-    """Group -> the request to the persister, or the error that prevents the deletion. Contains only share groups."""
-
-    requests: dict[str, DeleteShareGroupStateRequest]
-    errors: dict[str, ErrorCode]
-
-
-@dataclass(eq=False)
-class InitializedPartitions(Message):
-    """A request for the partitions of a group that the persister has initialized. The response is `KnownPartitions`."""
-
-    group_id: str
-
-
-@dataclass(eq=False)
-class KnownPartitions(Message):
-    error: ErrorCode
-    partitions: dict[bytes, frozenset[int]]
-
-
-@dataclass(eq=False)
-class Done(Message):
-    """An acknowledgement. `error` is NONE, or the reason why the shard did not get the request."""
-
-    error: ErrorCode = ErrorCode.NONE
-
-
-# Initialization of a group's share partitions: requests to the persister and their results.
-
-
-#: The partition's leader applies share.auto.offset.reset.
-UNINITIALIZED_OFFSET = -1
-
-
-def begin(state: ShardState, group: ShareGroup, now: int) -> InitializeShareGroupStateRequest | None:
-    """Returns the request for subscribed partitions that the persister has not initialized; None if there are none."""
-    retry_before = now - state.config.share_initialize_retry_interval_ms
-    asked = missing(group.states or StatePartitions(), state.image, group.subscribed_topics(), retry_before)
-    if not asked:
-        return None
-    write_initializing(state, group, asked, now)
-    offsets = {t: dict.fromkeys(sorted(s.partitions), UNINITIALIZED_OFFSET) for t, s in asked.items()}
-    return initialize_request(group, offsets)
-
-
-def write_initializing(state: ShardState, group: ShareGroup, asked: TopicStates, now: int) -> None:
-    states = group.states or StatePartitions()
-    initializing = joined(states.initializing, asked)
-    deleting = {t: name for t, name in states.deleting.items() if t not in initializing}
-    group.asked_ms = now
-    write_states(state, group.group_id, StatePartitions(initializing, states.initialized, deleting))
-
-
-def initialize_request(
-    group: ShareGroup, offsets: Mapping[bytes, Mapping[int, int]]
-) -> InitializeShareGroupStateRequest:
-    return InitializeShareGroupStateRequest(
-        group_id=group.group_id,
-        topics=[
-            InitializeStateData(
-                topic_id=topic_id,
-                partitions=[
-                    InitializeStatePartition(partition=index, state_epoch=group.epoch, start_offset=offset)
-                    for index, offset in of_topic.items()
-                ],
-            )
-            for topic_id, of_topic in offsets.items()
-        ],
-    )
-
-
-def initialized(state: ShardState, message: GroupRequest, now: int) -> None:
-    reported = message.request
-    assert isinstance(reported, StatesInitialized)
-    group = state.find(ShareGroup, reported.group_id)
-    states = group.states if group is not None else None
-    if group is not None and states is not None and reported.partitions:
-        initializing = without(states.initializing, reported.partitions)
-        done = states.initialized
-        if not reported.has_failed:
-            done = joined(done, {t: _named(state, t, indexes) for t, indexes in reported.partitions.items()})
-        group.asked_ms = max((s.since_ms for s in initializing.values()), default=now)
-        write_states(state, group.group_id, replace(states, initializing=initializing, initialized=done))
-    state.reply(message, Done())
-
-
-def _named(state: ShardState, topic_id: bytes, indexes: frozenset[int]) -> TopicState:
-    topic = state.image.topic_by_id(topic_id)
-    return TopicState(UNKNOWN_TOPIC if topic is None else topic.name, indexes)
-
-
-def metadata_changed(state: ShardState, group: ShareGroup, topics: frozenset[str]) -> None:
-    """Removes deleted topics from the group. The persister deletes their state on its own."""
-    if not topics.isdisjoint(group.subscribed_topics()):
-        group.is_outdated = True
-    states = group.states
-    if states is None:
-        return
-
-    def is_gone(topic_id: bytes, name: str) -> bool:
-        return name in topics and state.image.topic_by_id(topic_id) is None
-
-    left = StatePartitions(
-        {t: s for t, s in states.initializing.items() if not is_gone(t, s.name)},
-        {t: s for t, s in states.initialized.items() if not is_gone(t, s.name)},
-        {t: name for t, name in states.deleting.items() if not is_gone(t, name)},
-    )
-    if left != states:
-        write_states(state, group.group_id, left)
-
 
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 NOT_EMPTY = "The group is not empty."

@@ -17,42 +17,41 @@ from typing import TYPE_CHECKING
 from ....protocol.codec import decode, encode
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.streams_group_records import StreamsGroupTopologyValue
-from ....protocol.messages.streams_groups import (
-    DescribedGroup,
+from ....protocol.messages.streams_group_describe import (
+    DescribedStreamsGroup,
     StreamsGroupDescribeResponse,
-    StreamsGroupTopologyDescriptionUpdateRequest,
-    StreamsGroupTopologyDescriptionUpdateResponse,
     TopologyDescription,
     TopologyDescriptionGlobalStore,
     TopologyDescriptionNode,
     TopologyDescriptionSubtopology,
+)
+from ....protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionNode,
 )
-from ...result import GroupRequest, encoded_size
-from ..assigned_group import ValidationError, first_error, invalid, no_group, unknown_member
-from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup, write_group_metadata, write_topology
+from ...record_framing import encoded_size
+from ...rejection import Rejection
+from ...result import GroupRequest
+from ..member_checks import first_error, invalid, no_group, unknown_member
+from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup
+from .writing import write_group_metadata, write_topology
 
 if TYPE_CHECKING:
     from ..state import ShardState
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
-
 #: A tag in StreamsGroupTopologyValue; Kafka numbers its own tags from 0. Its bytes are a StreamsGroupDescribeResponse
 #: with only the description.
 DESCRIPTION_TAG = 10_000
 REPORTED_VERSION = 1
 #: Version of the record that has the tag.
 TOPOLOGY_VERSION = 0
-
 SOURCE, PROCESSOR, SINK = 1, 2, 3
 NOT_STORED, AVAILABLE = 1, 3
-
 #: Kafka adds a jitter of up to a fifth in both directions.
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 30_000, 3_600_000
-
-
-# Requesting the description.
 
 
 def asks(group: StreamsGroup, now: int) -> bool:
@@ -71,9 +70,6 @@ def _stored(topology: StreamsGroupTopologyValue) -> bytes | None:
     return None if topology.unknown_tags is None else topology.unknown_tags.get(DESCRIPTION_TAG)
 
 
-# Storing the description.
-
-
 def update(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, Request)
@@ -84,13 +80,13 @@ def update(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, StreamsGroupTopologyDescriptionUpdateResponse(error_code=error, error_message=words))
 
 
-def _names(state: ShardState, request: Request) -> ValidationError | None:
+def _names(state: ShardState, request: Request) -> Rejection | None:
     if not request.member_id.strip():
         return invalid("MemberId can't be empty.")
     return None if request.group_id.strip() else invalid("GroupId can't be empty.")
 
 
-def _of_a_member(state: ShardState, request: Request) -> ValidationError | None:
+def _of_a_member(state: ShardState, request: Request) -> Rejection | None:
     group = state.find(StreamsGroup, request.group_id)
     if group is None:
         return no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
@@ -98,7 +94,7 @@ def _of_a_member(state: ShardState, request: Request) -> ValidationError | None:
     return None if is_member else unknown_member(request.group_id, request.member_id)
 
 
-def _of_its_topology(state: ShardState, request: Request) -> ValidationError | None:
+def _of_its_topology(state: ShardState, request: Request) -> Rejection | None:
     group = state.find(StreamsGroup, request.group_id)
     topology = group.topology if group is not None else None
     epoch = NO_TOPOLOGY_EPOCH if topology is None else topology.epoch
@@ -109,7 +105,7 @@ def _of_its_topology(state: ShardState, request: Request) -> ValidationError | N
     )
 
 
-def _known_nodes(state: ShardState, request: Request) -> ValidationError | None:
+def _known_nodes(state: ShardState, request: Request) -> Rejection | None:
     description = request.topology_description
     stores = description.global_stores
     nodes = [node for one in description.subtopologies for node in one.nodes]
@@ -121,10 +117,10 @@ def _known_nodes(state: ShardState, request: Request) -> ValidationError | None:
     return invalid("Global store must be composed of a source and a processor node.")
 
 
-def _keep(state: ShardState, request: Request) -> ValidationError | None:
+def _keep(state: ShardState, request: Request) -> Rejection | None:
     group = state.find(StreamsGroup, request.group_id)
     assert group is not None and group.topology is not None, "it has a member, and the topology's epoch"
-    reported = DescribedGroup(topology_description=_as_described(request.topology_description))
+    reported = DescribedStreamsGroup(topology_description=_as_described(request.topology_description))
     reported.topology_description_status = AVAILABLE
     data = encode(StreamsGroupDescribeResponse(groups=[reported]), REPORTED_VERSION)
     topology = replace(group.topology, unknown_tags={**(group.topology.unknown_tags or {}), DESCRIPTION_TAG: data})
@@ -134,7 +130,7 @@ def _keep(state: ShardState, request: Request) -> ValidationError | None:
         write_group_metadata(state, group.group_id, failed)
         state.counters.descriptions_rejected += 1
         words = f"The description of the topology does not fit into a record of {limit} bytes."
-        return ValidationError(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, words)
+        return Rejection(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, words)
     state.counters.descriptions_kept += 1
     if topology != group.topology:
         write_topology(state, group.group_id, topology)
@@ -178,10 +174,7 @@ def deleted(state: ShardState, group: StreamsGroup) -> None:
         state.counters.descriptions_deleted += 1
 
 
-# Describing the topology.
-
-
-def tell(state: ShardState, group: StreamsGroup, reported: DescribedGroup) -> None:
+def tell(state: ShardState, group: StreamsGroup, reported: DescribedStreamsGroup) -> None:
     stored = _stored(group.topology) if group.topology is not None else None
     reported.topology_description_status = NOT_STORED
     if stored is not None:

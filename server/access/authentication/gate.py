@@ -10,17 +10,24 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ....protocol.apis import Api
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
-from ....protocol.schema import Message
+from ....protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ....protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..principals import AuthenticationContext, NoPrincipal, built
-from .authentication import Authenticated, Authentication, Failure, Identity, Settings, State
+from .authentication import (
+    Authenticated,
+    Authentication,
+    Failure,
+    Settings,
+    State,
+)
+from .mechanism import Identity
 
 if TYPE_CHECKING:
-    from ....protocol.checksum import Buffer
+    from ....protocol.buffer import Buffer
 
 
 _key_of = struct.Struct(">h").unpack_from
@@ -28,6 +35,8 @@ _pack_length = struct.Struct(">i").pack
 
 
 Reply = Callable[[], None]
+GatedRequest = TypeVar("GatedRequest", covariant=True)
+GatedResponse = TypeVar("GatedResponse", contravariant=True)
 
 
 class GatedDispatcher(Protocol):
@@ -78,13 +87,15 @@ class GatedConnection(Protocol):
         """Closes the connection for a fault of the peer."""
 
 
-class GatedCall(Protocol):
+class GatedCall(Protocol[GatedRequest, GatedResponse]):
     """A call of SaslHandshake or SaslAuthenticate."""
 
-    request: Any
-    version: int
+    @property
+    def request(self) -> GatedRequest: ...
+    @property
+    def version(self) -> int: ...
 
-    def reply(self, response: Message) -> None:
+    def reply(self, response: GatedResponse) -> None:
         """Answers, once."""
 
 
@@ -166,7 +177,7 @@ class SaslGate:
 
     # The part that handlers use.
 
-    def handshake(self, call: GatedCall) -> SaslHandshakeResponse | None:
+    def handshake(self, call: GatedCall[SaslHandshakeRequest, SaslHandshakeResponse]) -> SaslHandshakeResponse | None:
         authentication = self.authentication
         mechanisms = list(authentication.settings.mechanisms)
         try:
@@ -180,7 +191,9 @@ class SaslGate:
         self._connection.max_frame_bytes = self._listener.max_receive_bytes
         return SaslHandshakeResponse(mechanisms=mechanisms)
 
-    def authenticate(self, call: GatedCall) -> SaslAuthenticateResponse | None:
+    def authenticate(
+        self, call: GatedCall[SaslAuthenticateRequest, SaslAuthenticateResponse]
+    ) -> SaslAuthenticateResponse | None:
         try:
             done = self._evaluated(bytes(call.request.auth_bytes))
         except Failure as failure:

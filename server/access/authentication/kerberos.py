@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from ....client.kerberos import NO_LAYER, OFFER, credentials_of, library, words_of
 from ....client.sasl import AuthenticationFailed
 from ....metadata.configs import InvalidConfig
-from ..principal_names import NoMatchingRule, ShortNames
-from .authentication import Identity
+from ..kerberos_names import ShortNames
+from ..principal_mapping import NoMatchingRule
+from .mechanism import Identity
 
 if TYPE_CHECKING:
     from gssapi import Credentials

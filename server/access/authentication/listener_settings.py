@@ -7,26 +7,30 @@ A key is read as `listener.name.<listener>.<mechanism>.<key>`, then, except for 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, overload
 
-from ....client.sasl import PASSWORD_MECHANISMS, Login, PasswordLogin
+from ....client.login import PASSWORD_MECHANISMS
+from ....client.sasl import Login, PasswordLogin
 from ....metadata.configs import InvalidConfig, Password
 from ....metadata.credentials import BY_NAME
-from ...config.broker_config import BrokerConfig, is_own_class, load_class
-from .authentication import HANDLER, Mechanism, Settings
+from ...config.broker_config import BrokerConfig
+from ...config.own_classes import is_own_class, load_class
+from .authentication import Settings
 from .jaas import KERBEROS_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
+from .mechanism import HANDLER, Mechanism
 from .plain import PasswordCheck, password_check, plain_mechanism
 from .scram import ScramUsers, scram_mechanism
 
 if TYPE_CHECKING:
-    from ...runtime.subsystem import Lazy
-    from .oauth import KeySets
+    from ....metadata.configs.key_types import IntegerKey, ListKey, OptionalTextKey, TextKey
+    from ...runtime.lazy import Lazy
+    from .oauth_settings import KeySets
 
 JAAS = "sasl.jaas.config"
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
 GSSAPI = "GSSAPI"
-_SERVICE = "sasl.kerberos.service.name"
+_SERVICE: Final = "sasl.kerberos.service.name"
 _USER_PREFIX = "user_"
 _SECURITY = "org.apache.kafka.common.security"
 #: Kafka's own class for each mechanism, which is the default there.
@@ -38,13 +42,26 @@ MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER, GSSAPI)
 CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER, GSSAPI)
 
 
-def listener_value(config: BrokerConfig, listener: str, key: str) -> Any:
-    return config.get(f"listener.name.{listener.lower()}.{key}")
+@overload
+def listener_value(config: BrokerConfig, listener: str, key: IntegerKey) -> int: ...
+@overload
+def listener_value(config: BrokerConfig, listener: str, key: ListKey) -> tuple[str, ...]: ...
+@overload
+def listener_value(config: BrokerConfig, listener: str, key: OptionalTextKey) -> str | None: ...
+def listener_value(config: BrokerConfig, listener: str, key: str) -> object:
+    """Returns the value of a key for a listener."""
+    return config.value_of(f"listener.name.{listener.lower()}.{key}")
 
 
-def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> Any:
+@overload
+def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: IntegerKey) -> int: ...
+@overload
+def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: OptionalTextKey) -> str | None: ...
+def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> object:
+    """Returns the value of a key for a mechanism on a listener."""
+    of_listener = f"listener.name.{listener.lower()}.{key}"
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{key}"
-    return config.get(name) if config.is_set(name) else listener_value(config, listener, key)
+    return config.value_of(name if config.is_set(name) else of_listener)
 
 
 def jaas_of(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry | None:
@@ -52,7 +69,8 @@ def jaas_of(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry | 
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
     if not config.is_set(name):
         return None
-    password: Password = config.get(name)
+    password = config.value_of(name)
+    assert isinstance(password, Password)
     try:
         return parse_jaas(password.value)
     except InvalidConfig as invalid:
@@ -70,9 +88,9 @@ def read_settings(config: BrokerConfig, listener: str, users: ScramUsers, key_se
     )
 
 
-def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
+def read_login(config: BrokerConfig, listener: str, key: TextKey) -> Login:
     """Returns how this node logs in on a listener; `key` names the mechanism. Raises InvalidConfig."""
-    mechanism: str = config.get(key)
+    mechanism = config.get(key)
     if mechanism not in CLIENT_MECHANISMS:
         raise InvalidConfig(f"{key}: {mechanism} between nodes is not supported; use {', '.join(CLIENT_MECHANISMS)}")
     entry = jaas_of(config, listener, mechanism)
@@ -84,7 +102,7 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
 
         return kerberos_login(*_kerberos(config, listener))
     if mechanism == OAUTHBEARER:
-        from .oauth_login import LOGIN_HANDLER, oauth_login
+        from .oauth_login_settings import LOGIN_HANDLER, oauth_login
 
         handler = mechanism_value(config, listener, mechanism, LOGIN_HANDLER)
         return oauth_login(partial(listener_value, config, listener), handler, entry, name)
@@ -113,10 +131,8 @@ def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers
 
 
 def _oauthbearer(config: BrokerConfig, listener: str, handler: str | None, key_sets: Lazy[KeySets]) -> Mechanism:
-    from .oauth import (
-        oauthbearer_mechanism,
-        token_validator,  # which few listeners need
-    )
+    from .oauth import oauthbearer_mechanism
+    from .oauth_settings import token_validator
 
     jaas = jaas_of(config, listener, OAUTHBEARER)
     return oauthbearer_mechanism(token_validator(config, listener, handler, jaas, key_sets()))
@@ -124,8 +140,8 @@ def _oauthbearer(config: BrokerConfig, listener: str, handler: str | None, key_s
 
 def _gssapi(config: BrokerConfig, listener: str) -> Mechanism:
     principal, keytab, _ = _kerberos(config, listener)
-    from ..principal_names import SHORT_NAME_RULES as RULES
-    from ..principal_names import ShortNames
+    from ..kerberos_names import SHORT_NAME_RULES as RULES
+    from ..kerberos_names import ShortNames
     from .kerberos import default_realm, kerberos_mechanism
 
     names = ShortNames(default_realm(), listener_value(config, listener, RULES))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from ....client.sasl import AuthenticationFailed
-from .authentication import Identity
+from .mechanism import Identity
 
 _KEY = secrets.token_bytes(32)
 _UNKNOWN_USER = secrets.token_bytes(32)

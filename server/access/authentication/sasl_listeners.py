@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ....metadata.configs import InvalidConfig
-from ...runtime.subsystem import Lazy
+from ...runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     from ....client.sasl import Login
     from ....metadata.credentials import ScramMechanism
     from ....metadata.image import ScramCredential
     from ...config.broker_config import BrokerConfig
-    from ...runtime.subsystem import MetadataCache
+    from ...runtime.metadata_cache import MetadataCache
     from .authentication import Settings
     from .gate import Outcomes, SaslListener
-    from .oauth import KeySets
-    from .scram import TokenCredential, TokenUsers
+    from .oauth_settings import KeySets
+    from .token_users import TokenCredential, TokenUsers
 
 log = logging.getLogger("odradek.security")
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
-_BROKER_KEY = "sasl.mechanism.inter.broker.protocol"
-_CONTROLLER_KEY = "sasl.mechanism.controller.protocol"
+_BROKER_KEY: Final = "sasl.mechanism.inter.broker.protocol"
+_CONTROLLER_KEY: Final = "sasl.mechanism.controller.protocol"
 #: The SASL of a listener with a security protocol.
 MakeSasl = Callable[[str, str], "SaslListener | None"]
 
@@ -108,14 +108,14 @@ class SaslListeners:
         if token is None or secret is None or not secret.value:
             return None
         if self._token_users is None or self._token_users.secret != secret.value:
-            from .scram import TokenUsers
+            from .token_users import TokenUsers
 
             self._token_users = TokenUsers(secret.value)
         return self._token_users.credential(token_id, token, mechanism)
 
 
 def _key_sets() -> KeySets:
-    from .oauth import KeySets
+    from .oauth_settings import KeySets
 
     return KeySets()
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from ....client.sasl import (
-    AuthenticationFailed,
+from ....client.sasl import AuthenticationFailed
+from ....client.scram_messages import (
     ClientFirst,
     InvalidScramMessage,
     encoded,
@@ -26,19 +25,10 @@ from ....client.sasl import (
     parse_client_first,
     server_first,
 )
-from ....metadata.credentials import (
-    MIN_ITERATIONS,
-    SALT_BITS,
-    ScramMechanism,
-    credential_of,
-    hash_of,
-    hmac_of,
-    salt_text,
-    salted_password,
-    token_hmac,
-)
-from ....metadata.image import DelegationTokenImage, ScramCredential
-from .authentication import Identity
+from ....metadata.credentials import MIN_ITERATIONS, SALT_BITS, ScramMechanism, hash_of, hmac_of, salt_text
+from ....metadata.image import ScramCredential
+from .mechanism import Identity
+from .token_users import TokenCredential
 
 #: From it come the salts of users that do not exist.
 _SECRET = secrets.token_bytes(32)
@@ -46,14 +36,6 @@ _NONCE_BYTES = 24
 #: Longer names are not cached: clients choose them, and they would fill the memory.
 _LONGEST_KEPT_NAME = 200
 _TOKEN_EXTENSION = "tokenauth"
-
-
-class TokenCredential(NamedTuple):
-    """A delegation token, as the exchange needs it."""
-
-    owner: str
-    expires_ms: int
-    credential: ScramCredential
 
 
 class ScramUsers(NamedTuple):
@@ -147,34 +129,3 @@ _kept_credential = lru_cache(maxsize=1024)(_credential_of_nobody)
 
 def scram_mechanism(mechanism: ScramMechanism, users: ScramUsers) -> Callable[[], ScramServer]:
     return lambda: ScramServer(mechanism, users)
-
-
-# The SCRAM credentials of delegation tokens: user is the token's id, password its HMAC in base64 (KIP-48).
-#
-# A credential is made when a client first logs in with its token, and kept: PBKDF2 takes some ms. Ids that are no
-# token's cost nothing.
-
-
-#: Credentials that are kept, of 300 bytes each.
-MOST_KEPT = 10_000
-
-
-class TokenUsers:
-    """The credentials of the tokens under one secret."""
-
-    def __init__(self, secret: str) -> None:
-        self.secret = secret
-        self._kept: OrderedDict[tuple[str, str], ScramCredential] = OrderedDict()
-
-    def credential(self, token_id: str, token: DelegationTokenImage, mechanism: ScramMechanism) -> TokenCredential:
-        key = (token_id, mechanism.name)
-        found = self._kept.get(key)
-        if found is None:
-            password = encoded(token_hmac(self.secret, token_id))
-            salt = salt_text(secrets.randbits(SALT_BITS))
-            salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
-            found = self._kept[key] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
-            if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-        owner = token.owner.partition(":")[2]
-        return TokenCredential(owner, min(token.expiration_timestamp, token.max_timestamp), found)

@@ -11,17 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, Union
 
-from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
+from ....metadata.acls import Operation, ResourceType
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
-from ....protocol.schema import Message
-from .sessions import AuthorizationSession
+from ....protocol.schema import Message, Request, ResponseT
+from .sessions import AuthorizationSession, ClientCall
 
 log = logging.getLogger("odradek.authorizer")
-
 #: Kafka's words for the errors.
 WORDS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
@@ -37,12 +35,17 @@ _ERRORS = {
 }
 NONE_DENIED: frozenset[str] = frozenset()
 
+#: The class of the requests that have a requirement; `Message` for one that any request may have.
+RequestT = TypeVar("RequestT", contravariant=True)
+DecidedRequest = TypeVar("DecidedRequest", bound=Request)
+_Asked = TypeVar("_Asked", covariant=True)
 
-class AskedRequest(Protocol):
+
+class AskedRequest(Protocol[_Asked]):
     """A request as requirements see it; a `Call` is one."""
 
     @property
-    def request(self) -> Any: ...
+    def request(self) -> _Asked: ...
     @property
     def version(self) -> int: ...
 
@@ -61,20 +64,30 @@ class Nothing:
     reason: str
 
 
+class Whole(Generic[RequestT]):
+    """A requirement of the whole request."""
+
+    __slots__ = ()
+
+    def denial(self, session: AuthorizationSession, asked: AskedRequest[RequestT]) -> Denial | None:
+        """Returns the error of a request that is denied."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Whole[RequestT]):
     """Requires one operation on one resource, for the whole request. `name_of` reads the resource from the request; a
     request without it (None) needs nothing.
     """
 
     operation: Operation
     resource_type: ResourceType
-    name_of: Callable[[Any], str | None]
+    name_of: Callable[[RequestT], str | None]
     message: str | None = None
     #: Whether a denial is written to the audit log: it is not where another requirement may be met instead.
     log_denied: bool = True
 
-    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+    def denial(self, session: AuthorizationSession, asked: AskedRequest[RequestT]) -> Denial | None:
         name = self.name_of(asked.request)
         if name is None or session.allows(self.operation, self.resource_type, name, log_denied=self.log_denied):
             return None
@@ -82,12 +95,12 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsAny:
+class NeedsAny(Whole[RequestT]):
     """Requires one of several; the denial is that of the last."""
 
-    needs: tuple[Needs, ...]
+    needs: tuple[Whole[RequestT], ...]
 
-    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+    def denial(self, session: AuthorizationSession, asked: AskedRequest[RequestT]) -> Denial | None:
         denial = None
         for one in self.needs:
             denial = one.denial(session, asked)
@@ -97,33 +110,33 @@ class NeedsAny:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsIf:
+class NeedsIf(Whole[RequestT]):
     """A requirement of some requests, which `words` names."""
 
     words: str
-    condition: Callable[[AskedRequest], bool]
-    need: Needs
+    condition: Callable[[AskedRequest[RequestT]], bool]
+    need: Whole[RequestT]
 
-    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+    def denial(self, session: AuthorizationSession, asked: AskedRequest[RequestT]) -> Denial | None:
         return self.need.denial(session, asked) if self.condition(asked) else None
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsOn:
+class NeedsOn(Generic[RequestT]):
     """A requirement on one kind of listener."""
 
     listener_kind: str
-    need: Needs
+    need: Whole[RequestT]
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsBy:
+class NeedsBy(Whole[RequestT]):
     """A requirement that no data can say. `words` describes it."""
 
     words: str
-    decide: Callable[[AuthorizationSession, Any], ErrorCode | None]
+    decide: Callable[[AuthorizationSession, RequestT], ErrorCode | None]
 
-    def denial(self, session: AuthorizationSession, asked: AskedRequest) -> Denial | None:
+    def denial(self, session: AuthorizationSession, asked: AskedRequest[RequestT]) -> Denial | None:
         error = self.decide(session, asked.request)
         return None if error is None else Denial(error)
 
@@ -139,14 +152,14 @@ class Each:
     resource_type: ResourceType
     by: Callable[..., object] | None = None
 
-    def denies(self, authorizer: Sessions | None, call: Any, name: str, *, log_denied: bool = True) -> bool:
+    def denies(self, authorizer: Sessions | None, call: ClientCall, name: str, *, log_denied: bool = True) -> bool:
         """Returns whether the client may not do it. `log_denied`: whether a denial is an attempt, for the audit log."""
         return authorizer is not None and not authorizer.session(call).allows(
             self.operation, self.resource_type, name, log_denied=log_denied
         )
 
     def denied(
-        self, authorizer: Sessions | None, call: Any, names: Iterable[str], *, log_denied: bool = True
+        self, authorizer: Sessions | None, call: ClientCall, names: Iterable[str], *, log_denied: bool = True
     ) -> Set[str]:
         """Returns the names on which the client may not do it. Without an authorizer it may do everything."""
         if authorizer is None:
@@ -159,7 +172,7 @@ class Each:
 class Sessions(Protocol):
     """The node's authorization, as requirements use it."""
 
-    def session(self, call: Any) -> AuthorizationSession:
+    def session(self, call: ClientCall) -> AuthorizationSession:
         """Returns the session of a request's client."""
 
 
@@ -173,37 +186,42 @@ class Deciding(NamedTuple):
 class Checked(NamedTuple):
     """`request`: the part that may be decided; `finish` turns the response to that part into that to the request."""
 
-    request: Message
+    request: Request
     finish: Callable[[Any], Message] = lambda response: response
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(Generic[RequestT]):
     """Requirements of each item of a request that the active controller decides. `check` takes out the denied ones.
 
     `words`: what the requirements are.
     """
 
     words: str
-    check: Callable[[AuthorizationSession, Any, Deciding], Checked]
+    check: Callable[[AuthorizationSession, RequestT, Deciding], Checked]
 
 
-#: A requirement of the whole request.
-Whole = Needs | NeedsAny | NeedsIf | NeedsBy
-Requirement = Nothing | Whole | NeedsOn | Each | Split
-Requirements = tuple[Requirement, ...]
+Requirement = Union[Nothing, Whole[RequestT], NeedsOn[RequestT], Each, Split[RequestT]]
 
 
-def of_whole_request(requirements: Requirements, listener_kind: str) -> tuple[Whole, ...]:
+Requirements = tuple[Requirement[RequestT], ...]
+
+
+def of_whole_request(
+    requirements: Requirements[DecidedRequest], listener_kind: str
+) -> tuple[Whole[DecidedRequest], ...]:
     """Returns the requirements that are checked before the handler, for requests of one kind of listener."""
     on_kind = (
         one.need if isinstance(one, NeedsOn) and one.listener_kind == listener_kind else one for one in requirements
     )
-    return tuple(one for one in on_kind if isinstance(one, Whole))
+    return tuple(need for need in on_kind if isinstance(need, Whole))
 
 
 def check(
-    requirements: Requirements, session: AuthorizationSession, asked: AskedRequest, on: Deciding
+    requirements: Requirements[DecidedRequest],
+    session: AuthorizationSession,
+    asked: AskedRequest[DecidedRequest],
+    on: Deciding,
 ) -> Checked | Denial:
     """Checks a request that the active controller decides: by each requirement, and denied without any."""
     checked: Checked | None = None
@@ -223,56 +241,7 @@ def check(
     return checked
 
 
-# ---- the usual ones
-
-
-def on_cluster(operation: Operation, message: str | None = None, *, log_denied: bool = True) -> Needs:
-    """`message`: the words of a denial, where they are not Kafka's for the operation."""
-    words = f"Request needs {operation.name} permission." if message is None else message
-    return Needs(operation, ResourceType.CLUSTER, lambda request: CLUSTER_NAME, words, log_denied)
-
-
-#: The words of a denial that some APIs have in place of those for the operation.
-IN_GENERAL_WORDS = WORDS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-#: The requirement of requests between nodes.
-OF_NODES = on_cluster(Operation.CLUSTER_ACTION)
-
-
-def on_group(operation: Operation = Operation.READ, message: str | None = None) -> Needs:
-    return Needs(operation, ResourceType.GROUP, attrgetter("group_id"), message)
-
-
-def on_transactional_id(field: str = "transactional_id") -> Needs:
-    return Needs(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, attrgetter(field))
-
-
-# ---- descriptions of what a client may (KIP-430)
-
-_ALL_OPERATIONS = {
-    resource_type: sum(1 << operation for operation in operations)
-    for resource_type, operations in OPERATIONS_OF.items()
-}
-_DESCRIBE_CLUSTER = Each(Operation.DESCRIBE, ResourceType.CLUSTER)
-
-
-def authorized_operations(authorizer: Sessions | None, call: Any, resource_type: ResourceType, name: str) -> int:
-    """Returns the operations that the client may do on a resource that it may describe, a bit for each."""
-    if authorizer is None:
-        return _ALL_OPERATIONS[resource_type]
-    return authorizer.session(call).operations(resource_type, name)
-
-
-def cluster_operations(authorizer: Sessions | None, call: Any) -> int:
-    """Returns the authorized operations on the cluster; 0 for a client that may not describe it."""
-    if _DESCRIBE_CLUSTER.denies(authorizer, call, CLUSTER_NAME):
-        return 0
-    return authorized_operations(authorizer, call, ResourceType.CLUSTER, CLUSTER_NAME)
-
-
-# ---- parts of `Split`
-
-
-def without(request: Any, field: str, kept: Sequence[object], finish: Callable[[Any], Message]) -> Checked:
+def without(request: Any, field: str, kept: Sequence[object], finish: Callable[[ResponseT], ResponseT]) -> Checked:
     """Returns the request with the `kept` items of a field."""
     return Checked(replace(request, **{field: kept}), finish)
 

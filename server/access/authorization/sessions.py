@@ -3,91 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from ....metadata.acls import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
-from ....metadata.image import AclImage
-from ...config.broker_config import Configurable
 
-# The interface of an authorizer, which a class of a user's own implements.
-#
-# It is named by `authorizer.class.name=python:package.module:Name`, see docs/specialists/security-classes.md. The node
-# makes one instance, calls `configure` if there is one, then `authorize` for each decision.
-
-
-__all__ = ["Action", "Authorizer", "Configurable", "FollowsAcls", "RequestContext"]
-
-
-class RequestContext(NamedTuple):
-    """The client of a request. `principal`: "User:alice"; `host`: the client's address; `api`: its name, as "Produce"."""
-
-    principal: str
-    host: str
-    api: str
-
-
-class Action(NamedTuple):
-    """An operation on a resource. `name` is "kafka-cluster" for the type CLUSTER."""
-
-    operation: Operation
-    resource_type: ResourceType
-    name: str
-
-
-@runtime_checkable
-class Authorizer(Protocol):
-    """Decides what a client may do.
-
-    `authorize` is called on the event loop, for each topic of each request: it must answer at once, from memory. An
-    exception denies the action and is logged.
-    """
-
-    def authorize(self, context: RequestContext, action: Action) -> bool:
-        """Returns whether the client may do it."""
-
-
-@runtime_checkable
-class FollowsAcls(Protocol):
-    """An authorizer that uses the access rules of the cluster: only with it CreateAcls and its like are served."""
-
-    def acls_changed(self, changes: Mapping[bytes, AclImage | None]) -> None:
-        """Takes the rules that are new, by id, and None for those that are removed. Called before the first decision."""
-
-
-# The decisions of the last minute, from counters that each scrape looks at.
-#
-# So a decision costs nothing more for being counted.
-
-
-WINDOW_MS = 60_000
-#: Looks that are kept: one a second and more often changes little.
-_MOST_LOOKS = 128
-
-
-class RecentDecisions:
-    """`started_ms`: when the counters were zero."""
-
-    def __init__(self, started_ms: int) -> None:
-        self._looks: deque[tuple[int, int, int]] = deque([(started_ms, 0, 0)], _MOST_LOOKS)
-
-    def since(self, now_ms: int, allowed: int, denied: int) -> tuple[int, int, int]:
-        """Notes the counters. Returns by how much they grew, and in how many milliseconds: those since the last look that
-        is a window old, or since the first one that is known.
-        """
-        looks = self._looks
-        while len(looks) > 1 and now_ms - looks[1][0] >= WINDOW_MS:
-            looks.popleft()
-        then_ms, allowed_then, denied_then = looks[0]
-        if now_ms - looks[-1][0] >= WINDOW_MS // _MOST_LOOKS:
-            looks.append((now_ms, allowed, denied))
-        return allowed - allowed_then, denied - denied_then, now_ms - then_ms
-
+if TYPE_CHECKING:
+    from ....protocol.apis import Api
 
 #: Longer names are decided anew each time: a client makes them up, and they would fill the memory.
 MOST_KEPT_NAME = 249
-
 _Key = tuple[int, int, str]
 
 
@@ -115,6 +40,31 @@ class Decider(Protocol):
 
     def log(self, session: AuthorizationSession, key: _Key, count: int, level: int) -> None:
         """Writes a decision to the audit log."""
+
+
+class SessionConnection(Protocol):
+    """The connection of a client, which keeps its session."""
+
+    #: None before the first request that needs it.
+    authorization: AuthorizationSession | None
+
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+
+
+class ClientCall(Protocol):
+    """A request of a client; a `Call` is one. Its client may be another one than that of the connection."""
+
+    @property
+    def api(self) -> Api: ...
+    @property
+    def connection(self) -> SessionConnection: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
 
 
 class AuthorizationSession:

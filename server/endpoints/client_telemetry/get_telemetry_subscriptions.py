@@ -1,7 +1,9 @@
-"""GetTelemetrySubscriptions (key 71), version 0: the metrics that a client pushes, and their format (KIP-714).
+"""GetTelemetrySubscriptions: the metrics that a client pushes, and their format (KIP-714).
 
 A client without an id is given one. One that asks again before its push interval is over is
 THROTTLING_QUOTA_EXCEEDED, unless the subscriptions have changed. Served where something receives metrics.
+
+Contract: `protocol/messages/get_telemetry_subscriptions.py`.
 """
 
 from __future__ import annotations
@@ -10,24 +12,27 @@ import random
 from functools import partial
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
+from ....protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from ....protocol.records.compression import Compression
 from ....protocol.uuids import ZERO_UUID
-from ....replication.controller.state import random_uuid
+from ....replication.random_source import random_uuid
 from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
 from ...services import Services
-from ...telemetry.client_telemetry import client_of
+from ...telemetry.subscriptions import client_of
 
 #: The best first, as Kafka has them.
 ACCEPTED_COMPRESSION = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
-def handle(services: Services, call: Call) -> GetTelemetrySubscriptionsResponse:
+def handle(services: Services, call: Call[GetTelemetrySubscriptionsRequest]) -> GetTelemetrySubscriptionsResponse:
     telemetry = services.telemetry.clients
     assert telemetry is not None, "served only where there is telemetry"
-    request: GetTelemetrySubscriptionsRequest = call.request
+    request = call.request
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = random_uuid(random.SystemRandom())
@@ -46,4 +51,6 @@ def handle(services: Services, call: Call) -> GetTelemetrySubscriptionsResponse:
     )
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(Nothing("A client gets the subscriptions that match it."),))
+ENDPOINT: ApiEndpoint[GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse] = ApiEndpoint(
+    handle=handle, authorization=(Nothing("A client gets the subscriptions that match it."),)
+)

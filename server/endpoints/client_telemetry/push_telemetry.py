@@ -1,6 +1,8 @@
-"""PushTelemetry (key 72), version 0: metrics of a client, as OTLP (KIP-714).
+"""PushTelemetry: metrics of a client, as OTLP (KIP-714).
 
 The errors and their order are in `server/telemetry/client_telemetry.py`. An unreadable push is INVALID_RECORD.
+
+Contract: `protocol/messages/push_telemetry.py`.
 """
 
 from __future__ import annotations
@@ -8,19 +10,20 @@ from __future__ import annotations
 from functools import partial
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ....protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from ....protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID
 from ...access.authorization.requirements import Nothing
 from ...network.api_endpoint import ApiEndpoint
 from ...network.call import Call
 from ...services import Services
-from ...telemetry.client_telemetry import Push, client_of
+from ...telemetry.instances import Push
+from ...telemetry.subscriptions import client_of
 
 
-def handle(services: Services, call: Call) -> PushTelemetryResponse | None:
+def handle(services: Services, call: Call[PushTelemetryRequest]) -> PushTelemetryResponse | None:
     telemetry = services.telemetry.clients
     assert telemetry is not None, "served only where there is telemetry"
-    request: PushTelemetryRequest = call.request
+    request = call.request
     instance_id, metrics = request.client_instance_id, request.metrics
     if instance_id in (ZERO_UUID, METADATA_TOPIC_ID):
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -35,4 +38,6 @@ def handle(services: Services, call: Call) -> PushTelemetryResponse | None:
     return None
 
 
-ENDPOINT = ApiEndpoint(handle=handle, authorization=(Nothing("A client pushes its own metrics."),))
+ENDPOINT: ApiEndpoint[PushTelemetryRequest, PushTelemetryResponse] = ApiEndpoint(
+    handle=handle, authorization=(Nothing("A client pushes its own metrics."),)
+)

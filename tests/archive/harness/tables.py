@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from odradek.archive import Covered, IcebergSource, IcebergTable, Maintenance, ParquetSource, ParquetTable, open_catalog
+from odradek.archive import (
+    Covered,
+    IcebergSource,
+    IcebergTable,
+    Maintenance,
+    Owner,
+    ParquetSource,
+    ParquetTable,
+    open_catalog,
+)
 from odradek.archive.rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from odradek.archive.store import Source, Table
 
@@ -16,13 +25,14 @@ TOPIC, TOPIC_ID = "my.orders", "AAAAAAAAAAAAAAAAAAAAAA"
 START = datetime.datetime(2026, 3, 4, 22, tzinfo=datetime.UTC)
 
 
-def open_table(kind: str, folder: Path, topic: str = TOPIC, **options: Any) -> Table:
+def open_table(kind: str, folder: Path, topic: str | Owner = TOPIC, **options: Any) -> Table:
+    owner = Owner(topic) if isinstance(topic, str) else topic
     if kind == "parquet":
-        return ParquetTable(folder, topic, **options)
+        return ParquetTable(folder, owner, **options)
     maintenance = Maintenance(
         **{name: options.pop(name) for name in list(options) if name in Maintenance.__annotations__}
     )
-    return IcebergTable(open_catalog(folder, {}), topic, maintenance=maintenance, **options)
+    return IcebergTable(open_catalog(folder, {}), owner, maintenance=maintenance, **options)
 
 
 def source_of(kind: str, folder: Path, name: str = "my_orders", *, dead_letters: bool = False) -> Source:

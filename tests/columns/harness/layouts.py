@@ -19,7 +19,7 @@ from odradek.columns.reading import ReadOptions
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import encode_batch
-from odradek.storage.files.identity import write_topic_id
+from odradek.storage.files.partition_metadata import write_topic_id
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.tiers.cache import Applied, RemoteLogMetadataCache
@@ -27,7 +27,8 @@ from odradek.tiers.events import encode_event
 from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.leader_tasks import CopyPlan, LeaderLog, copy_segment, plan_copies
 from odradek.tiers.lineage import common_end
-from odradek.tiers.metadata_topic import MetadataPartition, write_snapshot
+from odradek.tiers.metadata_snapshot import write_snapshot
+from odradek.tiers.metadata_topic import MetadataPartition
 from odradek.tiers.segment_metadata import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

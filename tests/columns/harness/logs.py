@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.compaction import finish, job, look
+from odradek.storage.compaction.cleaning_job import finish, job
+from odradek.storage.compaction.dirty_range import look
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 

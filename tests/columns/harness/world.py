@@ -27,10 +27,10 @@ class World:
         config = {"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"}
         self.broker = odradek.Broker(data_dir=directory, config=config)
 
-    def create(self, topic: str, **configs: str) -> None:
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
         settings = {name.replace("_", "."): value for name, value in configs.items()}
-        admin.create_topics([NewTopic(topic, 1, 1, topic_configs=settings)])
+        admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=settings)])
         admin.close()
 
     def producer(self, **settings: Any) -> Producer:

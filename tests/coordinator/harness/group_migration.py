@@ -5,25 +5,24 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups_config import GroupsConfig
+from odradek.coordinator.result import GroupRequest
 from odradek.protocol.codec import encode
-from odradek.protocol.internal.consumer_offsets import (
+from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )
-from odradek.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, TopicPartitions
-from odradek.protocol.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from odradek.protocol.messages.assignments import TopicPartitions
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from tests.coordinator.group_logs import LogRecord, load
 from tests.coordinator.group_simulation import image_of
+from tests.coordinator.harness.kinds import encode_record
 
 T = b"t".ljust(16, b".")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
-from odradek.coordinator.groups.consumer.assignment import ASSIGNORS, Assignment, Subscriber
+from odradek.coordinator.groups.consumer.assignors import ASSIGNORS, Assignment, Subscriber
 from odradek.protocol.uuids import uuid_to_text
 
 ROUNDS = 6

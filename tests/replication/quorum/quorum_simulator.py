@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
-from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.voter_listeners import VoterListener
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import (
+from odradek.replication.quorum.effects import (
     Appended,
     Effect,
     ElectionState,
@@ -30,7 +32,7 @@ from odradek.replication.quorum.log import (
     Synced,
     WriteState,
 )
-from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
 
 from tests.replication.quorum.quorum_invariants import PROGRESS, Broken, Invariants
@@ -86,7 +88,7 @@ class Node:
             elif hasattr(record.message, "granting_voters") is False:
                 history.add(offset, VoterSet.from_record(record.message))
         rng = self.simulation.rng
-        self.replica = QuorumReplica(key, config, self.log, history, self.state, rng, self.now)
+        self.replica = QuorumReplica(key, config, self.log, history, Remembered(self.state), rng, self.now)
         self.pump()
 
     def crash(self) -> None:
@@ -332,7 +334,7 @@ class Simulation:
             if changed.id in node.replica.voter_set.voters:
                 request: Any = RemoveRaftVoterRequest(voter_id=changed.id, voter_directory_id=key, cluster_id=None)
             else:
-                listeners = [Listener(name="CONTROLLER", host=f"c{changed.id}", port=9093)]
+                listeners = [VoterListener(name="CONTROLLER", host=f"c{changed.id}", port=9093)]
                 request = AddRaftVoterRequest(
                     cluster_id=None,
                     timeout_ms=2_000,

@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.messages.quorum import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from odradek.protocol.messages.voter_listeners import VoterListener
 from odradek.protocol.uuids import ZERO_UUID
-from odradek.replication.quorum.log import Effect, PeerRequest, PeerResponse, Reply, Send
+from odradek.replication.quorum.effects import (
+    Effect,
+    PeerRequest,
+    PeerResponse,
+    Reply,
+    Send,
+)
 from odradek.replication.quorum.voters import Address
 
 from tests.replication.quorum.harness.transcript import Transcript
 from tests.replication.quorum.quorum_simulator import directory
 
-OTHER, ITS_OWN = Listener("ANOTHER", "away", 1), Listener("CONTROLLER", "c4", 9093)
+OTHER, ITS_OWN = VoterListener("ANOTHER", "away", 1), VoterListener("CONTROLLER", "c4", 9093)
 
 
 def ask(quorum: Transcript, **fields: Any) -> list[Effect]:

@@ -6,17 +6,13 @@ import random
 from typing import Any
 
 import pytest
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.protocol.messages.fetch import FetchRequest
-from odradek.protocol.messages.quorum import (
-    AddRaftVoterRequest,
-    AddRaftVoterResponse,
-    RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
-)
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import ElectionState, PeerResponse, Send
-from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.effects import ElectionState, PeerResponse, Send
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
 
 from tests.replication.quorum.toy_log import ToyLog
@@ -29,7 +25,7 @@ ADDRESS = Address("CONTROLLER", "here", 9093)
 def observer(*voters: ReplicaKey, auto_join: bool = True, kraft_version: int = 1) -> QuorumReplica:
     config = QuorumConfig("c", auto_join=auto_join, addresses=(ADDRESS,))
     history = VoterHistory(VoterSet.of(Voter(key, (ADDRESS,)) for key in voters), kraft_version)
-    return QuorumReplica(SELF, config, ToyLog(), history, ElectionState(1, 3), random.Random(1), 0)
+    return QuorumReplica(SELF, config, ToyLog(), history, Remembered(ElectionState(1, 3)), random.Random(1), 0)
 
 
 def asked_after(replica: QuorumReplica, now: int) -> list[Any]:

@@ -7,23 +7,19 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from odradek.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse
 from odradek.protocol.messages.fetch import SnapshotId as WireSnapshotId
-from odradek.protocol.messages.quorum import (
-    AddRaftVoterRequest,
-    FetchSnapshotRequest,
-    KRaftVersionFeature,
-    Listener,
-    RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
-    UpdateRaftVoterRequest,
-)
-from odradek.protocol.messages.quorum import Listener as UpdatedListener
+from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, VoterVersions
+from odradek.protocol.messages.voter_listeners import VoterListener
+from odradek.protocol.messages.voter_listeners import VoterListener as UpdatedListener
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import (
+from odradek.replication.quorum.effects import (
     Appended,
     ElectionState,
     PeerRequest,
@@ -31,10 +27,10 @@ from odradek.replication.quorum.log import (
     Reply,
     Resign,
     Send,
-    SnapshotId,
     Synced,
 )
-from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.log import SnapshotId
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
 from odradek.replication.quorum.roles import Follower, Leader, Resigned, Unattached
 from odradek.replication.quorum.voter_changes import CAUGHT_UP_WITHIN_MS, CHANGE_TIMEOUT_MS
 from odradek.replication.quorum.voters import BEFORE_THE_LOG, ReplicaKey, Voter, VoterHistory, VoterSet
@@ -330,7 +326,7 @@ def test_follower_keeps_what_both_logs_share(quorum: Transcript) -> None:
 
 
 def add(quorum: Transcript, *, timeout_ms: int = 30_000) -> Send:
-    listeners = [Listener("CONTROLLER", "c4", 9093)]
+    listeners = [VoterListener("CONTROLLER", "c4", 9093)]
     request = AddRaftVoterRequest("cluster", timeout_ms, 4, directory(4), listeners)
     (found,) = (one for one in asked(quorum, 1, request) if isinstance(one, Send) and one.node == 4)
     return found
@@ -448,7 +444,7 @@ def test_update_of_a_voter_is_checked_and_answered_at_once(
     quorum: Transcript, low: int, high: int, name: str, of: int, epoch: int, error: ErrorCode
 ) -> None:
     request = UpdateRaftVoterRequest(
-        "cluster", epoch, 2, directory(of), [UpdatedListener(name, "new", 9)], KRaftVersionFeature(low, high)
+        "cluster", epoch, 2, directory(of), [UpdatedListener(name, "new", 9)], VoterVersions(low, high)
     )
     (found,) = replies(asked(quorum, 1, request))
     assert found.error_code == error and found.current_leader.leader_id == 1
@@ -502,9 +498,8 @@ def test_only_the_first_partition_of_the_metadata_topic_is_the_quorums(
 
 def test_observer_asks_again_after_the_backoff_of_each_node() -> None:
     config = QuorumConfig("cluster", bootstrap=(-2,))
-    observer = QuorumReplica(
-        voter(9).key, config, ToyLog(), VoterHistory(VoterSet.of(()), 1), ElectionState(), random.Random(1), 0
-    )
+    history, remembered = VoterHistory(VoterSet.of(()), 1), Remembered(ElectionState())
+    observer = QuorumReplica(voter(9).key, config, ToyLog(), history, remembered, random.Random(1), 0)
     observer.expire(0)
     (first,) = (one for one in observer.take() if isinstance(one, Send))
     assert isinstance(observer.role, Unattached) and observer.deadline() == config.request_timeout_ms
@@ -576,8 +571,8 @@ def test_replica_is_caught_up_when_it_had_what_the_leader_had_at_its_last_fetch(
         ({}, ErrorCode.NONE),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
         ({"voter_directory_id": bytes(16)}, ErrorCode.INVALID_REQUEST),
-        ({"kraft_version_feature": KRaftVersionFeature(1, 1)}, ErrorCode.INVALID_REQUEST),
-        ({"kraft_version_feature": KRaftVersionFeature(0, 0)}, ErrorCode.NONE),
+        ({"kraft_version_feature": VoterVersions(1, 1)}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": VoterVersions(0, 0)}, ErrorCode.NONE),
         ({"voter_id": 9}, ErrorCode.VOTER_NOT_FOUND),
     ],
 )
@@ -592,7 +587,7 @@ def test_static_voter_describes_itself_completely(fields: dict[str, Any], error:
     quorum.deliver()
     plain = {
         "cluster_id": "cluster", "current_leader_epoch": 1, "voter_id": 2, "voter_directory_id": directory(2),
-        "listeners": [UpdatedListener("CONTROLLER", "c2", 9093)], "kraft_version_feature": KRaftVersionFeature(0, 1),
+        "listeners": [UpdatedListener("CONTROLLER", "c2", 9093)], "kraft_version_feature": VoterVersions(0, 1),
     }  # fmt: skip
     (found,) = replies(asked(quorum, 1, UpdateRaftVoterRequest(**(plain | fields))))
     role: Any = quorum.replicas[1].role

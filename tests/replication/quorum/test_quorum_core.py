@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.quorum import VoteResponse
-from odradek.protocol.records.control import ControlRecord, ControlType, KRaftVersionRecord
+from odradek.protocol.internal.control_records import KRaftVersionRecord
+from odradek.protocol.messages.vote import VoteResponse
+from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.quorum import wire
-from odradek.replication.quorum.core import MAX_EPOCH_LEAP, Core, Elections, QuorumConfig
+from odradek.replication.quorum.core import MAX_EPOCH_LEAP, Core, QuorumConfig
+from odradek.replication.quorum.effects import ElectionState, Send, WriteState
+from odradek.replication.quorum.elections import Elections
 from odradek.replication.quorum.following import Following
-from odradek.replication.quorum.log import ControlAt, ElectionState, Send, SnapshotId, WriteState
+from odradek.replication.quorum.log import ControlAt, SnapshotId
 from odradek.replication.quorum.roles import (
     NEVER,
     Candidate,

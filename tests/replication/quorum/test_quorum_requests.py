@@ -7,23 +7,26 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse
-from odradek.protocol.messages.quorum import (
-    AddRaftVoterRequest,
-    AddRaftVoterResponse,
-    Listener,
-    RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
-    VoteRequest,
-    VoteResponse,
-)
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.protocol.messages.vote import VoteRequest, VoteResponse
+from odradek.protocol.messages.voter_listeners import VoterListener
+from odradek.protocol.node_ids import NO_NODE
 from odradek.protocol.schema import Message
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import MAX_EPOCH_LEAP, QuorumConfig
-from odradek.replication.quorum.log import ElectionState, PeerRequest, PeerResponse, Reply, Send, SnapshotId
-from odradek.replication.quorum.replica import QuorumReplica
-from odradek.replication.quorum.roles import DivergedCommit
-from odradek.replication.quorum.voters import NO_NODE, ReplicaKey, VoterHistory, VoterSet
+from odradek.replication.quorum.diverged_commit import DivergedCommit
+from odradek.replication.quorum.effects import (
+    ElectionState,
+    PeerRequest,
+    PeerResponse,
+    Reply,
+    Send,
+)
+from odradek.replication.quorum.log import SnapshotId
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
+from odradek.replication.quorum.voters import ReplicaKey, VoterHistory, VoterSet
 
 from tests.replication.quorum.harness.transcript import LATE_MS, Transcript
 from tests.replication.quorum.quorum_simulator import directory, voter
@@ -112,7 +115,7 @@ def test_next_fetch_waits_for_the_backoff_after_a_failure_only(
 
 
 def add(number: int) -> AddRaftVoterRequest:
-    listeners = [Listener("CONTROLLER", f"c{number}", 9093)]
+    listeners = [VoterListener("CONTROLLER", f"c{number}", 9093)]
     return AddRaftVoterRequest(
         cluster_id="cluster",
         timeout_ms=30_000,
@@ -201,7 +204,7 @@ def test_observers_begin_to_ask_for_the_leader_at_different_nodes() -> None:
     for seed in range(20):
         config = QuorumConfig("cluster", bootstrap=(-2, -3, -4))
         history, rng = VoterHistory(VoterSet.of(()), 1), random.Random(seed)
-        observer = QuorumReplica(voter(9).key, config, ToyLog(), history, ElectionState(), rng, 0)
+        observer = QuorumReplica(voter(9).key, config, ToyLog(), history, Remembered(ElectionState()), rng, 0)
         observer.expire(0)
         asked = [one.node for one in observer.take() if isinstance(one, Send)]
         assert len(asked) == 1

@@ -7,8 +7,16 @@ from typing import Any
 
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import Appended, ElectionState, Flush, PeerRequest, Reply, SnapshotId, Synced
-from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.effects import (
+    Appended,
+    ElectionState,
+    Flush,
+    PeerRequest,
+    Reply,
+    Synced,
+)
+from odradek.replication.quorum.log import SnapshotId
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 
 from tests.replication.quorum.toy_log import ToyLog
@@ -19,7 +27,7 @@ LOCAL, OTHER = ReplicaKey(1, b"1" * 16), ReplicaKey(2, b"2" * 16)
 def resumed(log: ToyLog) -> QuorumReplica:
     history = VoterHistory(VoterSet.of([Voter(LOCAL)]), 1)
     state = ElectionState(leader_id=1, leader_epoch=4)
-    return QuorumReplica(LOCAL, QuorumConfig("c"), log, history, state, random.Random(1), 0, leads_from=2)
+    return QuorumReplica(LOCAL, QuorumConfig("c"), log, history, Remembered(state, leads_from=2), random.Random(1), 0)
 
 
 def grown(entries: int) -> ToyLog:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from odradek.replication.quorum.core import Core, Elections
+from odradek.replication.quorum.core import Core
+from odradek.replication.quorum.elections import Elections
 from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.leading import Leading
 from odradek.replication.quorum.roles import Leader

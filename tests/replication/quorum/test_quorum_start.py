@@ -6,8 +6,9 @@ import random
 
 import pytest
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import ElectionState, SnapshotId
-from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.effects import ElectionState
+from odradek.replication.quorum.log import SnapshotId
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
 from odradek.replication.quorum.roles import NEVER, Candidate, Leader, Resigned, Role, Unattached
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 
@@ -30,9 +31,8 @@ def started(
         log.append(log_epoch, 0)
     history = VoterHistory(VoterSet.of(Voter(ReplicaKey(one, DIRECTORY)) for one in voters), 1)
     key = ReplicaKey(node_id, DIRECTORY)
-    return QuorumReplica(
-        key, QuorumConfig("cluster"), log, history, state, random.Random(1), 1000, acknowledged=acknowledged
-    )
+    remembered = Remembered(state, acknowledged=acknowledged)
+    return QuorumReplica(key, QuorumConfig("cluster"), log, history, remembered, random.Random(1), 1000)
 
 
 @pytest.mark.parametrize("node_id", [0, 3])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import RaiseKRaftVersion
+from odradek.replication.quorum.effects import RaiseKRaftVersion
 from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 
 from tests.harness.examples import examples

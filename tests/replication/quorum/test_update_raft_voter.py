@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.update_raft_voter import (
     CurrentLeader,
-    KRaftVersionFeature,
-    Listener,
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
+    VoterVersions,
 )
-from odradek.replication.quorum.log import PeerRequest
+from odradek.protocol.messages.voter_listeners import VoterListener
+from odradek.replication.quorum.effects import PeerRequest
 
 from tests.replication.quorum.harness.transcript import Transcript
 from tests.replication.quorum.quorum_simulator import directory
 
-MOVED = [Listener("CONTROLLER", "elsewhere", 9093)]
+MOVED = [VoterListener("CONTROLLER", "elsewhere", 9093)]
 
 
 def update(**fields: Any) -> UpdateRaftVoterRequest:
@@ -28,7 +28,7 @@ def update(**fields: Any) -> UpdateRaftVoterRequest:
         "voter_id": 3,
         "voter_directory_id": directory(3),
         "listeners": MOVED,
-        "kraft_version_feature": KRaftVersionFeature(0, 1),
+        "kraft_version_feature": VoterVersions(0, 1),
     }
     return UpdateRaftVoterRequest(**(plain | fields))
 
@@ -50,9 +50,9 @@ def ask(quorum: Transcript, node_id: int, request: UpdateRaftVoterRequest) -> li
         ({"voter_id": 4}, ErrorCode.VOTER_NOT_FOUND),
         ({"voter_directory_id": directory(2)}, ErrorCode.VOTER_NOT_FOUND),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
-        ({"listeners": [Listener("ANOTHER", "elsewhere", 9093)]}, ErrorCode.INVALID_REQUEST),
-        ({"kraft_version_feature": KRaftVersionFeature(0, 0)}, ErrorCode.INVALID_REQUEST),
-        ({"kraft_version_feature": KRaftVersionFeature(2, 3), "voter_id": 4}, ErrorCode.INVALID_REQUEST),
+        ({"listeners": [VoterListener("ANOTHER", "elsewhere", 9093)]}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": VoterVersions(0, 0)}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": VoterVersions(2, 3), "voter_id": 4}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_invalid_update_returns_error_and_changes_nothing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.client.sasl import Login
 from odradek.server.access.authentication.sasl_listeners import SaslListeners
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.security.issuer import KeyServer
 

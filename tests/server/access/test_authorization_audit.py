@@ -7,8 +7,8 @@ import logging
 
 import odradek
 import pytest
-from odradek.protocol.messages.acls import DescribeAclsRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 
 from compat_tests.wire import WireClient
 

@@ -6,9 +6,9 @@ import urllib.request
 
 import odradek
 import pytest
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.topics import DeleteTopicsRequest
-from odradek.server.access.authorization.sessions import WINDOW_MS, RecentDecisions
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.server.access.authorization.recent_decisions import WINDOW_MS, RecentDecisions
 
 from compat_tests.wire import WireClient
 

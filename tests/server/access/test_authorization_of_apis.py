@@ -10,33 +10,24 @@ from typing import Any
 import odradek
 import pytest
 from odradek.metadata.acls import Operation, ResourceType
-from odradek.metadata.configs import ResourceType as ConfigType
+from odradek.metadata.configs import ConfigResourceType as ConfigType
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.apis import APIS, Api
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    LegacyAlterConfigsResource,
-)
-from odradek.protocol.messages.credentials import CreateDelegationTokenRequest
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest, LegacyAlterConfigsResource
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller import maintenance
 from odradek.replication.controller.controller import DECISIONS
-from odradek.replication.controller.security import RemoveExpiredTokensRequest
+from odradek.replication.controller.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.server.access.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.controller.active_controller import decision_requirements
-from odradek.server.controller.commits import Asked
+from odradek.server.controller.pending_replies import Asked
 from odradek.server.endpoints import NodeEndpoints, endpoint_of
 from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools

@@ -13,14 +13,10 @@ from odradek.metadata.acls import Operation, PatternType, Permission, ResourceTy
 from odradek.metadata.configs import InvalidConfig
 from odradek.metadata.image import AclImage
 from odradek.server.access.audit import AuditLog
-from odradek.server.access.authorization.authorization import (
-    CLASS_KEY,
-    STANDARD_CLASS,
-    AccessRules,
-    Authorization,
-    StandardAuthorizer,
-)
+from odradek.server.access.authorization.access_rules import AccessRules
+from odradek.server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS, Authorization
 from odradek.server.access.authorization.requirements import AuthorizerNotReady
+from odradek.server.access.authorization.standard_authorizer import StandardAuthorizer
 from odradek.server.runtime.clock import Clock
 
 from tests.harness.examples import examples

@@ -17,15 +17,11 @@ from odradek.server.access.authorization.authorization import (
     Authorization,
     _names_in,
 )
+from odradek.server.access.authorization.recent_decisions import WINDOW_MS, RecentDecisions
 from odradek.server.access.authorization.requirements import AuthorizerNotReady
-from odradek.server.access.authorization.sessions import (
-    MOST_KEPT_NAME,
-    WINDOW_MS,
-    AuthorizationSession,
-    RecentDecisions,
-)
-from odradek.server.data_path.fetch_sessions import FetchContext
-from odradek.server.data_path.subsystem import FetchAuthorization
+from odradek.server.access.authorization.sessions import MOST_KEPT_NAME, AuthorizationSession
+from odradek.server.fetch.fetch_authorization import FetchAuthorization
+from odradek.server.fetch.fetch_context import FetchContext
 
 ALICE, BOB, ROOT, HOST = "User:alice", "User:bob", "User:root", "/10.0.0.1"
 TOPIC = ResourceType.TOPIC

@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
+from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.acls import DescribeAclsRequest
+from odradek.protocol.headers import RequestHeader, ResponseHeader
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.credentials import CreateDelegationTokenRequest
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.nodes import EnvelopeRequest
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller.channel import decoded_principal, encoded_principal
+from odradek.server.controller.envelopes import decoded_principal, encoded_principal
 
 from compat_tests.broker_process import free_port
 from compat_tests.wire import WireClient

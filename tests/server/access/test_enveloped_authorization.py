@@ -15,16 +15,17 @@ from typing import Any
 import odradek
 import pytest
 from odradek.metadata.acls import Operation, Permission, ResourceType
-from odradek.protocol.apis import APIS, ResponseHeader
+from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.headers import ResponseHeader
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.nodes import EnvelopeRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.schema import Message
 from odradek.server.access.authorization.requirements import Each, Split
-from odradek.server.controller.channel import encoded_principal
+from odradek.server.controller.envelopes import encoded_principal
 from odradek.server.endpoints import NodeEndpoints
 from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools

@@ -6,7 +6,7 @@ import random
 import struct
 
 import pytest
-from odradek.server.access.tls_stores import (
+from odradek.server.access.java_stores import (
     MOST_ITERATIONS,
     MOST_KEY_BYTES,
     InvalidStore,

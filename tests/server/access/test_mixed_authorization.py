@@ -13,15 +13,17 @@ from typing import Any
 import odradek
 import pytest
 from odradek.metadata.acls import ResourceType
-from odradek.protocol.messages.acls import CreateAclsRequest
-from odradek.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.create_acls import CreateAclsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.schema import Message
 
 from compat_tests.authorization.harness import STANDARD_AUTHORIZER

@@ -10,10 +10,11 @@ import odradek
 import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 from compat_tests.wire import WireClient
 from tests.docs.pages import DOCS, blocks

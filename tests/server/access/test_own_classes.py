@@ -10,22 +10,23 @@ import odradek
 import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import (
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from odradek.protocol.messages.configs import LegacyAlterableConfig as LegacyConfig
-from odradek.protocol.messages.configs import LegacyAlterConfigsResource as LegacyResource
-from odradek.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from odradek.protocol.messages.topics import (
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest
+from odradek.protocol.messages.alter_configs import LegacyAlterableConfig as LegacyConfig
+from odradek.protocol.messages.alter_configs import LegacyAlterConfigsResource as LegacyResource
+from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
 )
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.security.exchanges import plain

@@ -11,7 +11,7 @@ from odradek.metadata.acls import Operation, PatternType, Permission, ResourceTy
 from odradek.metadata.image import AclImage
 from odradek.protocol.messages.produce import ProduceRequest, TopicProduceData
 from odradek.server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS, Authorization
-from odradek.server.data_path.produce import denied_topics, is_write_cached_as_allowed
+from odradek.server.produce.produce_authorization import denied_topics, is_write_cached_as_allowed
 
 ALICE, HOST = "User:alice", "/10.0.0.1"
 IDS = {name: name.encode().ljust(16, b".") for name in ("mine", "also-mine", "foreign", "unknown")}

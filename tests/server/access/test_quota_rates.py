@@ -11,19 +11,19 @@ import pytest
 from odradek.metadata.client_quotas import CLIENT_ID, USER
 from odradek.metadata.image import QuotaEntity
 from odradek.server.access.quotas import sensors
+from odradek.server.access.quotas.quota_lookup import Quota, Share, quota_of
+from odradek.server.access.quotas.rates import (
+    Rate,
+    TokenBucket,
+    bucket_throttle_ms,
+    rate_throttle_ms,
+)
 from odradek.server.access.quotas.sensors import (
     MOST_OWED_NS,
     Meters,
-    Quota,
     QuotaGeneration,
-    Rate,
     RateSensor,
     Sensors,
-    Share,
-    TokenBucket,
-    bucket_throttle_ms,
-    quota_of,
-    rate_throttle_ms,
 )
 from odradek.server.runtime.clock import Clock
 

@@ -12,17 +12,13 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-)
-from odradek.server.network.call import BROKER
 from odradek.server.network.connection import MUTED, Connection
+from odradek.server.network.listener_kind import BROKER
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, values_of, wait_until
@@ -54,7 +50,7 @@ def held(broker: odradek.Broker, still: StillClock) -> Iterator[DataPath]:
     yield found
     found.close()
     with WireClient(broker.bootstrap_servers) as client:
-        for entity, quotas in list(broker.server.metadata.image.client_quotas.items()):
+        for entity, quotas in list(broker.server.node.metadata.image.client_quotas.items()):
             change(client, dict(entity), **dict.fromkeys(quotas))
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import odradek
 import pytest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import wait_until
@@ -37,7 +37,8 @@ def test_a_client_of_another_broker_is_throttled_for_what_the_controller_counts(
     with WireClient(address, client_id="mutator") as client:
         change(client, {"client-id": "mutator"}, controller_mutation_rate=5)
         wait_until(
-            lambda: all(one.metadata.image.client_quotas for one in cluster.servers.values()), "all brokers have it"
+            lambda: all(one.node.metadata.image.client_quotas for one in cluster.servers.values()),
+            "all brokers have it",
         )
         request = CreateTopicsRequest(topics=[CreatableTopic(name, 12, 1) for name in ("a", "b")], timeout_ms=10_000)
         began = time.monotonic()
@@ -66,4 +67,4 @@ def test_topics_that_are_made_by_their_first_use_count(
         wait_until(lambda: metadata("first") == 0, "the first topic is made")
         assert metadata("second") == UNKNOWN_TOPIC_OR_PARTITION
         wait_until(lambda: "could not create topic second" in caplog.text, "the second one is refused")
-        assert all(one.metadata.image.topic("second") is None for one in cluster.servers.values())
+        assert all(one.node.metadata.image.topic("second") is None for one in cluster.servers.values())

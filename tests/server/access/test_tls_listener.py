@@ -19,10 +19,10 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.network import tls
+from odradek.server.network import handshakes
 from odradek.server.network.connection import WRITE_HIGH_WATER_BYTES
+from odradek.server.network.copied_sender import CopiedSender
 from odradek.server.network.listener import Listener
-from odradek.server.network.tls import CopiedSender
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.certificates import Authority, pem_properties
@@ -273,7 +273,7 @@ def client_hello(authority: Authority) -> bytes:
 def test_handshakes_end_at_their_time_limit(
     broker: odradek.Broker, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tls, "TIME_LIMIT_S", 0.3)
+    monkeypatch.setattr(handshakes, "TIME_LIMIT_S", 0.3)
     address, hello = address_of(broker, "SSL"), client_hello(authority)
     for sent in (b"", hello[:3], hello[:100], hello):
         with half_open(address, sent) as made:
@@ -285,7 +285,7 @@ def test_handshakes_end_at_their_time_limit(
 def test_further_handshake_ends_the_oldest_of_too_many(
     broker: odradek.Broker, authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tls, "MOST_IN_PROGRESS", 3)
+    monkeypatch.setattr(handshakes, "MOST_IN_PROGRESS", 3)
     address, hello = address_of(broker, "SSL"), client_hello(authority)
     made = [half_open(address, sent) for sent in (b"", hello[:50], hello, hello[:3])]
     assert is_ended(made[0])
@@ -302,7 +302,7 @@ def test_stop_does_not_wait_for_handshakes(stores: dict[str, str]) -> None:
         made = half_open(address_of(broker, "SSL"), b"")
         wait_until(lambda: listener_of(broker, "SSL")._handshaking)
         began_s = time.monotonic()
-    assert time.monotonic() - began_s < tls.TIME_LIMIT_S / 2
+    assert time.monotonic() - began_s < handshakes.TIME_LIMIT_S / 2
     made.close()
 
 

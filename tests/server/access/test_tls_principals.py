@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDistinguishedName
 from cryptography.x509.oid import NameOID
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.access.principal_names import NoMatchingRule, PrincipalMapping, rfc2253
-from odradek.server.access.tls_contexts import ListenerTls
+from odradek.server.access.certificate_subjects import rfc2253
+from odradek.server.access.listener_tls import ListenerTls
+from odradek.server.access.principal_mapping import NoMatchingRule, PrincipalMapping
 
 
 def name(*attributes: tuple[ObjectIdentifier, str]) -> Name:

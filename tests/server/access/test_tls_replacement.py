@@ -10,9 +10,13 @@ from pathlib import Path
 import odradek
 import pytest
 from cryptography import x509
-from odradek.metadata.configs import ResourceType
+from odradek.metadata.configs import ConfigResourceType
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 from compat_tests.wire import WireClient
 from tests.server.harness.certificates import Authority, Identity, pem_properties
@@ -64,7 +68,7 @@ def serial_of(broker: odradek.Broker, authority: Authority) -> int:
 def alter(broker: odradek.Broker, name: str, value: str) -> str:
     """Sets a config of the broker. Returns the error's text, "" for none."""
     config = AlterableConfig(name=name, config_operation=0, value=value)
-    resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name="1", configs=[config])
+    resource = AlterConfigsResource(resource_type=ConfigResourceType.BROKER, resource_name="1", configs=[config])
     plain = next(one for one in broker.server.network.listeners if one.name == "PLAINTEXT")
     with WireClient(plain.endpoint.address, timeout=60) as client:
         response = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)

@@ -7,23 +7,26 @@ and messages where Kafka returns a Java exception.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.configs import (
-    AlterableConfig,
+from odradek.metadata.configs import ConfigType, definition
+from odradek.protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    IncrementalAlterConfigsRequest,
     LegacyAlterableConfig,
     LegacyAlterConfigsResource,
-    ListConfigResourcesRequest,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.protocol.schema import Message
 from odradek.server.config.properties import read_properties
 
@@ -253,6 +256,84 @@ def test_changes_are_taken_and_refused_as_kafka_does_and_lead_to_the_same(
             different.append((request, theirs, ours))
     assert different == []
     compare_descriptions(both, (TOPIC, NAME), (BROKER, node), (BROKER, ""), (GROUP, "g"), (SUBSCRIPTION, "s"))
+
+
+#: Elements of lists whose values are checked; the others take any.
+ELEMENTS = {
+    "cleanup.policy": ("delete", "compact"),
+    "log.cleanup.policy": ("delete", "compact"),
+    "leader.replication.throttled.replicas": ("0:1", "1:1"),
+    "follower.replication.throttled.replicas": ("0:1", "1:1"),
+    "match": ("client_id=a", "client_software_name=b"),
+}
+
+
+#: Kafka returns a Java exception, or loads a class of that name, for each change of these.
+WITH_JAVA_EXCEPTIONS = {"controller.listener.names", "listeners", "metric.reporters", "process.roles"}
+
+
+def list_keys(resource_type: int) -> list[str]:
+    keys = definition(resource_type)
+    left_out = NEW_IN_4_4 | WITH_JAVA_EXCEPTIONS
+    return sorted(name for name, key in keys.items() if key.type is ConfigType.LIST and name not in left_out)
+
+
+def list_changes(key: str) -> list[tuple[int, str | None]]:
+    one, other = ELEMENTS.get(key, ("a", "b"))
+    return [
+        (SET, ""),
+        (SET, one),
+        (SET, f"{one},{other}"),
+        (DELETE, None),
+        (APPEND, one),
+        (APPEND, other),
+        (APPEND, ""),
+        (APPEND, f"{other},,"),
+        (SUBTRACT, one),
+        (SUBTRACT, f"{other},{one}"),
+        (SUBTRACT, ""),
+        (SUBTRACT, ","),
+    ]
+
+
+def value_of(side: WireClient | ConfigHarness, resource_type: int, name: str, key: str) -> tuple[str | None, int]:
+    resource = DescribeConfigsResource(resource_type, name, [key])
+    (config,) = side.call(DescribeConfigsRequest(resources=[resource]), 4).results[0].configs
+    return config.value, config.config_source
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "key", "length"),
+    [
+        *((TOPIC, key, 2) for key in list_keys(TOPIC)),
+        *((SUBSCRIPTION, key, 2) for key in list_keys(SUBSCRIPTION)),
+        *((GROUP, key, 2) for key in list_keys(GROUP)),
+        *((BROKER, key, 1) for key in list_keys(BROKER) if key != "log.cleanup.policy"),
+        (BROKER, "log.cleanup.policy", 2),
+    ],
+)
+@pytest.mark.slow
+def test_lists_change_in_every_order_as_in_kafka(
+    both: tuple[WireClient, ConfigHarness], node: str, resource_type: int, key: str, length: int
+) -> None:
+    name = {TOPIC: NAME, BROKER: node, SUBSCRIPTION: "lists", GROUP: "lists"}[resource_type]
+    for sequence in itertools.product(list_changes(key), repeat=length):
+        for operation, operand in ((DELETE, None), *sequence):
+            request = incrementally(resource_type, name, (key, operation, operand))
+            theirs, ours = (outcomes(side.call(request, 1)) for side in both)
+            assert theirs == ours, f"{operation} {operand!r} of {sequence}"
+            await_same_value(both, resource_type, name, key)
+    for side in both:
+        side.call(incrementally(resource_type, name, (key, DELETE, None)), 1)
+
+
+def await_same_value(both: tuple[WireClient, ConfigHarness], resource_type: int, name: str, key: str) -> None:
+    """A broker of Kafka checks the next change against the value that it has applied."""
+    deadline = time.monotonic() + _PUBLISHED_DEADLINE_S
+    ours = value_of(both[1], resource_type, name, key)
+    while (theirs := value_of(both[0], resource_type, name, key)) != ours:
+        assert time.monotonic() < deadline, (theirs, ours)
+        time.sleep(0.02)
 
 
 def test_config_resources_are_listed_as_in_kafka(both: tuple[WireClient, ConfigHarness]) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import (
-    AlterableConfig,
+from odradek.protocol.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    IncrementalAlterConfigsRequest,
     LegacyAlterableConfig,
     LegacyAlterConfigsResource,
-    ListConfigResourcesRequest,
 )
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 from tests.server.harness.config import ConfigHarness
 
@@ -148,6 +150,40 @@ def test_lists_are_appended_to_and_subtracted_from(harness: ConfigHarness) -> No
     assert entry(harness, TOPIC, "orders", "cleanup.policy").config_source == 5
     alter(harness, BROKER, "1", ("log.cleanup.policy", APPEND, "compact"))
     assert entry(harness, TOPIC, "orders", "cleanup.policy").value == "delete,compact"
+
+
+def test_list_that_is_set_empty_is_changed_without_its_default(harness: ConfigHarness) -> None:
+    for operation, expected in ((APPEND, "compact"), (SUBTRACT, "")):
+        assert alter(harness, TOPIC, "orders", ("cleanup.policy", SET, "")).error_code == 0
+        assert alter(harness, TOPIC, "orders", ("cleanup.policy", operation, "compact")).error_code == 0
+        assert entry(harness, TOPIC, "orders", "cleanup.policy").value == expected
+
+
+def test_lists_change_by_the_elements_of_the_value_that_a_key_has_at_the_time(harness: ConfigHarness) -> None:
+    """The expected value is that of a model; the same sequences run beside Apache Kafka in test_config_against_kafka.py."""
+    key, default = "leader.replication.throttled.replicas", ""
+    operands = ["0:1", "1:1,0:1", "2:2"]
+    changes = [
+        (SET, ""),
+        (DELETE, None),
+        *((operation, one) for operation in (SET, APPEND, SUBTRACT) for one in operands),
+    ]
+    for sequence in itertools.product(changes, repeat=3):
+        alter(harness, TOPIC, "orders", (key, DELETE, None))
+        elements: list[str] | None = None
+        for operation, operand in sequence:
+            assert alter(harness, TOPIC, "orders", (key, operation, operand)).error_code == 0
+            given = (operand or "").split(",")
+            if operation == SET:
+                elements = given if operand else []
+            elif operation == DELETE:
+                elements = None
+            elif operation == APPEND:
+                elements = [*(elements or ()), *(one for one in given if one not in (elements or ()))]
+            else:
+                elements = [one for one in elements or () if one not in given]
+        found = entry(harness, TOPIC, "orders", key)
+        assert found.value == (default if elements is None else ",".join(elements)), sequence
 
 
 def test_a_dry_run_changes_nothing(harness: ConfigHarness) -> None:

@@ -17,6 +17,9 @@ from tests.harness.sources import files, nodes_of
 CLIENT = "cli/client/"
 ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 
+#: The layers share the keys of mirrors by these constants.
+KEYS_OF_MIRRORS = "metadata/mirror_keys.py"
+
 #: Keys that code outside metadata/configs names only for single-node defaults, for a check, or in the plan of a migration.
 NAMED_WITHOUT_EFFECT = {
     "metric.reporters",
@@ -33,6 +36,7 @@ def named() -> re.Pattern[str]:
         for file in files(f"{room}/*.py"):
             if not file.startswith(CLIENT):
                 texts |= names_of(file)
+    texts |= names_of(KEYS_OF_MIRRORS)
     return re.compile("|".join(sorted(texts)))
 
 

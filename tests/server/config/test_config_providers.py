@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from odradek.server.config.broker_config import BrokerConfig, InvalidConfig
-from odradek.server.config.properties import resolved
+from odradek.server.config.providers import resolved
 
 _CLASS = "org.apache.kafka.common.config.provider."
 

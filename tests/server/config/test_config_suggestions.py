@@ -6,7 +6,8 @@ import logging
 
 import pytest
 from odradek.metadata.configs import suggestion
-from odradek.server.config.broker_config import BrokerConfig, unknown_properties
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.config.unknown_properties import unknown_properties
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,14 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.network.shared_parts import ConnectionLimits
+from odradek.server.network.connection_limits import ConnectionLimits
 
 from compat_tests.wire import ConnectionClosed, WireClient
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from odradek.metadata.metadata_version import CONTROLLER_UNREGISTRATION
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.protocol.messages.nodes import UnregisterControllerRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.server.access.subsystem import AccessSubsystem
 from odradek.server.controller.active_controller import ActiveController
 from odradek.testing.simulation import Node, Simulation
 
+from tests.server.harness.nodes import node_of
 from tests.server.harness.simulated_cluster import active, nodes, start, until
 
 
@@ -39,7 +41,7 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
     async def story() -> None:
         cluster = nodes(simulation)
         node = await begun(cluster)
-        await until(lambda: len(node.server.metadata.image.cluster.brokers) == 3, "all are registered")
+        await until(lambda: len(node.server.node.metadata.image.cluster.brokers) == 3, "all are registered")
         responses = submit(node, "before")
         assert not responses, "it is not committed yet"
         raft = node.server.controller.driver.raft
@@ -50,7 +52,7 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
         (topic,) = responses[0].topics
         assert topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), topic
         await until(
-            lambda: all(one.server.metadata.image.topic("before") is not None for one in cluster.values()),
+            lambda: all(one.server.node.metadata.image.topic("before") is not None for one in cluster.values()),
             "all know it",
         )
 
@@ -91,7 +93,7 @@ def test_an_idle_controller_writes_records_by_which_its_followers_are_seen(
         assert least <= written <= most
         end = node.server.controller.driver.quorum_log.end_offset
         await until(
-            lambda: all(one.server.metadata.image.offset >= end - 1 for one in cluster.values()),
+            lambda: all(one.server.node.metadata.image.offset >= end - 1 for one in cluster.values()),
             "everybody follows",
         )
 
@@ -116,7 +118,7 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         node = await begun(cluster)
-        await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "all are registered")
+        await until(lambda: len(node.server.node.metadata.image.cluster.controllers) == 3, "all are registered")
         other = next(one for one in cluster.values() if one is not node)
         responses: list[Any] = []
         level = FeatureUpdateKey("metadata.version", CONTROLLER_UNREGISTRATION, upgrade_type=1)
@@ -127,7 +129,7 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
         other.server.controller.driver.submit(request, 0, responses.append)
         await until(lambda: responses, "it is answered")
         assert responses[0].error_code == ErrorCode.NONE, responses
-        await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "it is back")
+        await until(lambda: len(node.server.node.metadata.image.cluster.controllers) == 3, "it is back")
 
     with Simulation(1) as simulation:
         simulation.run(story())
@@ -137,9 +139,9 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
 def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is_active: bool, leads: bool) -> None:
     """A controller has no state before it has committed its first record; after a later leader it may append nothing."""
     member: Any = SimpleNamespace(leads=leads)
-    names = ("config", "cluster_id", "clock", "images", "room", "quotas", "authorizer", "policies", "endpoint_of")
-    parts: Any = dict.fromkeys((*names, "activated", "failed"))
-    controller = ActiveController(member=member, **parts)
+    node, none = node_of(), cast(Any, None)
+    access = AccessSubsystem(node)
+    controller = ActiveController(node, access, member, none, none, activated=none, failed=none)
     controller.is_active = is_active
     responses: list[Any] = []
     controller.decide(CreateTopicsRequest([CreatableTopic("a", 1, 1)], 10_000), 7, responses.append)

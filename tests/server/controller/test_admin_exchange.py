@@ -10,23 +10,18 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, list_snapshots
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.metadata_snapshots import list_snapshots
 
 from compat_tests.broker_process import POLL_S, BrokerProcess
 from compat_tests.java.tool import ToolHost, run_tool

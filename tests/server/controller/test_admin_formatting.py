@@ -13,9 +13,10 @@ from odradek.server.controller.formatting import (
     format_directories,
     read_initial_voters,
 )
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, read_snapshot
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.server.controller.metadata_snapshots import read_snapshot
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.storage.files.identity import (
+from odradek.storage.files.quorum_state import (
     CorruptQuorumState,
     QuorumState,
     decode_quorum_state,

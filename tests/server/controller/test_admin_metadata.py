@@ -9,19 +9,19 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
 )
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    Cursor,
+from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
-    TopicRequest,
+    DescribeTopicPartitionsRequestTopic,
+    TopicPartitionsCursor,
 )
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.wire import WireClient
 
@@ -143,8 +143,10 @@ def test_each_listener_returns_its_own_addresses() -> None:
 
 
 def describe(client: WireClient, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
-    at = Cursor(*cursor) if cursor is not None else None
-    return client.call(DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], limit, at), 0)
+    at = TopicPartitionsCursor(*cursor) if cursor is not None else None
+    return client.call(
+        DescribeTopicPartitionsRequest([DescribeTopicPartitionsRequestTopic(name) for name in names], limit, at), 0
+    )
 
 
 def test_partitions_come_in_pages_that_a_cursor_joins(client: WireClient) -> None:
@@ -170,7 +172,11 @@ def test_a_cursor_that_points_nowhere_is_an_invalid_request(client: WireClient) 
 
 def test_describe_cluster_answers_on_the_right_endpoint(client: WireClient, broker: odradek.Broker) -> None:
     response = client.call(DescribeClusterRequest(include_cluster_authorized_operations=True), 2)
-    assert (response.cluster_id, response.controller_id, len(response.brokers)) == (broker.server.cluster_id, 1, 1)
+    assert (response.cluster_id, response.controller_id, len(response.brokers)) == (
+        broker.server.node.identity.cluster_id,
+        1,
+        1,
+    )
     assert client.call(DescribeClusterRequest(endpoint_type=2), 1).error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert client.call(DescribeClusterRequest(endpoint_type=9), 1).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 

@@ -21,25 +21,20 @@ from odradek.protocol.internal.cluster_metadata import (
     FeatureLevelRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.partitions import ListPartitionReassignmentsRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller.flushed_end import FLUSHED_END
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import (
-    DIRECTORY_NAME,
-    FLUSHED_END,
-    MetadataLost,
-    QuorumLog,
-    QuorumVoters,
-    list_snapshots,
-    read_snapshot,
-    write_image_snapshot,
-)
-from odradek.server.controller.startup import InvalidQuorum
+from odradek.server.controller.metadata_batches import QuorumVoters
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
+from odradek.server.controller.metadata_opening import InvalidQuorum
+from odradek.server.controller.metadata_snapshots import list_snapshots, read_snapshot, write_image_snapshot
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -62,7 +57,7 @@ async def create(broker: odradek.Broker, *names: str, partitions: int = 1) -> No
 
 
 def topics_of(broker: odradek.Broker) -> set[str]:
-    return set(broker.server.metadata.image.topics.by_name)
+    return set(broker.server.node.metadata.image.topics.by_name)
 
 
 def what_lasts(image: MetadataImage) -> tuple[Any, ...]:
@@ -177,13 +172,13 @@ class _Held:
 async def test_a_restart_finds_everything_and_begins_a_new_epoch(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         await create(broker, "a", "b", partitions=3)
-        before, epoch = what_lasts(broker.server.metadata.image), broker.server.controller.driver.epoch
+        before, epoch = what_lasts(broker.server.node.metadata.image), broker.server.controller.driver.epoch
         broker_epoch = broker.server.controller.driver.broker_epoch
     async with broker_in(tmp_path) as broker:
-        assert what_lasts(broker.server.metadata.image) == before
+        assert what_lasts(broker.server.node.metadata.image) == before
         assert broker.server.controller.driver.epoch == epoch + 1
         assert broker.server.controller.driver.broker_epoch > broker_epoch
-        partition = broker.server.metadata.image.partition("a", 0)
+        partition = broker.server.node.metadata.image.partition("a", 0)
         assert partition is not None and (partition.leader, partition.leader_recovery_state) == (1, 0)
 
 
@@ -325,11 +320,11 @@ async def test_snapshots_are_taken_as_the_log_grows_and_the_log_is_trimmed_behin
         async with asyncio.timeout(20):
             while broker.server.controller.driver.quorum_log.log.log_start_offset == 0:
                 await create(broker, f"more{len(topics_of(broker))}")
-        before = what_lasts(broker.server.metadata.image)
+        before = what_lasts(broker.server.node.metadata.image)
     assert not (directory / f"{0:020d}.log").exists() and not (directory / f"{0:020d}-{0:010d}.checkpoint").exists()
     assert len(list_snapshots(directory)) >= 1
     async with broker_in(tmp_path, **config) as broker:
-        assert what_lasts(broker.server.metadata.image) == before
+        assert what_lasts(broker.server.node.metadata.image) == before
 
 
 def test_a_snapshot_makes_its_image_again(tmp_path: Path) -> None:

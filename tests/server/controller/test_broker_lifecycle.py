@@ -11,15 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.nodes import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import broker_lifecycle
 from odradek.server.controller.broker_lifecycle import (
     HEARTBEAT_VERSION,
@@ -32,11 +28,13 @@ from odradek.server.controller.broker_lifecycle import (
     LifecycleState,
     RegistrationFailed,
 )
-from odradek.server.controller.startup import Registration
-from odradek.server.partitions.partitions import CORDONED_KEY
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.controller.registration import Registration
+from odradek.server.partitions.cordoning import CORDONED_KEY
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker
 
 OWN, OTHER = 1, 2
@@ -83,9 +81,7 @@ class Harness:
         self.clients = 0
         forwarding: Any = SimpleNamespace(send_to_controller=self._send)
         self.lifecycle = BrokerLifecycle(
-            self.config,
-            self.clock,
-            self.metadata,
+            node_of(self.config, clock=self.clock, metadata=self.metadata),
             self.controller,
             registration,
             Lazy(lambda: forwarding),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.server.controller.broker_sessions import BrokerSessionWatch

@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 from odradek.metadata.image import BrokerImage, MetadataImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.nodes import (
-    BrokerHeartbeatRequest,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from odradek.server.controller import broker_sessions

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import ApiVersionsRequest, FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
 )
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.uuids import uuid_to_text
 
 from tests.server.harness.cluster_process import COMBINED, Cluster, ClusterNode

@@ -13,25 +13,21 @@ import odradek
 import pytest
 from odradek.client.probes import is_gone, is_refused
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.nodes import EnvelopeRequest
-from odradek.protocol.messages.partitions import AlterPartitionRequest
-from odradek.protocol.messages.producers import AllocateProducerIdsRequest
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from odradek.protocol.messages.alter_partition import AlterPartitionRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
-    RemoveRaftVoterRequest,
 )
-from odradek.protocol.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-)
+from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.broker_lifecycle import LifecycleState
 
 from tests.server.harness.remote_broker import RemoteBroker, first_node, until
@@ -67,7 +63,7 @@ def topic_on(*replicas: int) -> CreateTopicsRequest:
 
 
 def leader(first: BrokerServer) -> int:
-    found = first.metadata.image.partition("a", 0)
+    found = first.node.metadata.image.partition("a", 0)
     assert found is not None
     return found.leader
 
@@ -167,7 +163,7 @@ async def test_a_question_about_the_quorum_is_answered_in_an_envelope(
     )
     (partition,) = (await asked(second, request, 2)).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (0, first.node_id)
-    unknown = await asked(second, RemoveRaftVoterRequest(first.cluster_id, 99, bytes(15) + b"\1"), 0)
+    unknown = await asked(second, RemoveRaftVoterRequest(first.node.identity.cluster_id, 99, bytes(15) + b"\1"), 0)
     assert unknown.error_code == ErrorCode.VOTER_NOT_FOUND
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.quorum import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.voter_listeners import VoterListener
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories, standalone_voters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME
@@ -82,7 +84,7 @@ def test_a_voter_joins_one_that_was_alone_and_takes_its_place(tmp_path: Path) ->
         cluster.create_topic("before")
         cluster.until(lambda: has_caught_up(quorum(broker), 3), "who wants to join has everything")
         assert {state.replica_id for state in quorum(broker).observers} == {2, 3}
-        listener = Listener("CONTROLLER", "127.0.0.1", ports[2])
+        listener = VoterListener("CONTROLLER", "127.0.0.1", ports[2])
         add = AddRaftVoterRequest(CLUSTER_ID, 30_000, 3, directory_of(joins), [listener])
         assert broker.ask(add, 1).error_code == ErrorCode.NONE
         assert broker.ask(add, 1).error_code == ErrorCode.DUPLICATE_VOTER

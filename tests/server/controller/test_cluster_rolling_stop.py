@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import HeartbeatRequest
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.controller.broker_lifecycle import PROBE_CONTROLLERS_MS
 from odradek.testing.simulation import Node, Simulation
-from odradek.testing.simulation.cluster.workload import Client
+from odradek.testing.simulation.cluster.client import Client
 
 from tests.server.harness.simulated_cluster import (
     NODES,
@@ -178,7 +178,7 @@ def test_first_metadata_of_a_broker_that_starts_lists_the_broker(seed: int) -> N
                 first = await metadata(client, leader)
             except ConnectionError:
                 await asyncio.sleep(0.0001)
-        fenced = cluster[other].server.metadata.image.broker(leader).fenced  # type: ignore[union-attr]
+        fenced = cluster[other].server.node.metadata.image.broker(leader).fenced  # type: ignore[union-attr]
         assert fenced, "the first response came too late to show anything"
         assert [broker.node_id for broker in first.brokers] == list(NODES)
         await start

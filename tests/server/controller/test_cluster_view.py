@@ -23,10 +23,11 @@ from odradek.protocol.internal.cluster_metadata import (
     UnregisterBrokerRecord,
 )
 from odradek.protocol.schema import Message
-from odradek.server import publisher
-from odradek.server.config.listeners import Endpoint as ClientEndpoint
-from odradek.server.controller.cluster_view import ClusterView, Leader, Leaders, Node
-from odradek.server.publisher import log_changes
+from odradek.server import change_log
+from odradek.server.change_log import log_changes
+from odradek.server.config.endpoint import Endpoint as ClientEndpoint
+from odradek.server.controller.cluster_view import ClusterView
+from odradek.server.controller.leaders import Leader, Leaders, ReachedBroker
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID
 
@@ -110,12 +111,12 @@ class Here:
 def test_leader_is_that_of_the_replica_here_or_of_the_image(topic: Any) -> None:
     image = image_of(*BROKERS, leader=2)
     leaders = Here(image).leaders
-    assert leaders.current_leader(OUT, topic, 0) == Leader(2, 4, Node(2, "OUT2", 9002, "b"))
+    assert leaders.current_leader(OUT, topic, 0) == Leader(2, 4, ReachedBroker(2, "OUT2", 9002, "b"))
     assert leaders.current_leader("NONE", topic, 0) == Leader(2, 4, None)
     assert leaders.current_leader(OUT, topic, 1) == Leader(-1, -1, None)
     assert leaders.current_leader(OUT, "x" if topic is TOPIC else bytes(16), 0) == Leader(-1, -1, None)
     hosted = SimpleNamespace(role=SimpleNamespace(leader=0, leader_epoch=7))
-    assert Here(image, hosted).leaders.current_leader(IN, topic, 0) == Leader(0, 7, Node(0, "IN0", 9000, "a"))
+    assert Here(image, hosted).leaders.current_leader(IN, topic, 0) == Leader(0, 7, ReachedBroker(0, "IN0", 9000, "a"))
 
 
 def test_endpoints_of_other_brokers_are_those_between_brokers() -> None:
@@ -242,8 +243,8 @@ def test_each_change_of_a_broker_has_its_line(caplog: pytest.LogCaptureFixture) 
 def test_many_changes_have_a_limited_number_of_lines(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "MOST_LINES", 2)
-    monkeypatch.setattr(publisher, "MOST_TOPICS", 4)
+    monkeypatch.setattr(change_log, "MOST_LINES", 2)
+    monkeypatch.setattr(change_log, "MOST_TOPICS", 4)
     node = Published(caplog)
     node.publish(RegisterBrokerRecord(broker_id=0, fenced=False))
 

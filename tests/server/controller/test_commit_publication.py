@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE
-from odradek.metadata.records import MetadataTransactions
+from odradek.metadata.transactions import MetadataTransactions
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import (
     AbortTransactionRecord,
@@ -21,33 +21,29 @@ from odradek.protocol.internal.cluster_metadata import (
     NoOpRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.schema import Message
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller import commits as commits_module
-from odradek.server.controller import metadata_log
+from odradek.server.controller import flushed_end
 from odradek.server.controller.commits import (
     Appended,
-    Asked,
     Commits,
-    Snapshotting,
-    WaitingReplies,
-    failed_here,
-    not_controller,
     replay_decision,
     snapshot_commits,
 )
-from odradek.server.controller.metadata_log import (
-    FLUSHED_END,
-    NOWHERE,
-    FlushedEnd,
-    QuorumLog,
-    QuorumVoters,
-    SnapshotId,
-    write_image_snapshot,
+from odradek.server.controller.flushed_end import FLUSHED_END, NOWHERE, FlushedEnd
+from odradek.server.controller.metadata_batches import QuorumVoters
+from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_snapshots import SnapshotId, write_image_snapshot
+from odradek.server.controller.pending_replies import (
+    Asked,
+    WaitingReplies,
+    failed_here,
+    not_controller,
 )
-from odradek.server.runtime.counters import RETRY_MS
+from odradek.server.controller.snapshotting import Snapshotting
+from odradek.server.runtime.background_tasks import RETRY_MS
 from odradek.server.runtime.sliced_work import run_to_completion
 
 from tests.replication.controller_transcript import Transcript
@@ -258,7 +254,7 @@ class Writing:
         self.log.snapshots.append(snapshot)
 
     async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        assert work is commits_module.write_image_snapshot
+        assert work is write_image_snapshot
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.running.append((arguments, done))
         return await done
@@ -414,7 +410,7 @@ def test_lower_end_is_on_the_disk_before_the_log_is_cut_and_a_higher_one_later(
 ) -> None:
     """With a recorded end above the log's the next start would find the metadata lost."""
     synced: list[int] = []
-    monkeypatch.setattr(metadata_log.os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
+    monkeypatch.setattr(flushed_end.os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
     end = FlushedEnd(tmp_path)
     end.flushed(RaftEnd(5, 2))
     assert synced == [], "a flush of the log costs no other one"

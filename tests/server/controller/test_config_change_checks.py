@@ -8,33 +8,31 @@ from typing import Any
 import pytest
 from odradek.metadata.acls import Operation
 from odradek.metadata.acls import ResourceType as AclResourceType
-from odradek.metadata.configs import ResourceType
+from odradek.metadata.configs import ConfigResourceType
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import (
+from odradek.protocol.messages.alter_configs_results import AlterConfigsResourceResponse
+from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.config_changes import (
-    Rejected,
-    authorized_changes,
+    RejectedResource,
     broker_id_of,
     change_configs,
     check_broker_values,
     check_is_this_broker,
-    config_error,
-    configs_to_alter,
     is_for_controller,
     reject_nulls,
 )
+from odradek.server.controller.config_decisions import authorized_changes, config_error, configs_to_alter
 
-BROKER, TOPIC, GROUP = ResourceType.BROKER, ResourceType.TOPIC, ResourceType.GROUP
+BROKER, TOPIC, GROUP = ConfigResourceType.BROKER, ConfigResourceType.TOPIC, ConfigResourceType.GROUP
 OWN, SECOND, MAP = "PLAINTEXT://:9092", "SECOND://:9095", "listener.security.protocol.map"
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT"
-METRICS, UNKNOWN = ResourceType.CLIENT_METRICS, 99
+METRICS, UNKNOWN = ConfigResourceType.CLIENT_METRICS, 99
 
 
 class Session:
@@ -102,7 +100,7 @@ def test_changes_that_the_client_may_not_make_are_taken_out_and_have_their_error
     found = {one.resource_name: (one.error_code, one.error_message) for one in response.responses}
     assert found["mine"] == (0, None)
     assert found["other"][0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED and found["other"][1]
-    assert found["x"] == (ErrorCode.INVALID_REQUEST, f"Unexpected resource type {ResourceType.named(UNKNOWN)}.")
+    assert found["x"] == (ErrorCode.INVALID_REQUEST, f"Unexpected resource type {ConfigResourceType.named(UNKNOWN)}.")
 
 
 def test_records_of_a_request_are_counted_over_its_resources() -> None:
@@ -116,7 +114,7 @@ def test_records_of_a_request_are_counted_over_its_resources() -> None:
 )
 def test_resources_other_than_brokers_are_the_controllers(kind: int, expected: bool | None) -> None:
     if expected is None:
-        with pytest.raises(Rejected, match="Unknown resource type 99") as rejected:
+        with pytest.raises(RejectedResource, match="Unknown resource type 99") as rejected:
             is_for_controller(kind)
         assert rejected.value.error == ErrorCode.INVALID_REQUEST
     else:
@@ -136,20 +134,20 @@ def test_broker_takes_changes_for_itself_and_for_all(name: str, words: str | Non
     if words is None:
         check_is_this_broker(7, name)
         return
-    with pytest.raises(Rejected, match=words):
+    with pytest.raises(RejectedResource, match=words):
         check_is_this_broker(7, name)
 
 
 def test_id_of_a_broker_is_a_number_and_the_error_says_what_it_is_of() -> None:
     assert broker_id_of("12") == 12
-    with pytest.raises(Rejected, match="Logger id must be an integer, but it is: one") as rejected:
+    with pytest.raises(RejectedResource, match="Logger id must be an integer, but it is: one") as rejected:
         broker_id_of("one", "Logger")
     assert (rejected.value.error, str(rejected.value)) == (ErrorCode.INVALID_REQUEST, rejected.value.message)
 
 
 def test_keys_that_need_a_value_are_named_together() -> None:
     reject_nulls([])
-    with pytest.raises(Rejected, match="Null value not supported for : a, b"):
+    with pytest.raises(RejectedResource, match="Null value not supported for : a, b"):
         reject_nulls(["a", "b"])
 
 
@@ -167,7 +165,7 @@ def test_broker_checks_that_it_can_have_the_values(values: dict[str, str], words
     if words is None:
         check_broker_values(config, "1", values)
         return
-    with pytest.raises(Rejected, match=words) as rejected:
+    with pytest.raises(RejectedResource, match=words) as rejected:
         check_broker_values(config, "1", values)
     assert rejected.value.error == ErrorCode.INVALID_REQUEST
 
@@ -191,7 +189,7 @@ class Changing:
             request=request, version=1, api=SimpleNamespace(response=IncrementalAlterConfigsResponse),
             reply=self.replies.append, principal="User:a", client_host="/h", client_id="c", is_token_authenticated=True,
         )  # fmt: skip
-        return change_configs(self.services, call, check, AlterConfigsResourceResponse)
+        return change_configs(self.services, call, check, AlterConfigsResourceResponse, IncrementalAlterConfigsResponse)
 
 
 def results(response: Any) -> list[tuple[str, int, str | None]]:
@@ -200,7 +198,7 @@ def results(response: Any) -> list[tuple[str, int, str | None]]:
 
 def by_name(services: Any, call: Any, one: AlterConfigsResource) -> bool:
     if one.resource_name.startswith("bad"):
-        raise Rejected(ErrorCode.INVALID_CONFIG, f"{one.resource_name} is bad")
+        raise RejectedResource(ErrorCode.INVALID_CONFIG, f"{one.resource_name} is bad")
     return one.resource_name.startswith("own")
 
 

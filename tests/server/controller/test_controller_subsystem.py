@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from odradek.server.access.authorization.authorization import CLASS_KEY
+from odradek.server.access.subsystem import AccessSubsystem
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.subsystem import ControllerSubsystem
-from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.counters import BackgroundTasks
-from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.runtime.lazy import Lazy
+
+from tests.server.harness.nodes import node_of
 
 LISTENERS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,C://127.0.0.1:0",
@@ -62,20 +62,18 @@ class Node:
         self.calls: list[str] = []
         config = BrokerConfig({"node.id": "0", **properties})
         assert CLASS_KEY not in properties
-        access: Any = SimpleNamespace(quotas=None, authorizer=None, policies=None)
         listeners: Any = Part("listeners", self.calls)
         self.lost: list[Any] = []
         listeners.on_connection_lost = self.lost
-        self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         hosted = {
             number: SimpleNamespace(role=SimpleNamespace(is_leader=one)) for number, one in enumerate(leads or ())
         }
-        parts: Any = (
-            Clock(lambda: 1), MetadataCache(), RepeatedLines(), SimpleNamespace(disk=None, metadata=None),
-            BackgroundTasks(), "cluster", [], access, listeners, Lazy(lambda: None),  # type: ignore[arg-type]
-            None if leads is None else hosted, None, lambda request: None, lambda failure: True, self.failed,
-        )  # fmt: skip
-        self.subsystem = ControllerSubsystem(config, *parts)
+        node = node_of(config)
+        node.halt.begin()
+        self.failed = node.halt.failed
+        network: Any = SimpleNamespace(listeners=listeners, peers=Lazy(lambda: None))
+        parts: Any = (network, None if leads is None else hosted, None, lambda request: None)
+        self.subsystem = ControllerSubsystem(node, AccessSubsystem(node), *parts)
         self.driver = Driver("driver", self.calls)
         self.driver.is_alone = is_alone
         self.driver.broker_epoch = 5
@@ -154,10 +152,10 @@ async def test_failure_while_the_broker_catches_up_ends_its_start() -> None:
 async def test_controllers_with_a_secret_remove_expired_tokens(
     properties: dict[str, str], may_expire: bool, has_key: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odradek.server.controller import delegation_tokens
+    from odradek.server.controller import token_expiry
 
     node = Node(properties | (KEY if has_key else {}), is_alone=properties is ALONE)
-    monkeypatch.setattr(delegation_tokens, "TokenExpiry", lambda *_: Plain("expiry", node.calls))
+    monkeypatch.setattr(token_expiry, "TokenExpiry", lambda *_: Plain("expiry", node.calls))
     await started(node)
     assert ("expiry.start" in node.calls) == (may_expire and has_key)
     await node.subsystem.stop()

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.nodes import ControllerRegistrationRequest, ControllerRegistrationResponse
-from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from odradek.protocol.messages.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.schema import Message
+from odradek.replication.controller.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.maintenance import (
     MAX_ELECTIONS_PER_IMBALANCE,
     BalanceLeadersRequest,
@@ -20,19 +24,19 @@ from odradek.replication.controller.maintenance import (
     MaintenanceResponse,
     WriteNoOpRequest,
 )
-from odradek.replication.controller.security import RemoveExpiredTokensRequest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import producer_ids
-from odradek.server.controller.broker_lifecycle import ControllerRegistrar
-from odradek.server.controller.broker_sessions import PeriodicTasks
-from odradek.server.controller.delegation_tokens import TokenExpiry
+from odradek.server.controller.controller_registrar import ControllerRegistrar
+from odradek.server.controller.periodic_tasks import PeriodicTasks
 from odradek.server.controller.producer_ids import ProducerIds
-from odradek.server.controller.startup import Registration
-from odradek.server.coordinators import topic_creation
-from odradek.server.coordinators.topic_creation import AutoCreation
+from odradek.server.controller.registration import Registration
+from odradek.server.controller.token_expiry import TokenExpiry
+from odradek.server.coordinators import auto_creation
+from odradek.server.coordinators.auto_creation import AutoCreation
+from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
@@ -255,7 +259,8 @@ class Ids:
     def __init__(self) -> None:
         self.asked: list[tuple[AllocateProducerIdsRequest, int, Callable[[Any], None]]] = []
         self.taken: list[tuple[int, int]] = []
-        self.ids = ProducerIds(0, lambda: 7, lambda *asked: self.asked.append(asked))
+        self.floor = 0
+        self.ids = ProducerIds(0, lambda: 7, lambda *asked: self.asked.append(asked), lambda: self.floor)
 
     def take(self) -> None:
         self.ids.take(lambda error, id_: self.taken.append((error, id_)))
@@ -301,6 +306,18 @@ def test_requests_for_ids_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch)
     assert node.taken == [(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)]
     node.respond(5, 10)
     assert node.taken[1:] == [(0, 5), (0, 6)]
+
+
+def test_block_below_the_floor_is_left() -> None:
+    node = Ids()
+    node.take()
+    node.respond(0, 10)
+    node.floor = 1500
+    node.take()
+    node.respond(10, 10)  # of a controller that has not seen the floor yet
+    assert node.taken == [(0, 0)] and len(node.asked) == 3
+    node.respond(1500, 10)
+    assert node.taken == [(0, 0), (0, 1500)]
 
 
 # ---- topics that are created by their first use
@@ -357,8 +374,8 @@ def test_topics_of_one_client_are_created_by_one_request_and_each_once() -> None
 
 
 def test_requests_for_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_creation, "MAX_AT_ONCE", 2)
-    monkeypatch.setattr(topic_creation, "MAX_WANTED", 5)
+    monkeypatch.setattr(auto_creation, "MAX_AT_ONCE", 2)
+    monkeypatch.setattr(auto_creation, "MAX_WANTED", 5)
 
     async def story() -> None:
         node = Creating()

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import NO_LEADER, TOPIC_RESOURCE
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.testing.simulation import Node, Simulation
 
@@ -38,7 +42,7 @@ def hosted(node: Node) -> HostedPartition:
 
 
 def write(node: Node, value: bytes) -> None:
-    now_ms = node.server.clock.now_ms()
+    now_ms = node.server.node.clock.now_ms()
     assert hosted(node).append(batch_of(value, timestamp=now_ms), now_ms).error == 0
 
 

@@ -9,18 +9,21 @@ import pytest
 from odradek.metadata.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import TopicRecord
-from odradek.protocol.messages.nodes import UnregisterBrokerRequest, UnregisterBrokerResponse
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.maintenance import WriteNoOpRequest
+from odradek.replication.controller.policies import Policies
 from odradek.replication.controller.result import ControllerResult
-from odradek.server.access.authorization.requirements import on_cluster
+from odradek.server.access.authorization.usual_requirements import on_cluster
 from odradek.server.controller import active_controller
 from odradek.server.controller.active_controller import ActiveController, decision_requirements
-from odradek.server.controller.metadata_log import BatchTooLarge
+from odradek.server.controller.metadata_batches import BatchTooLarge
 from odradek.server.network.api_endpoint import SMALL_RESERVE
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.runtime.clock import Clock
+from odradek.storage.files.failures import LogDirectoryFailure
 
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import simulated, turns
 
 EPOCH = 4
@@ -116,15 +119,13 @@ class Harness:
             in_transaction=False,
         )
         self.images: Any = SimpleNamespace(end_offset=0, committed_offset=0, commits=commits)
-        room: Any = SimpleNamespace(admitted=self._admitted)
-        config: Any = SimpleNamespace(get=lambda key: True, node_id=0, values=SimpleNamespace(static={}))
-        none: Any = None
-        any_authorizer: Any = authorizer
+        node = node_of({"node.id": "0"}, clock=Clock(lambda: 0.077))
+        access: Any = SimpleNamespace(authorizer=authorizer, policies=Policies(), quotas=None)
         self.active = ActiveController(
-            config, "cluster", SimpleNamespace(now_ms=lambda: 77), self.member, self.images, room, none,  # type: ignore[arg-type]
-            any_authorizer, none, lambda request: endpoint,
+            node, access, self.member, self.images, lambda request: endpoint,
             activated=lambda: self.noted.append("activated"), failed=self.failed.append,
         )  # fmt: skip
+        self.active._room = SimpleNamespace(admitted=self._admitted)  # type: ignore[assignment]
         self.active.begin(self.machine, EPOCH)  # type: ignore[arg-type]
         self.responses: list[Any] = []
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.protocol.apis import APIS, RequestHeader, ResponseHeader
+from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import UpdateFeaturesRequest, UpdateFeaturesResponse
-from odradek.protocol.messages.nodes import EnvelopeResponse
-from odradek.protocol.messages.topics import (
+from odradek.protocol.headers import RequestHeader, ResponseHeader
+from odradek.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.messages.envelope import EnvelopeResponse
+from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError
-from odradek.server.controller.channel import _Forwarded, decoded_principal, enveloped, is_not_controller, unwrapped
+from odradek.server.controller.channel import is_not_controller
+from odradek.server.controller.envelopes import (
+    Forwarded,
+    decoded_principal,
+    enveloped,
+    unwrapped,
+)
 
 REQUEST, VERSION = CreateTopicsRequest([CreatableTopic("a", 1, 1)], 1000), 7
 CLIENT: Any = {
@@ -29,8 +36,8 @@ CLIENT: Any = {
 }
 
 
-def forwarded(client: Any = CLIENT) -> _Forwarded:
-    return _Forwarded(REQUEST, VERSION, lambda response: None, client, 0, True)
+def forwarded(client: Any = CLIENT) -> Forwarded:
+    return Forwarded(REQUEST, VERSION, lambda response: None, client, 0, True)
 
 
 def response(error: int) -> CreateTopicsResponse:

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.api_versions import UpdateFeaturesRequest
-from odradek.protocol.messages.nodes import EnvelopeRequest, EnvelopeResponse
-from odradek.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.protocol.messages.update_features import UpdateFeaturesRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import channel
 from odradek.server.controller.channel import FORWARDING_TIMEOUT_MS, RETRY_BACKOFF_MS, Forwarding
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.lazy import Lazy
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 

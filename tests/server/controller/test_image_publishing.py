@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.server.controller.commits import ImagePublishing
+from odradek.server.controller.image_publishing import ImagePublishing
 
 
 def _ignore(*_: object) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import TopicRecord
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.replication.controller.result import ControllerResult
-from odradek.server.controller import active_controller
-from odradek.server.controller.active_controller import PLENTY_BYTES, LogRoom
-from odradek.server.controller.commits import Asked
+from odradek.server.controller import log_room
+from odradek.server.controller.log_room import PLENTY_BYTES, LogRoom
+from odradek.server.controller.pending_replies import Asked
 from odradek.server.runtime.log_lines import RepeatedLines
 
 RESERVE = 1000
@@ -31,7 +31,7 @@ RECORD_BYTES = 256 + 4 * (len("orders") + 16)
 async def test_decision_is_refused_when_it_would_use_the_reserve(
     monkeypatch: pytest.MonkeyPatch, free: int, reserve: int, records: int, is_admitted: bool
 ) -> None:
-    monkeypatch.setattr(active_controller, "_free_bytes", lambda path: free)
+    monkeypatch.setattr(log_room, "_free_bytes", lambda path: free)
     record = TopicRecord(name="orders", topic_id=bytes(16))
     decided = ControllerResult([record] * records, CreateTopicsResponse())
     asked = Asked(CreateTopicsRequest(topics=[CreatableTopic("orders", 1, 1)]), 7)

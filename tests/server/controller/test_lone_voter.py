@@ -11,10 +11,11 @@ import pytest
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.membership import LoneVoter
-from odradek.server.controller.metadata_log import FLUSH_RETRY_S, FLUSH_TASK, QuorumLog
-from odradek.server.runtime.counters import BackgroundTasks
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.controller.metadata_batches import FLUSH_RETRY_S, FLUSH_TASK
+from odradek.server.controller.metadata_log import QuorumLog
+from odradek.storage.files.failures import LogDirectoryFailure
 
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 METADATA_VERSION = 30
@@ -47,11 +48,9 @@ class Voting:
         self.flushing = Flushing()
         self.committed: list[int] = []
         self.failed: list[Exception] = []
-        self.background = BackgroundTasks()
-        thread: Any = self.flushing
-        self.voter = LoneVoter(
-            self.log, 1, 0, clock.now_ms, thread, self.committed.append, self.failed.append, self.background
-        )
+        node = node_of(clock=clock, metadata_log=self.flushing)
+        self.background = node.background
+        self.voter = LoneVoter(node, self.log, 1, 0, self.committed.append, self.failed.append)
 
     def append(self, count: int) -> None:
         for _ in range(count):

@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.server.controller.stopped_brokers import HELD_MS, LISTED_MS
 from odradek.testing.simulation import Node, Simulation
-from odradek.testing.simulation.cluster.workload import Client
+from odradek.testing.simulation.cluster.client import Client
 
 from tests.server.harness.simulated_cluster import NODES, TOPIC, led_by_others, nodes, partition
 
@@ -16,7 +16,7 @@ from tests.server.harness.simulated_cluster import NODES, TOPIC, led_by_others, 
 async def notices(node: Node) -> None:
     """Waits until a connection to the dead broker has ended, which is before the image has it fenced."""
     while not node.server.controller.stopped_brokers.leaving:
-        assert all(not broker.fenced for broker in node.server.metadata.image.cluster.brokers.values()), (
+        assert all(not broker.fenced for broker in node.server.node.metadata.image.cluster.brokers.values()), (
             "it was too late"
         )
         await asyncio.sleep(0.0001)

@@ -17,58 +17,44 @@ from odradek.protocol.internal.cluster_metadata import (
     TopicRecord,
     UserScramCredentialRecord,
 )
+from odradek.protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord, VotersVoter
 from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import (
-    ControlRecord,
-    ControlType,
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    VotersRecord,
-    VotersVoter,
-)
+from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.uuids import uuid_from_text
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller import metadata_batches, metadata_survey
 from odradek.server.controller import metadata_log as snapshots_module
-from odradek.server.controller import repairing
+from odradek.server.controller.flushed_end import FlushedEnd
 from odradek.server.controller.formatting import (
     InitialVoter,
     format_directories,
     read_initial_voters,
     standalone_voters,
 )
-from odradek.server.controller.metadata_log import (
-    DIRECTORY_NAME,
+from odradek.server.controller.metadata_batches import (
     BatchTooLarge,
-    FlushedEnd,
-    QuorumLog,
     QuorumVoters,
-    SnapshotId,
     encode_in_batches,
     encode_records,
+)
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
+from odradek.server.controller.metadata_snapshots import (
+    SnapshotId,
     list_snapshots,
     read_records,
     write_image_snapshot,
 )
-from odradek.server.controller.repairing import (
-    cut_metadata,
-    findings,
-    forget_votes,
+from odradek.server.controller.metadata_survey import (
     loss,
-    metadata_end,
     named,
     newer_leader_changes,
     survey,
-    write_properties,
 )
-from odradek.storage.files.identity import (
-    MetaProperties,
-    QuorumState,
-    read_meta_properties,
-    read_quorum_state,
-    write_meta_properties,
-    write_quorum_state,
-)
+from odradek.server.controller.repair_decisions import cut_metadata, forget_votes, write_properties
+from odradek.server.controller.repairing import findings, metadata_end
+from odradek.storage.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from odradek.storage.files.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 
 EPOCH = 4
 DIRECTORY_ID = bytes(range(16))
@@ -204,10 +190,10 @@ def test_loss_is_described_with_its_records_and_topics(tmp_path: Path) -> None:
     ranges = [SimpleNamespace(first_offset=4, next_offset=5), SimpleNamespace(first_offset=9, next_offset=11)]
     damaged: Any = SimpleNamespace(ranges=ranges)
     assert loss(found.metadata, damaged) == (
-        "3 offsets are damaged, 1 records after them would be lost by a cut there, with 1 topics (c)"
+        "3 damaged offsets, a cut there would lose 1 record after them, with 1 topic (c)"
     )
     ranges[0].first_offset = 6
-    assert loss(found.metadata, damaged).endswith("0 records after them would be lost by a cut there")
+    assert loss(found.metadata, damaged).endswith("a cut there would lose 0 records after them")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +201,7 @@ def test_loss_is_described_with_its_records_and_topics(tmp_path: Path) -> None:
     [(1, "a"), (5, "a, b, c, d, e"), (6, "a, b, c, d, e and 1 more"), (9, "a, b, c, d, e and 4 more")],
 )
 def test_names_are_shown_up_to_a_limit(count: int, words: str) -> None:
-    assert repairing.MOST_NAMES == 5
+    assert metadata_survey.MOST_NAMES == 5
     assert named("abcdefghi"[:count]) == words
 
 
@@ -370,7 +356,7 @@ def test_damaged_snapshot_and_partition_are_found(tmp_path: Path) -> None:
 
 def test_records_that_need_not_be_committed_together_are_parted(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [topic(f"t{number:03}") for number in range(7)]
-    monkeypatch.setattr(snapshots_module, "RECORDS_PER_BATCH", 3)
+    monkeypatch.setattr(metadata_batches, "RECORDS_PER_BATCH", 3)
 
     def counts() -> list[tuple[int, int]]:
         found = [next(iter(iter_headers(one)))[1] for one in encode_in_batches(records, 10, EPOCH, 5, 30)]
@@ -380,16 +366,20 @@ def test_records_that_need_not_be_committed_together_are_parted(monkeypatch: pyt
     assert counts() == [(10, 3), (13, 3), (16, 1)]
     assert list(encode_in_batches([], 10, EPOCH, 5, 30)) == []
     size = len(encode_records(records[:2], 10, EPOCH, 5, 30))
+    monkeypatch.setattr(metadata_batches, "MAX_BATCH_BYTES", size + 60)
     monkeypatch.setattr(snapshots_module, "MAX_BATCH_BYTES", size + 60)
     assert counts() == [(10, 2), (12, 2), (14, 2), (16, 1)]
+    monkeypatch.setattr(metadata_batches, "MAX_BATCH_BYTES", 70)
     monkeypatch.setattr(snapshots_module, "MAX_BATCH_BYTES", 70)
     assert counts() == [(10 + number, 1) for number in range(7)], "a record alone may be larger"
 
 
 def test_records_that_must_be_committed_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(encode_records([topic("a"), topic("b")], 0, EPOCH, 5, 30))
+    monkeypatch.setattr(metadata_batches, "MAX_BATCH_BYTES", size)
     monkeypatch.setattr(snapshots_module, "MAX_BATCH_BYTES", size)
     assert len(encode_records([topic("a"), topic("b")], 0, EPOCH, 5, 30)) == size
+    monkeypatch.setattr(metadata_batches, "MAX_BATCH_BYTES", size - 1)
     monkeypatch.setattr(snapshots_module, "MAX_BATCH_BYTES", size - 1)
     with pytest.raises(BatchTooLarge, match=f"of {size} bytes in the metadata log; the limit is {size - 1} bytes"):
         encode_records([topic("a"), topic("b")], 0, EPOCH, 5, 30)

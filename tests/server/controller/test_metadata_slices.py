@@ -13,11 +13,12 @@ from odradek import Broker
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from odradek.server.endpoints import metadata
 from odradek.server.network import large_requests
-from odradek.server.runtime import sliced_work
+from odradek.server.runtime import sliced_work, turn_budget, turns
 
 from compat_tests.wire import WireClient
 from tests.server.harness.replicas import eventually
@@ -28,9 +29,8 @@ TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
 
 
 def slice_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_requests, "SLICE_S", 0.0)
-    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
-    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
+    for module in (large_requests, sliced_work, turn_budget, turns):
+        monkeypatch.setattr(module, "SLICE_S", 0.0)
 
 
 def asked(server: Any, request: MetadataRequest, responses: list[Any], held: list[bool]) -> Any:
@@ -70,7 +70,7 @@ async def test_a_response_in_slices_is_of_one_image_and_holds_its_connection(
         metadata.handle(server.services, asked(server, MetadataRequest(None), in_slices, held))
         assert not in_slices and held == [True]
         with monkeypatch.context() as patch:
-            patch.setattr(server.metadata, "image", EMPTY_IMAGE)
+            patch.setattr(server.node.metadata, "image", EMPTY_IMAGE)
             await eventually(lambda: in_slices)
         assert in_slices == run_to_completion
         assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
@@ -140,7 +140,7 @@ def test_kept_topics_are_described_as_the_first_time() -> None:
         for version in range(14):
             plain = client.call(MetadataRequest(few), version).topics
             first, second = (all_topics(client, version) for _ in range(2))
-            assert ("PLAINTEXT", version) in broker.server.metadata.described
+            assert ("PLAINTEXT", version) in broker.server.node.metadata.described
             assert first == second == sorted(plain, key=lambda topic: topic.name)
 
 
@@ -163,7 +163,7 @@ def test_topics_are_described_anew_when_a_broker_changes(described_partitions: l
     with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
         create(client, "many", 600)
         assert {one.error_code for topic in all_topics(client, 12) for one in topic.partitions} == {0}
-        held = broker.server.metadata
+        held = broker.server.node.metadata
         (node,) = held.image.cluster.brokers.values()
         gone = held.image.cluster._replace(brokers=Map({1: node._replace(listeners={})}))
         held.image = held.image._replace(cluster=gone)
@@ -183,7 +183,7 @@ def test_kept_topics_are_bounded(described_partitions: list[int], monkeypatch: p
         assert 1600 < len(described_partitions) < 3200
         for version in (9, 10, 11):
             all_topics(client, version)
-        assert [version for _, version in broker.server.metadata.described] == [10, 11]
+        assert [version for _, version in broker.server.node.metadata.described] == [10, 11]
 
 
 def test_topics_of_few_partitions_are_not_kept(described_partitions: list[int]) -> None:
@@ -192,4 +192,4 @@ def test_topics_of_few_partitions_are_not_kept(described_partitions: list[int]) 
         for _ in range(2):
             assert len(all_topics(client, 12)) == 1
         assert len(described_partitions) == 800
-        assert not broker.server.metadata.described
+        assert not broker.server.node.metadata.described

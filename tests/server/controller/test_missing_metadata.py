@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.controller import repairing
+from odradek.client.wording import counted
+from odradek.server.controller import metadata_survey, repair_decisions, repairing
 from odradek.server.controller.metadata_log import MetadataLost
-from odradek.server.controller.startup import _check_partitions, _is_alone
+from odradek.server.controller.metadata_opening import _check_partitions, _is_alone
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_more_unknown_than_known_partitions_or_any_after_a_clean_stop_mean_lost_
     )
     quorum_log: Any = SimpleNamespace(directory=tmp_path / "__cluster_metadata-0", end_offset=7)
     if is_lost:
-        with pytest.raises(MetadataLost, match=f"lacks the topics of {unknown} partitions"):
+        with pytest.raises(MetadataLost, match=f"lacks the topics of {counted(unknown, 'partition')} on"):
             _check_partitions(quorum_log, image, [directory])
     else:
         _check_partitions(quorum_log, image, [directory])
@@ -65,6 +66,8 @@ def test_node_is_alone_only_if_nothing_names_another_voter(
     is_alone: bool,
 ) -> None:
     """A damaged metadata log is begun again only where no other node has its records."""
+    monkeypatch.setattr(metadata_survey, "survey", lambda directory: SimpleNamespace(voters=in_log))
+    monkeypatch.setattr(repair_decisions, "survey", lambda directory: SimpleNamespace(voters=in_log))
     monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=in_log))
     values = {
         "controller.quorum.voters": configured,

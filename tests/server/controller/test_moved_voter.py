@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.quorum import (
+from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionRequest,
     DescribeQuorumRequest,
     DescribeQuorumTopicRequest,
 )
 from odradek.testing.simulation import Simulation
-from odradek.testing.simulation.cluster.workload import Client, Unreachable
+from odradek.testing.simulation.cluster.client import Client, Unreachable
 
 from tests.server.harness.simulated_cluster import (
     NODES,

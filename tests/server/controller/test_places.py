@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from odradek.protocol.messages.topics import CreateTopicsRequest
-from odradek.server.controller.driver import to_controller, to_quorum_leader
-from odradek.server.network.call import BROKER, CONTROLLER
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from odradek.server.controller.request_places import to_controller, to_quorum_leader
+from odradek.server.network.listener_kind import BROKER, CONTROLLER
 
 
 class Services:

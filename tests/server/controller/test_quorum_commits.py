@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
-from odradek.metadata.records import MetadataTransactions
+from odradek.metadata.transactions import MetadataTransactions
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.commits import Commits
-from odradek.server.controller.metadata_log import QuorumLog, QuorumVoters, SnapshotId, write_image_snapshot
+from odradek.server.controller.metadata_batches import QuorumVoters
+from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_snapshots import SnapshotId, write_image_snapshot
 from odradek.server.runtime.sliced_work import run_to_completion
 
 #: More records than one batch has.

@@ -15,22 +15,21 @@ from odradek.protocol.internal.cluster_metadata import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from odradek.replication.controller.policies import Policies
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.server.access.subsystem import AccessSubsystem
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
-from odradek.server.controller.driver import QuorumDriver
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.controller.driver import OtherNodes, QuorumDriver
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
-from odradek.server.controller.startup import Registration
-from odradek.server.partitions.partitions import CORDONED_KEY
-from odradek.server.runtime.counters import BackgroundTasks
-from odradek.server.runtime.log_lines import RepeatedLines
+from odradek.server.controller.registration import Registration
+from odradek.server.partitions.cordoning import CORDONED_KEY
+from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.server.runtime.subsystem import Lazy
 from odradek.storage.directory import LogDirectory
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 
+from tests.server.harness.nodes import NotedHalt, node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 NODE_ID, OTHER = 0, 2
@@ -59,31 +58,20 @@ class Node:
         endpoints: Any = SimpleNamespace(controller_endpoints=list, advertised_endpoints=lambda: LISTENERS)
         registration = Registration(NODE_ID, CLUSTER_ID, self.config, endpoints, [self.directory])
         self.images: list[MetadataImage] = []
-        self.halted: list[Exception] = []
+        self.halt = NotedHalt()
         self.forwarded: list[Any] = []
-        pools: Any = SimpleNamespace(disk=Inline(), metadata=Inline())
-        quotas: Any = SimpleNamespace(mutations=lambda *_: None)
-        self.driver = QuorumDriver(
+        node = node_of(
             self.config,
-            registration,
-            loop_clock(),
-            Lazy(lambda: SimpleNamespace()),  # type: ignore[arg-type]
-            RepeatedLines(),
-            pools,
-            self,
-            quotas,
-            self._halt,
-            None,
-            Policies(),
-            BackgroundTasks(),
-            lambda request: None,
-            lambda *asked, **client: self.forwarded.append(asked),
-            lambda: None,
+            clock=loop_clock(),
+            cluster_id=CLUSTER_ID,
+            disk=Inline(),
+            metadata_log=Inline(),
+            halt=self.halt,
+            directories=[self.directory],
         )
-
-    def _halt(self, failure: Exception) -> bool:
-        self.halted.append(failure)
-        return True
+        peers: Any = Lazy(lambda: SimpleNamespace())
+        others = OtherNodes(peers, lambda *asked, **client: self.forwarded.append(asked), lambda: None)
+        self.driver = QuorumDriver(node, registration, others, AccessSubsystem(node), self, lambda request: None)
 
     # ---- ImagePublisher
 
@@ -197,7 +185,7 @@ def test_stop_before_the_start_closes_nothing(tmp_path: Path) -> None:
         node = Node(tmp_path)
         await node.driver.until_idle()
         await node.stop()
-        assert node.images == [] and node.halted == []
+        assert node.images == [] and node.halt.failures == []
 
     simulated(story)
 
@@ -240,7 +228,7 @@ def test_disk_that_fails_halts_the_node_and_waiting_requests_fail(
         monkeypatch.setattr(node.driver.quorum_log, "prepare_flush", fail)
         responses = node.create("orders")
         await after_ms(1)
-        assert node.halted == [failure] and not node.driver.is_active
+        assert node.halt.failures == [failure] and not node.driver.is_active
         (response,) = responses
         assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
         assert node.create("more")[0].topics[0].error_code == ErrorCode.NOT_CONTROLLER

@@ -11,9 +11,9 @@ from odradek.protocol.schema import Message
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.log import SnapshotId
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.driver import QuorumDriver
-from odradek.server.controller.raft import QuorumEndpoints
+from odradek.server.controller.quorum_requests import QuorumEndpoints
 
 EPOCH = 5
 OWN, LEADERS, FIRST = Endpoint("C", "own", 1), Endpoint("C", "leader", 2), Endpoint("C", "first", 3)

@@ -8,24 +8,20 @@ from pathlib import Path
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
-from odradek.protocol.records.control import (
-    ControlRecord,
-    ControlType,
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    VotersRecord,
-    VotersVoter,
-)
+from odradek.protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord, VotersVoter
+from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.protocol.records.errors import BatchError
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.replication.quorum.log import EpochEnd, SnapshotId
 from odradek.replication.quorum.voters import Address
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
-from odradek.server.controller import raft as quorum_replicated_log
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.controller import replicated_log as quorum_replicated_log
 from odradek.server.controller.joining import _quorum_config, voter_history
-from odradek.server.controller.metadata_log import QuorumLog, QuorumVoters, encode_snapshot, write_image_snapshot
-from odradek.server.controller.raft import ReplicatedQuorumLog
+from odradek.server.controller.metadata_batches import QuorumVoters
+from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_snapshots import encode_snapshot, write_image_snapshot
+from odradek.server.controller.replicated_log import ReplicatedQuorumLog
 
 from tests.harness.patches import patch_for_this_thread
 
@@ -41,7 +37,7 @@ def grow(log: ReplicatedQuorumLog, epoch: int, records: int) -> None:
     """Begins an epoch, and appends `records` records."""
     log.append_control([LEADER], epoch, 1)
     for _ in range(records):
-        log._quorum_log.append([NoOpRecord()], epoch, 1, 30, True)
+        log.quorum_log.append([NoOpRecord()], epoch, 1, 30, True)
 
 
 @pytest.fixture
@@ -100,14 +96,14 @@ def test_a_snapshot_comes_in_pieces_and_replaces_the_log(log: ReplicatedQuorumLo
     image = EMPTY_IMAGE._replace(offset=99, epoch=7, last_append_timestamp_ms=5)
     (tmp_path / "leader").mkdir()
     leader = opened(tmp_path / "leader")
-    leader._quorum_log.add_snapshot(write_image_snapshot(tmp_path / "leader", image, QuorumVoters(), 1), 1)
+    leader.quorum_log.add_snapshot(write_image_snapshot(tmp_path / "leader", image, QuorumVoters(), 1), 1)
     snapshot, position, size = SnapshotId(100, 7), 0, 1
     assert leader.read_snapshot(SnapshotId(1, 1), 0, 10) is None
     while position < size:
         size, data = leader.read_snapshot(snapshot, position, 50) or (0, b"")
         position = log.write_snapshot(snapshot, position, data)
     adopted: list[object] = []
-    log = ReplicatedQuorumLog(log._quorum_log, lambda: 1, adopted.append)
+    log = ReplicatedQuorumLog(log.quorum_log, lambda: 1, adopted.append)
     log.adopt_snapshot(snapshot)
     assert (log.start_offset, log.end_offset, log.last_epoch, log.synced_offset) == (100, 100, 7, 100)
     assert log.earliest_snapshot == log.latest_snapshot == snapshot and adopted == [snapshot]
@@ -162,8 +158,8 @@ def test_voters_are_known_to_a_log_that_begins_below_its_newest_snapshot(tmp_pat
     log.append_control([LEADER, *said], 2, 1)
     grow(log, 3, 2)
     image = EMPTY_IMAGE._replace(offset=3, epoch=3, last_append_timestamp_ms=5)
-    log._quorum_log.add_snapshot(write_image_snapshot(tmp_path / "log", image, QuorumVoters(1, voters), 1), 1)
-    log._quorum_log.log.flush(1)
+    log.quorum_log.add_snapshot(write_image_snapshot(tmp_path / "log", image, QuorumVoters(1, voters), 1), 1)
+    log.quorum_log.log.flush(1)
     again = opened(tmp_path / "log")
     assert (again.start_offset, again.latest_snapshot) == (0, SnapshotId(4, 3))
     history = voter_history(BrokerConfig({}), again)

@@ -12,12 +12,13 @@ import pytest
 from odradek.protocol.codec import MalformedMessage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import fetch
+from odradek.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from odradek.protocol.messages.quorum import BeginQuorumEpochRequest, FetchSnapshotRequest, VoteRequest, VoteResponse
+from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.records.errors import CorruptBatch
-from odradek.replication.quorum.log import (
+from odradek.replication.quorum.effects import (
     Appended,
-    BrokenInvariant,
     ElectionState,
     Flush,
     LeaderGone,
@@ -30,20 +31,22 @@ from odradek.replication.quorum.log import (
     Synced,
     WriteState,
 )
+from odradek.replication.quorum.invariants import BrokenInvariant
 from odradek.replication.quorum.roles import Follower, Leader, Resigned, Unattached
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import raft as raft_module
 from odradek.server.controller.joining import monotonic_clock
 from odradek.server.controller.membership import KnownLeader, QuorumMembership
-from odradek.server.controller.membership import Leader as NotedLeader
-from odradek.server.controller.raft import QuorumRaft, QuorumSender, bootstrap_endpoints, reject_token, static_voters
-from odradek.server.runtime.counters import BackgroundTasks
-from odradek.server.runtime.subsystem import Lazy
-from odradek.storage.files.identity import read_quorum_state
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.controller.membership import QuorumLeader as NotedLeader
+from odradek.server.controller.quorum_requests import QuorumSender, bootstrap_endpoints, static_voters
+from odradek.server.controller.raft import QuorumRaft, reject_token
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.quorum_state import read_quorum_state
 
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 LEADER = Endpoint("C", "leader", 9093)
@@ -93,19 +96,20 @@ class Harness:
             directory=path, prepare_flush=lambda: SimpleNamespace(run=lambda: None),
             flushed=lambda flush, now: self.flushes.append(self.replicated.end_offset),
         )  # fmt: skip
+        self.replicated.quorum_log = quorum_log
         self.known: dict[int, Endpoint] = {2: LEADER}
         self.learned: list[Any] = []
         endpoints: Any = SimpleNamespace(
             find=self.known.get, learn=self.learned.append, tell_of_leader=lambda response, leader: None,
             learn_leader=lambda request, epoch: self.learned.append((request, epoch)),
         )  # fmt: skip
-        self.sender: Any = SimpleNamespace(send=self._send)
+        self.sender: Any = SimpleNamespace(send=self._send, endpoints=endpoints)
         thread: Any = SimpleNamespace(run=self._run)
         self.clock = loop_clock()
+        node = node_of(clock=self.clock, metadata_log=thread)
         self.raft = QuorumRaft(
-            quorum_log, self.replicated, self.replica, endpoints, self.sender, self.clock.now_ms, thread,
-            BackgroundTasks(), self._changed, self.failures.append,
-        )  # fmt: skip
+            node, self.replicated, self.replica, self.sender, self.clock.now_ms, self._changed, self.failures.append
+        )
 
     def _changed(self) -> None:
         self.changes += 1
@@ -627,7 +631,7 @@ def test_membership_is_that_of_its_engine() -> None:
     async def story() -> None:
         none: Any = None
         member = QuorumMembership(
-            none, none, loop_clock(), none, none, none, committed=none, changed=none, replaced=none, failed=none
+            node_of(clock=loop_clock()), none, none, committed=none, changed=none, replaced=none, failed=none
         )
         with pytest.raises(AssertionError):
             _ = member.log

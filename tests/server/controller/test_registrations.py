@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
-from odradek.server.controller.startup import Registration
-from odradek.server.partitions.partitions import CORDONED_KEY
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.controller.registration import Registration
+from odradek.server.partitions.cordoning import CORDONED_KEY
 
 INCARNATION = bytes(range(16))
 

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, NoOpRecord, TopicRecord
+from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
-from odradek.protocol.records.control import VotersVoter
 from odradek.protocol.records.errors import BatchError, CorruptBatch
-from odradek.server.controller.metadata_log import (
-    QuorumVoters,
+from odradek.server.controller.metadata_batches import QuorumVoters, decode_batches, encode_records
+from odradek.server.controller.metadata_snapshots import (
     SnapshotId,
     check_snapshot,
     control_batches,
-    decode_batches,
-    encode_records,
     encode_snapshot,
     iter_batches,
     last_contained_timestamp_ms,

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from odradek.metadata.features import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
-from odradek.protocol.messages.nodes import BrokerHeartbeatRequest
-from odradek.protocol.records.control import Endpoint as VoterEndpoint
-from odradek.protocol.records.control import VotersVoter
-from odradek.server.config.listeners import Endpoint
-from odradek.server.controller import repairing
-from odradek.server.controller.metadata_log import MetadataLost, QuorumVoters, encode_snapshot, write_snapshot_file
-from odradek.server.controller.startup import (
-    BOOTSTRAP_FILE,
+from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
+from odradek.protocol.internal.control_records import VotersVoter
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.controller import metadata_survey, repair_decisions, repairing
+from odradek.server.controller.formatting import BOOTSTRAP_FILE
+from odradek.server.controller.metadata_batches import QuorumVoters
+from odradek.server.controller.metadata_log import MetadataLost
+from odradek.server.controller.metadata_opening import _is_alone
+from odradek.server.controller.metadata_snapshots import encode_snapshot, write_snapshot_file
+from odradek.server.controller.single_voter import (
     _begin_epoch,
-    _is_alone,
     _update_voter,
     activation,
     leaving,
@@ -162,6 +164,8 @@ def test_node_is_the_only_voter_by_its_configuration_and_what_its_log_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only such a node must not fetch its log again from others."""
+    monkeypatch.setattr(metadata_survey, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
+    monkeypatch.setattr(repair_decisions, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
     monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
     values = {"controller.quorum.voters": configured.split(",") if configured else []}
     values["controller.quorum.bootstrap.servers"] = bootstrap

@@ -11,7 +11,8 @@ import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.server.controller import stopped_brokers
 from odradek.server.controller.stopped_brokers import HEARD_TURNS, HELD_MS, LISTED_MS, StoppedBrokers
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 

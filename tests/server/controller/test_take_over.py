@@ -9,23 +9,20 @@ from typing import Any, NamedTuple
 import pytest
 from odradek.metadata.image import METADATA_VERSION
 from odradek.protocol.internal.cluster_metadata import UserScramCredentialRecord
+from odradek.protocol.internal.control_records import LeaderChangeMessage
 from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import LeaderChangeMessage, decode_control
+from odradek.protocol.records.control import decode_control
 from odradek.protocol.records.record import decode_batch
 from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
-from odradek.server.controller import startup
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.controller import single_voter
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_log import RECORDS_PER_BATCH, QuorumLog, QuorumVoters, decode_batches
-from odradek.server.controller.startup import (
-    InvalidQuorum,
-    LeadershipStart,
-    Registration,
-    new_controller,
-    open_log,
-    take_over,
-)
+from odradek.server.controller.metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches
+from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_opening import InvalidQuorum, open_log
+from odradek.server.controller.registration import Registration
+from odradek.server.controller.single_voter import LeadershipStart, new_controller, take_over
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory
@@ -161,7 +158,7 @@ def test_controller_begins_with_the_image_of_all_records(tmp_path: Path, monkeyp
     def unsupported(delta: Any, image: Any, *, is_tiered: bool) -> None:
         offsets.append(image.offset)
 
-    monkeypatch.setattr(startup, "unsupported", unsupported)
+    monkeypatch.setattr(single_voter, "unsupported", unsupported)
     config = config_of(tmp_path)
     format_directories(config, CLUSTER_ID)
     first = started(config)

@@ -10,8 +10,8 @@ import pytest
 from odradek.metadata.image import TOPIC_RESOURCE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import ConfigRecord
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.streams_groups import (
-    StreamsGroupDescribeRequest,
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_topology_description_update import (
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionNode,
     UpdatedTopologyDescriptionSubtopology,

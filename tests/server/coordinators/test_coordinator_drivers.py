@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.result import TopicsDeleted
-from odradek.metadata.image import GROUP_METADATA_TOPIC, MetadataImage
+from odradek.metadata.image import MetadataImage
+from odradek.metadata.internal_topics import GROUP_METADATA_TOPIC
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import HeartbeatRequest, ListGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.coordinators import coordinator_driver
-from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, GroupDriver, java_hash
-from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.runtime.counters import BackgroundTasks
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.coordinators import coordinator_driver, group_driver
+from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, java_hash
+from odradek.server.coordinators.group_driver import GroupDriver
+from odradek.server.partitions.transaction_marker import Marker
+from odradek.server.runtime.background_tasks import BackgroundTasks
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -103,7 +106,7 @@ class Driving:
 def imported(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The modules of shards that the process has loaded."""
     loaded = {"shards"}
-    monkeypatch.setattr(coordinator_driver, "is_loaded", lambda modules: bool(loaded))
+    monkeypatch.setattr(group_driver, "is_loaded", lambda modules: bool(loaded))
     return loaded
 
 

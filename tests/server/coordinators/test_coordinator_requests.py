@@ -12,20 +12,22 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import RemoveTopicRecord
-from odradek.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from odradek.protocol.messages.streams_groups import Status, StreamsGroupHeartbeatResponse
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from odradek.protocol.messages.transactions import (
+from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
+)
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse, StreamsStatus
+from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -34,18 +36,15 @@ from odradek.protocol.messages.transactions import (
 )
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.coordinators import coordinator_driver, topic_creation
-from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, CoordinatorDriver, GroupDriver, _changed_topics
-from odradek.server.coordinators.topic_creation import StreamsTopics, TopicCreation
-from odradek.server.coordinators.transaction_driver import (
-    MOST_MARKERS,
-    Membership,
-    TransactionMarkers,
-    TransactionVerification,
-    of_distinct_producers,
-)
-from odradek.server.partitions.batch_validation import AppendResult
-from odradek.server.partitions.hosted_partition import Marker
+from odradek.server.coordinators import coordinator_driver, streams_topics, topic_creation
+from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, CoordinatorDriver
+from odradek.server.coordinators.group_driver import GroupDriver, _changed_topics
+from odradek.server.coordinators.streams_topics import StreamsTopics
+from odradek.server.coordinators.topic_creation import TopicCreation
+from odradek.server.coordinators.transaction_markers import MOST_MARKERS, TransactionMarkers, of_distinct_producers
+from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
+from odradek.server.partitions.append_result import AppendResult
+from odradek.server.partitions.transaction_marker import Marker
 from odradek.server.runtime.log_lines import RepeatedLines
 
 from tests.replication.controller_transcript import Transcript
@@ -377,29 +376,29 @@ def test_internal_topics_of_streams_are_each_created_once_at_a_time() -> None:
     assert [client for *_, client in calls.asked] == [("User:alice", "/h"), None]
     calls.respond(0, ErrorCode.POLICY_VIOLATION, "too many")
     calls.respond(1, ErrorCode.TOPIC_ALREADY_EXISTS)
-    response = StreamsGroupHeartbeatResponse(status=[Status(3, "missing"), Status(1, "other")])
+    response = StreamsGroupHeartbeatResponse(status=[StreamsStatus(3, "missing"), StreamsStatus(1, "other")])
     topics.tell_errors(response, [CreatableTopic("a"), CreatableTopic("c")])
     assert status(response) == [(3, "missing; Creation failed: a (too many)."), (1, "other")]
     topics.create([CreatableTopic("a")])
     calls.respond(2)
-    response = StreamsGroupHeartbeatResponse(status=[Status(3, "missing")])
+    response = StreamsGroupHeartbeatResponse(status=[StreamsStatus(3, "missing")])
     topics.tell_errors(response, [CreatableTopic("a")])
     topics.tell_errors(StreamsGroupHeartbeatResponse(status=None), [CreatableTopic("b")])
     assert status(response) == [(3, "missing")]
 
 
 def test_errors_of_streams_topics_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_creation, "REMEMBERED_ERRORS", 5)
+    monkeypatch.setattr(streams_topics, "REMEMBERED_ERRORS", 5)
     calls = Creating()
     topics = StreamsTopics(calls.create)
     made = [CreatableTopic(name) for name in "abcde"]
     topics.create(made)
     calls.respond(0, ErrorCode.POLICY_VIOLATION)
-    response = StreamsGroupHeartbeatResponse(status=[Status(3, "missing")])
+    response = StreamsGroupHeartbeatResponse(status=[StreamsStatus(3, "missing")])
     topics.tell_errors(response, made)
     shown = ", ".join(f"{name} (POLICY_VIOLATION)" for name in "abc")
     assert status(response) == [(3, f"missing; Creation failed: {shown} and 2 more.")]
-    response = StreamsGroupHeartbeatResponse(status=[Status(3, "")])
+    response = StreamsGroupHeartbeatResponse(status=[StreamsStatus(3, "")])
     topics.tell_errors(response, made[:3])
     assert status(response) == [(3, f"; Creation failed: {shown}.")]
     topics.create([CreatableTopic("f")])
@@ -414,12 +413,12 @@ WORDS = "Unauthorized to CREATE on topics a, b."
     ("given", "expected"),
     [
         (None, [(3, WORDS)]),
-        ([Status(1, "other")], [(1, "other"), (3, WORDS)]),
-        ([Status(1, "other"), Status(3, "missing")], [(1, "other"), (3, f"missing; {WORDS}")]),
+        ([StreamsStatus(1, "other")], [(1, "other"), (3, WORDS)]),
+        ([StreamsStatus(1, "other"), StreamsStatus(3, "missing")], [(1, "other"), (3, f"missing; {WORDS}")]),
     ],
 )
 def test_topics_that_a_member_may_not_create_are_in_its_status(
-    given: list[Status] | None, expected: list[tuple[int, str]]
+    given: list[StreamsStatus] | None, expected: list[tuple[int, str]]
 ) -> None:
     response = StreamsGroupHeartbeatResponse(status=given)
     StreamsTopics(Creating().create).tell_unauthorized(response, ["a", "b"])

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from odradek.metadata.delta import MetadataDelta
-from odradek.metadata.image import EMPTY_IMAGE, TRANSACTION_STATE_TOPIC
+from odradek.metadata.image import EMPTY_IMAGE
+from odradek.metadata.internal_topics import TRANSACTION_STATE_TOPIC
 from odradek.protocol.internal.cluster_metadata import TopicRecord
-from odradek.protocol.messages.topics import CreateTopicsRequest
-from odradek.server.runtime.subsystem import Lazy
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.server.runtime.lazy import Lazy
 
 from tests.server.harness.subsystems import Part, Subsystems
 

@@ -11,14 +11,15 @@ from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.result import MetadataChanged, TopicsDeleted
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from odradek.server.coordinators.group_shard_driver import GroupShardDriver, _known_assignors
-from odradek.server.partitions.hosted_partition import Marker
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.coordinators.group_configs import _known_assignors
+from odradek.server.coordinators.group_shard_driver import GroupShardDriver, SharedByShards
+from odradek.server.partitions.transaction_marker import Marker
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, now_ms
 
@@ -130,7 +131,7 @@ async def test_image_and_deletions_that_come_during_the_load_reach_the_loaded_sh
     harness.driver.resign()
     metadata = MetadataCache()
     driver = harness.driver = GroupShardDriver(
-        harness.partition, harness.config, now_ms, commit_timeout_ms=30_000, metadata=metadata
+        harness.partition, harness.config, now_ms, commit_timeout_ms=30_000, shared=SharedByShards(metadata)
     )
     image = metadata.image = EMPTY_IMAGE._replace(offset=77)
     driver.metadata_changed(MetadataChanged(image, frozenset()))

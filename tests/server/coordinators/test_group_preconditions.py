@@ -11,10 +11,10 @@ from odradek.protocol.errors import ErrorCode
 from odradek.server.coordinators.group_coordinator import (
     GROUP_COORDINATOR,
     consumer_groups_precondition,
-    merged,
     streams_groups_precondition,
     to_coordinator,
 )
+from odradek.server.coordinators.topic_responses import merged
 
 OFF = ErrorCode.UNSUPPORTED_VERSION
 

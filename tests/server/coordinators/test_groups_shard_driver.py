@@ -7,22 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.shard import GroupShard, encode_record
-from odradek.coordinator.groups.state import offset_record
+from odradek.coordinator.groups.group_records import offset_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.consumer_offsets import OffsetCommitValue
-from odradek.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
-from odradek.server.partitions.batch_validation import AppendRules
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.partitions.append_rules import AppendRules
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.log import Log
 
+from tests.coordinator.harness.kinds import encode_record
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, Somebody, eventually, now_ms
 
 

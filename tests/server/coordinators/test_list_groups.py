@@ -9,23 +9,18 @@ from typing import Any
 import pytest
 from odradek.coordinator.groups.state import KeptListing
 from odradek.protocol.codec import encode, stepwise_encoder
-from odradek.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    MemberIdentity,
-)
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.server.endpoints.list_groups import encoded
 from odradek.server.runtime.sliced_work import run_to_completion
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.coordinators.shard_driver import OpenRequests, Pending
+from odradek.server.coordinators.open_requests import OpenRequests, Pending
 
 VERSION = 4
 

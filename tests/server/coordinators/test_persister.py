@@ -6,15 +6,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.protocol.messages.share_group_state import (
+from odradek.protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
-    ReadStateData,
-    ReadStatePartition,
     ReadStatePartitionResult,
     ReadStateResult,
 )
-from odradek.server.coordinators.share_state_driver import Persister
+from odradek.protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
+from odradek.server.coordinators.persister_requests import Persister
 
 
 class EveryShard:

@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.share_group_state import (
+from odradek.protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
-    ReadStateData,
-    ReadStatePartition,
     ReadStatePartitionResult,
     ReadStateResult,
 )
-from odradek.server.coordinators.share_state_driver import (
+from odradek.protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
+from odradek.server.coordinators.persister_requests import (
     FIRST_BACKOFF_MS,
     MOST_TRIES,
     Persister,
     reject_all,
     submit_here,
 )
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.lazy import Lazy
 
 from tests.server.harness.scripted_network import ELSEWHERE, Network
 from tests.server.harness.shard_driver import Somebody

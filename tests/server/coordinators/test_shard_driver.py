@@ -9,26 +9,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.shard import encode_record
 from odradek.coordinator.result import Output, Record, Reply
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
-from odradek.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.records.record import Record as BatchRecord
 from odradek.protocol.records.record import encode_batch
-from odradek.server.coordinators import shard_driver
+from odradek.server.coordinators import shard_batches, shard_driver
+from odradek.server.coordinators.shard_batches import append_records, error_for_clients
 from odradek.server.coordinators.shard_driver import (
     DAMAGE_RELOAD_DELAY_MS,
     LOAD_REPLAY_RECORDS,
     RELOAD_DELAY_MS,
     ShardDriver,
-    append_records,
-    error_for_clients,
 )
 
+from tests.coordinator.harness.kinds import encode_record
 from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -161,7 +160,7 @@ def batches(hosted: Hosted) -> list[int]:
 def test_records_are_parted_by_the_limit_of_a_batch_and_by_their_producers(tmp_path: Path) -> None:
     hosted = partition(tmp_path)
     key, value = encode_record(record(0))
-    room = len(key) + len(value or b"") + shard_driver.RECORD_OVERHEAD_BYTES
+    room = len(key) + len(value or b"") + shard_batches.RECORD_OVERHEAD_BYTES
     hosted.rules = hosted.rules.__class__(None, None, False, 1 << 62, 1 << 62, True, 1, 3 * room, 1 << 30, 1 << 30)
     records = [record(number) for number in range(4)]
     records += [record(4, producer_id=7, producer_epoch=1), record(5, producer_id=7, producer_epoch=1)]

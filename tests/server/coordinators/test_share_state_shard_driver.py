@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.coordinator.share_state import PersisterConfig, ShareKey, StateBatch, TopicsChanged
-from odradek.protocol.messages.share_group_state import (
+from odradek.coordinator.persister_shard import TopicsChanged
+from odradek.coordinator.share_state import PersisterConfig, ShareKey
+from odradek.coordinator.state_batches import StateBatch
+from odradek.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeStateData,
     InitializeStatePartition,
-    StateBatchData,
+)
+from odradek.protocol.messages.share_state_batches import StateBatchData
+from odradek.protocol.messages.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteStateData,
     WriteStatePartition,
@@ -17,7 +21,7 @@ from odradek.protocol.messages.share_group_state import (
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.schema import Message
 from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
 from tests.server.harness.shard_driver import LOCAL, OTHER, Harness, eventually, now_ms

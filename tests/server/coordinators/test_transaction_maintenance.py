@@ -9,14 +9,11 @@ import odradek
 import pytest
 from odradek.coordinator.transaction import MAX_EPOCH
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.producers import InitProducerIdRequest
-from odradek.protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    DescribeTransactionsRequest,
-    EndTxnRequest,
-)
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.server.harness.data_path import DataPath, values_of, wait_until
 

@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.result import Output, Record, Reply
-from odradek.coordinator.transaction import MarkersWritten, NeedProducerId, ProducerIdTaken, SendMarkers
+from odradek.coordinator.transaction_requests import (
+    MarkersWritten,
+    NeedProducerId,
+    ProducerIdTaken,
+    SendMarkers,
+)
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.transaction_state import TransactionLogKey
-from odradek.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.server.coordinators.transaction_driver import (
     MARKER_RETRY_MS,
     OVERTAKEN_RETRY_MS,

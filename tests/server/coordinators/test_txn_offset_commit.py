@@ -7,17 +7,19 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.coordinator.transaction import result
+from odradek.coordinator.transactions_state import result
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from odradek.protocol.messages.transactions import AddPartitionsToTxnResponse
-from odradek.server.coordinators.transaction_driver import Membership, TransactionDriver, TransactionVerification
-from odradek.server.partitions.hosted_partition import HostedPartition, Marker
+from odradek.server.coordinators.transaction_driver import TransactionDriver
+from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
+from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.partitions.transaction_marker import Marker
 
 from tests.server.harness.data_path import DataPath, wait_until
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,10 +40,12 @@ def test_every_api_has_a_file_and_every_file_an_api() -> None:
 
 
 @EVERY_API
-def test_docstring_says_name_key_and_versions(api: Api) -> None:
-    low, high = api.versions.low, api.versions.high
-    versions = f"version {low}" if low == high else f"versions {low}-{high}"
-    assert (module_of(api).__doc__ or "").startswith(f"{api.name} (key {api.key}), {versions}")
+def test_docstring_names_the_contract_and_repeats_no_versions(api: Api) -> None:
+    text = module_of(api).__doc__ or ""
+    assert text.startswith(f"{api.name}: ")
+    assert f"Contract: `protocol/messages/{api.module}.py`." in text
+    assert f"key {api.key}" not in text.splitlines()[0]
+    assert not re.search(r"[Vv]ersions \d+-\d+", text)
 
 
 @EVERY_API

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from tests.server.harness.cluster_process import Cluster
 

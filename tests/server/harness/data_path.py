@@ -10,21 +10,15 @@ from typing import Any
 
 import odradek
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
-)
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
 )
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
@@ -101,7 +95,7 @@ class DataPath:
         return name
 
     def topic_id(self, name: str) -> bytes:
-        found = self.broker.server.metadata.image.topic(name)
+        found = self.broker.server.node.metadata.image.topic(name)
         assert found is not None
         return found.id
 

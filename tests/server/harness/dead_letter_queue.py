@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from compat_tests.batches import partition_count, read_batches, topic_names
 from compat_tests.wire import WireClient

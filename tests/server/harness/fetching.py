@@ -18,20 +18,23 @@ from odradek.protocol.messages.fetch import (
     ReplicaState,
 )
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.controller.cluster_view import Leader, Node
-from odradek.server.data_path import large_fetch
-from odradek.server.data_path.fetch import Fetch, FollowerFetch
-from odradek.server.data_path.fetch_sessions import FetchContext, FetchSessions
-from odradek.server.data_path.subsystem import FetchPath
-from odradek.server.partitions.parked_requests import Deadlines, FetchWaits, Wakeups
+from odradek.server.controller.leaders import Leader, ReachedBroker
+from odradek.server.fetch import fetch_opening
+from odradek.server.fetch.fetch import Fetch
+from odradek.server.fetch.fetch_context import FetchContext
+from odradek.server.fetch.fetch_path import FetchPath
+from odradek.server.fetch.fetch_sessions import FetchSessions
+from odradek.server.fetch.follower_fetch import FollowerFetch
+from odradek.server.partitions.parked_fetch import FetchWaits
+from odradek.server.partitions.parked_requests import Deadlines, Wakeups
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import loop_clock
 
 #: The follower has the id 0, which is none of the sentinels.
 OWN, FOLLOWER, THIRD = 1, 0, 3
 VERSION = 17
-READ_COMMITTED = 1
 LAG_MS = 30_000
 
 
@@ -140,9 +143,13 @@ class Harness:
             current_leader=self._leader,
         )
         selector: Any = SimpleNamespace(is_rack_aware=True, nearer_replica=lambda *_: self.nearer)
-        parts: Any = (self, self.scrubber, self.sessions, leaders, selector)
-        replication: Any = lambda: SimpleNamespace(leaders=self.quota)  # noqa: E731
-        self.path = FetchPath(max_bytes, self.clock, self.waits, *parts, replication)  # type: ignore[call-arg]
+        replicas: Any = SimpleNamespace(
+            scrubber=self.scrubber, leaders=leaders, replication=lambda: SimpleNamespace(leaders=self.quota)
+        )
+        partitions: Any = self
+        node = node_of(clock=self.clock)
+        self.path = FetchPath(node, self.waits, partitions, replicas, self.sessions)
+        self.path.selector, self.path.max_bytes = selector, max_bytes
         self.responses: list[FetchResponse] = []
         self.connection: Any = Connection()
         self.held = self.exempted = 0
@@ -152,7 +159,7 @@ class Harness:
 
     def _leader(self, listener: str, topic: str | bytes, index: int) -> Leader:
         assert listener == "L" and topic in (TOPIC, TOPIC_ID)
-        return Leader(9, 4, Node(9, "h", 1, None) if index == 0 else None)
+        return Leader(9, 4, ReachedBroker(9, "h", 1, None) if index == 0 else None)
 
     # ---- Partitions
 
@@ -206,7 +213,7 @@ class Harness:
             exempt=self._exempt,
         )
         if is_large:
-            large_fetch.fetch(self.path, call, context, is_follower=replica >= 0)
+            fetch_opening.fetch(self.path, call, context, is_follower=replica >= 0)
             return
         response = (FollowerFetch if replica >= 0 else Fetch)(self.path, call, context).start()
         if response is not None:

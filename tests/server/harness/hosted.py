@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.replication.partition import IsrProposal, Partition
-from odradek.server.partitions.batch_validation import AppendRules
+from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import Partition
+from odradek.server.partitions.append_rules import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.replicas.truncations import Truncations
+from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.counters import TopicMetrics
 from odradek.server.runtime.thread_pools import ThreadPools
+from odradek.storage.directory import LogDirectory
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 
@@ -41,10 +46,9 @@ class Hosted(HostedPartition):
         role = Partition(local_id, log.log_end_offset, log.log_start_offset)
         self.failures: list[Exception] = []
         self.proposals: list[IsrProposal] = []
-        directory: Any = None
-        super().__init__(
-            topic_id, log, role, directory, rules, TopicMetrics(), pools or ThreadPools(), self.failures.append
-        )
+        directory = LogDirectory(path)  # without a lock
+        super().__init__(topic_id, log, role, directory, rules, TopicMetrics(), pools or ThreadPools())
+        self.on_failure = self.failures.append
         self.on_proposal = lambda replica, proposal: self.proposals.append(proposal)
 
     def lead(
@@ -67,6 +71,36 @@ class Hosted(HostedPartition):
 
     def offsets(self) -> tuple[int, int, int]:
         return self.log.log_start_offset, self.high_watermark, self.log_end_offset
+
+
+class Disk:
+    """The threads that wait for the disk: the work is done at once while `ready` is set."""
+
+    def __init__(self) -> None:
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.runs = 0
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        await self.ready.wait()
+        self.runs += 1
+        return function(*arguments)
+
+
+class NothingCompacted:
+    """The offsets up to which logs are compacted, of a broker that compacts none."""
+
+    def limit_clean_offset(self, hosted: HostedPartition, offset: int) -> bool:
+        return False
+
+    def clean_offsets_writer(self, path: str) -> Callable[[], None]:
+        raise AssertionError(path)
+
+
+def truncations(disk: Disk | None = None) -> Truncations:
+    """Returns the truncations of a broker whose disk is ready at once."""
+    threads: Any = disk or Disk()
+    return Truncations(threads, NothingCompacted(), BackgroundTasks())
 
 
 def _image(

@@ -6,13 +6,9 @@ import time
 from typing import Any
 
 import odradek
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.quota_entities import EntityData
 
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import DataPath, batch_of
@@ -25,7 +21,7 @@ class StillClock:
     """The clock of a broker, which the test advances: rates and throttle times do not depend on the speed of the machine."""
 
     def __init__(self, broker: odradek.Broker) -> None:
-        self._clock = broker.server.clock
+        self._clock = broker.server.node.clock
         self._before = self._clock._seconds
         self._now_s = self._before()
 

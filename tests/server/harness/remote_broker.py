@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,12 @@ import odradek
 from odradek.client.peers import Peers
 from odradek.metadata.image import MetadataImage
 from odradek.server.broker import BrokerServer
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.broker_lifecycle import BrokerLifecycle
 from odradek.server.controller.channel import Forwarding
-from odradek.server.controller.startup import Registration
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.controller.registration import Registration
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 DEADLINE_S = 60
 
@@ -68,20 +70,20 @@ class RemoteBroker:
             voter_endpoints=lambda: {first.node_id: controller_endpoint(first), node_id: controller_endpoint(first)},
         )
         self.metadata = MetadataCache()
-        self.metadata.image = first.metadata.image
+        self.metadata.image = first.node.metadata.image
         self.peers = Lazy(lambda: Peers(f"odradek-{node_id}"))
-        self.forwarding = Lazy(lambda: Forwarding(self.controller, self.peers, first.clock))
+        self.forwarding = Lazy(lambda: Forwarding(self.controller, self.peers, first.node.clock))
         self.server: asyncio.Server
         self.lifecycle: BrokerLifecycle
-        first.metadata.on_published.append(self._published)
+        first.node.metadata.on_published.append(self._published)
 
     @classmethod
     async def start(cls, first: BrokerServer, node_id: int) -> RemoteBroker:
         self = cls(first, node_id)
         self.server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-        registration = Registration(node_id, first.cluster_id, first.config, self, self.directories)
+        registration = Registration(node_id, first.node.identity.cluster_id, first.config, self, self.directories)
         self.lifecycle = BrokerLifecycle(
-            first.config, first.clock, self.metadata, self.controller, registration, self.forwarding, None
+            replace(first.node, metadata=self.metadata), self.controller, registration, self.forwarding, None
         )
         return self
 
@@ -113,4 +115,4 @@ class RemoteBroker:
 
     @property
     def registered(self) -> Any:
-        return self.first.metadata.image.broker(self.node_id)
+        return self.first.node.metadata.image.broker(self.node_id)

@@ -24,19 +24,19 @@ from odradek.protocol.internal.cluster_metadata import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition import (
     AlterPartitionRequest,
+    AlterPartitionRequestPartition,
     AlterPartitionResponse,
-    PartitionDataRequest,
-    PartitionDataResponse,
-    TopicDataResponse,
+    AlterPartitionResponsePartition,
+    AlterPartitionResponseTopic,
 )
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.controller.channel import Forwarding
-from odradek.server.partitions.batch_validation import AppendResult
+from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.publisher import Publisher
 
@@ -69,7 +69,7 @@ class Replicas:
             for number in range(first, first + count)
         }
         self.decides = True
-        self.asked: list[PartitionDataRequest] = []
+        self.asked: list[AlterPartitionRequestPartition] = []
 
     async def __aenter__(self) -> Replicas:
         for number, broker in self._brokers.items():
@@ -118,11 +118,11 @@ class Replicas:
 
     def publish_to(self, number: int, *records: Message) -> None:
         server = self.server(number)
-        delta = MetadataDelta(server.metadata.image)
+        delta = MetadataDelta(server.node.metadata.image)
         for record in records:
             delta.replay(record)
-        Publisher(server.config, server.metadata, server.subsystems).publish(
-            delta, delta.apply(server.metadata.image.offset, server.metadata.image.epoch, 0)
+        Publisher(server.config, server.node.metadata, server.subsystems).publish(
+            delta, delta.apply(server.node.metadata.image.offset, server.node.metadata.image.epoch, 0)
         )
 
     def create(self, *replicas: int, isr: tuple[int, ...] | None = None, **configs: str) -> None:
@@ -158,12 +158,12 @@ class Replicas:
         self.publish(UnregisterBrokerRecord(number, 0))
 
     def partition(self, number: int) -> PartitionImage:
-        found = self.server(number).metadata.image.partition(TOPIC, 0)
+        found = self.server(number).node.metadata.image.partition(TOPIC, 0)
         assert found is not None
         return found
 
     def broker_image(self, number: int) -> BrokerImage:
-        found = self.server(number).metadata.image.broker(number)
+        found = self.server(number).node.metadata.image.broker(number)
         assert found is not None
         return found
 
@@ -175,7 +175,7 @@ class Replicas:
         return found
 
     def produce(self, number: int, *values: bytes, acks: int = 1, **options: Any) -> AppendResult:
-        now_ms = self.server(number).clock.now_ms()
+        now_ms = self.server(number).node.clock.now_ms()
         return self.hosted(number).append(batch_of(*values, **options), now_ms, required_acks=acks)
 
     async def fetch(self, number: int, offset: int = 0, *, version: int = 13, rack_id: str = "") -> PartitionData:
@@ -237,7 +237,7 @@ class _ToTheHarness(Forwarding):
     """Passes a broker's AlterPartition to the harness, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
-        super().__init__(server.controller.driver, server.network.peers, server.clock)
+        super().__init__(server.controller.driver, server.network.peers, server.node.clock)
         self._replicas = replicas
 
     def send_to_controller(self, request: Message, reply: Callable[[Any], None], **options: Any) -> None:
@@ -257,5 +257,7 @@ class _ToTheHarness(Forwarding):
         isr = [state.broker_id for state in asked.new_isr_with_epochs]
         replicas.publish(PartitionChangeRecord(0, TOPIC_ID, isr=isr))
         after = replicas.partition(request.broker_id)
-        response = PartitionDataResponse(0, 0, after.leader, after.leader_epoch, isr, 0, after.partition_epoch)
-        reply(AlterPartitionResponse(topics=[TopicDataResponse(topic.topic_id, [response])]))
+        response = AlterPartitionResponsePartition(
+            0, 0, after.leader, after.leader_epoch, isr, 0, after.partition_epoch
+        )
+        reply(AlterPartitionResponse(topics=[AlterPartitionResponseTopic(topic.topic_id, [response])]))

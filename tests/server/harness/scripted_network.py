@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
-from odradek.server.config.listeners import Endpoint
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.runtime.lazy import Lazy
 
 ELSEWHERE = Endpoint("PLAINTEXT", "other", 9092)
 

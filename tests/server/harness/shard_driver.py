@@ -8,25 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.groups_config import GroupsConfig
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
-from odradek.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.partition import Partition
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
-from odradek.server.partitions.batch_validation import AppendRules
+from odradek.server.partitions.append_rules import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.counters import TopicMetrics
 from odradek.server.runtime.thread_pools import ThreadPools
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 
@@ -60,9 +56,10 @@ class Harness:
         role = Partition(LOCAL, log.log_end_offset, log.log_end_offset)
         role.apply(PartitionImage((LOCAL, OTHER), isr, LOCAL, 1, 1, ()), now_ms())
         rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, max_message_bytes, 1 << 30, 1 << 30)
-        return HostedPartition(
-            bytes(16), log, role, None, rules, TopicMetrics(), ThreadPools(), self.failures.append  # type: ignore[arg-type]
-        )  # fmt: skip
+        directory: Any = None
+        hosted = HostedPartition(bytes(16), log, role, directory, rules, TopicMetrics(), ThreadPools())
+        hosted.on_failure = self.failures.append
+        return hosted
 
     def drive(self, commit_timeout_ms: int = DEADLINE_S * 1000) -> GroupShardDriver:
         driver = GroupShardDriver(self.partition, self.config, now_ms, commit_timeout_ms=commit_timeout_ms)

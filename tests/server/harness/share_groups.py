@@ -6,10 +6,14 @@ import contextlib
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.share_groups import (
+from odradek.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+)
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 
 from compat_tests.wire import WireClient

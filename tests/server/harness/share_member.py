@@ -6,17 +6,11 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.share_groups import ShareGroupHeartbeatRequest
-from odradek.protocol.messages.share_records import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    FetchPartition,
-    FetchTopic,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
-)
+from odradek.protocol.messages.acknowledgement_batches import AcknowledgementBatch
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
+from odradek.protocol.messages.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import decode_batch
 
@@ -90,10 +84,10 @@ class Member:
             batch_size=max_records,
             share_acquire_mode=mode,
             topics=[
-                FetchTopic(
+                ShareFetchTopic(
                     topic_id=topic_id,
                     partitions=[
-                        FetchPartition(
+                        ShareFetchPartition(
                             partition_index=index,
                             acknowledgement_batches=[
                                 AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks

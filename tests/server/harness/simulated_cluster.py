@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from odradek.metadata.image import PartitionImage
-from odradek.protocol.messages.topics import (
+from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -86,7 +86,7 @@ async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions
     controller.server.controller.driver.submit(CreateTopicsRequest([topic], 10_000), 7, lambda response: None)
     await until(
         lambda: all(
-            (image := node.server.metadata.image).topic(TOPIC)
+            (image := node.server.node.metadata.image).topic(TOPIC)
             and all(not one.fenced for one in image.cluster.brokers.values())
             for node in cluster.values()
         ),
@@ -104,4 +104,4 @@ async def led_by_others(cluster: dict[int, Node]) -> Node:
 
 def partition(node: Node) -> PartitionImage:
     """Returns the partition in a node's metadata image."""
-    return node.server.metadata.image.topic(TOPIC).partitions[0]
+    return node.server.node.metadata.image.topic(TOPIC).partitions[0]

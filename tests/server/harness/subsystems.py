@@ -11,12 +11,11 @@ from odradek.server.coordinators.subsystem import CoordinatorsSubsystem
 from odradek.server.partitions.subsystem import PartitionsSubsystem
 from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.counters import BackgroundTasks, DamageCounters, Metrics
-from odradek.server.runtime.late_imports import LateImports
-from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
-from odradek.server.runtime.thread_pools import ThreadPools
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.directory import LogDirectory
+
+from tests.server.harness.nodes import NotedHalt, node_of
 
 OWN = 0
 
@@ -58,36 +57,21 @@ class Subsystems:
             path.mkdir(exist_ok=True)
         self.directories = [LogDirectory.open(str(path)) for path in paths]
         self.calls: list[tuple[Any, ...]] = []
-        self.halted: list[Exception] = []
+        self.halt = NotedHalt()
         self.driver = Driver()
         self.metadata = MetadataCache()
-        clock, lines, pools, background = (
-            Clock(lambda: 1_700_000_000),
-            RepeatedLines(),
-            ThreadPools(),
-            BackgroundTasks(),
+        self.node = node_of(
+            self.config,
+            clock=Clock(lambda: 1_700_000_000),
+            metadata=self.metadata,
+            directories=self.directories,
+            halt=self.halt,
         )
         controller: Any = SimpleNamespace(driver=self.driver, broker_epoch=self.driver.broker_epoch, forwarding=None)
-        peers: Any = Lazy(lambda: None)
-        self.partitions = PartitionsSubsystem(
-            self.config, clock, self.metadata, Metrics(), lines, pools, background, self.directories, self.halted.append
-        )
-        self.replicas = ReplicasSubsystem(
-            self.config,
-            clock,
-            self.metadata,
-            lines,
-            pools,
-            background,
-            DamageCounters(),
-            self.partitions,
-            controller,
-            peers,
-        )
-        self.coordinators = CoordinatorsSubsystem(
-            self.config, clock, self.metadata, lines, LateImports(background), self.partitions.hosted,
-            self.replicas.leaders, peers, controller,
-        )  # fmt: skip
+        network: Any = SimpleNamespace(peers=Lazy(lambda: None))
+        self.partitions = PartitionsSubsystem(self.node)
+        self.replicas = ReplicasSubsystem(self.node, network, self.partitions, controller)
+        self.coordinators = CoordinatorsSubsystem(self.node, network, self.partitions, self.replicas, controller)
 
     def script(self, owner: Any, *names: str, fails: tuple[str, ...] = ()) -> None:
         """Puts scripted parts into the places of those with the names."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.protocol.apis import APIS
-from odradek.protocol.messages.groups import HeartbeatResponse
+from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.network.call import Call, Observer, Observers, Relay, Route, Timing
+from odradek.server.network.call import Call, Observer, Observers, Timing
+from odradek.server.network.relay import Relay
+from odradek.server.network.route import Route
 
 HEARTBEAT = 12
 

@@ -20,7 +20,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.server.endpoints import api_versions
 from odradek.server.network import connection as connections
 from odradek.server.network.connection import Connection
-from odradek.server.network.shared_parts import READ_BUFFER_BYTES
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
 
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 from tests.server.harness.data_path import DataPath, batch_of, fetch_request, wait_until

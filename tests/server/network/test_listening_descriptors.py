@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from odradek.server.network.sockets import bound_sockets
+from odradek.server.network.bound_sockets import bound_sockets
 
 from compat_tests.odradek_process import OdradekProcess
 
@@ -32,7 +32,7 @@ def test_a_listening_socket_has_a_higher_descriptor_than_connections() -> None:
 #: Prints the descriptor of a listening socket in a process that may have 1,024 descriptors.
 _LOW_LIMIT_PROGRAM = """
 import resource
-from odradek.server.network.sockets import bound_sockets
+from odradek.server.network.bound_sockets import bound_sockets
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 print(bound_sockets("127.0.0.1", 0)[0].fileno())
 """

@@ -18,11 +18,12 @@ from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.messages.quorum import VoteRequest
+from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.stopped_brokers import StoppedBrokers
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 from compat_tests.broker_process import free_port
 

@@ -7,9 +7,10 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -18,11 +19,11 @@ from odradek.protocol.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.endpoints import create_topics, describe_configs, join_group, list_offsets, metadata, offset_commit
 from odradek.server.endpoints import offset_fetch as offset_fetch_api
-from odradek.server.network.api_endpoint import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, Merged, Portion, portions
-from odradek.server.network.large_requests import has_more_than
+from odradek.server.network.api_endpoint import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS
+from odradek.server.network.portioned_call import has_more_than
+from odradek.server.network.portions import Merged, Portion, portions
 
 from compat_tests.wire import WireClient
 

@@ -13,9 +13,10 @@ import pytest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.server.network import shared_parts
+from odradek.server.network import request_turns
 from odradek.server.network.connection import Connection
-from odradek.server.network.shared_parts import READ_BUFFER_BYTES, RequestTurns
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
+from odradek.server.network.request_turns import RequestTurns
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.data_path import DataPath, batch_of, wait_until
@@ -68,7 +69,7 @@ async def test_turn_is_full_when_its_requests_took_longer_than_its_time() -> Non
 
 
 async def test_clients_take_turns_and_each_turn_of_the_loop_handles_requests_for_its_time() -> None:
-    turns, handled = RequestTurns(Clock(shared_parts.REQUESTS_PER_TURN_S / 2)), list[str]()
+    turns, handled = RequestTurns(Clock(request_turns.REQUESTS_PER_TURN_S / 2)), list[str]()
     turns.check()
     turns.check()
     for client, name in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1"), ("b", "b2"), ("c", "c1")):
@@ -88,7 +89,7 @@ def test_requests_wait_for_a_time_after_several_clients_met() -> None:
     turns = RequestTurns(lambda: now_s)
     assert not turns.are_several("a") and not turns.are_several("a"), "it is alone"
     assert turns.are_several("b") and turns.are_several("b") and turns.are_several("a")
-    now_s += shared_parts.SEVERAL_CLIENTS_S
+    now_s += request_turns.SEVERAL_CLIENTS_S
     assert not turns.are_several("a"), "the other one was not seen since"
     assert turns.are_several("b")
 
@@ -128,7 +129,7 @@ def held_loop(broker: odradek.Broker) -> Iterator[None]:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn has time for more than a few requests, and other clients were there before."""
-    monkeypatch.setattr(shared_parts, "REQUESTS_PER_TURN_S", 0.0)
+    monkeypatch.setattr(request_turns, "REQUESTS_PER_TURN_S", 0.0)
     monkeypatch.setattr(RequestTurns, "are_several", lambda turns, client: True)
 
 

@@ -15,18 +15,13 @@ from typing import Any
 import odradek
 import pytest
 from odradek.server.network import file_sender
+from odradek.server.network.acceptor import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
 from odradek.server.network.connection import Connection
+from odradek.server.network.copied_sender import CopiedSender
 from odradek.server.network.file_sender import FileSender
-from odradek.server.network.shared_parts import (
-    BYTES_PER_TURN,
-    CALL_BYTES,
-    LEAST_BYTES,
-    READ_BUFFER_BYTES,
-    TransferTurns,
-)
-from odradek.server.network.sockets import ACCEPTS_PER_TURN, MOST_ACCEPTS_PER_TURN, PAUSE_S, Acceptor
-from odradek.server.network.tls import CopiedSender
-from odradek.storage.segments.segment import LogSlice
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
+from odradek.server.network.transfer_turns import BYTES_PER_TURN, CALL_BYTES, LEAST_BYTES, TransferTurns
+from odradek.storage.segments.slices import LogSlice
 
 from tests.server.harness.data_path import DataPath, batch_of
 

@@ -18,23 +18,27 @@ from typing import Any
 import pytest
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.schema import Message
-from odradek.replication.partition import IsrProposal, Partition
-from odradek.replication.quorum.core import Core, Elections
+from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import Partition
+from odradek.replication.quorum.core import Core
+from odradek.replication.quorum.elections import Elections
 from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
 from odradek.server.controller import commits as quorum_commits
-from odradek.server.controller.raft import ReplicatedQuorumLog
-from odradek.server.data_path import fetch as fetching
-from odradek.server.data_path.fetch import NO_EPOCH
-from odradek.server.partitions.hosted_partition import Replica
-from odradek.server.partitions.subsystem import RoleAssignment
-from odradek.server.replicas.fetcher import FollowedPartition, ReplicaFetcher
+from odradek.server.controller.replicated_log import ReplicatedQuorumLog
+from odradek.server.fetch import fetch
+from odradek.server.fetch.fetch_response import NO_EPOCH
+from odradek.server.partitions.replica import Replica
+from odradek.server.partitions.roles import RoleAssignment
+from odradek.server.replicas.fetcher import ReplicaFetcher
+from odradek.server.replicas.followed_partition import FollowedPartition
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster import Broken, Run
 from odradek.testing.simulation.cluster.invariants import (
     ACKNOWLEDGED,
     BOUNDARY,
     COMMITTED,
+    CONSISTENT,
     HIGH_WATERMARK_BACK,
     IMAGES,
     IN_SYNC,
@@ -42,7 +46,8 @@ from odradek.testing.simulation.cluster.invariants import (
     ONE_LEADER,
     PROGRESS,
 )
-from odradek.testing.simulation.cluster.nodes import Cluster, Trace
+from odradek.testing.simulation.cluster.nodes import SimulatedCluster
+from odradek.testing.simulation.cluster.trace import Trace
 
 BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
 #: The checks find each injected bug within so many seeds.
@@ -128,7 +133,7 @@ def votes_for_shorter_logs(inject: pytest.MonkeyPatch) -> None:
 
 
 def never_compares_epochs(inject: pytest.MonkeyPatch) -> None:
-    inject.setattr(fetching, "diverging_epoch", lambda *_: NO_EPOCH)
+    inject.setattr(fetch, "diverging_epoch", lambda *_: NO_EPOCH)
 
 
 def followers_write_something_else(inject: pytest.MonkeyPatch) -> None:
@@ -206,6 +211,10 @@ def never_tries_again(inject: pytest.MonkeyPatch) -> None:
     inject.setattr(ReplicaFetcher, "_answered", answered)
 
 
+def forgets_who_waits_for_a_commit(inject: pytest.MonkeyPatch) -> None:
+    inject.setattr(Replica, "_call_committed", lambda self: None)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
@@ -224,6 +233,7 @@ def never_tries_again(inject: pytest.MonkeyPatch) -> None:
         (followers_miss_some_records, {IMAGES}),
         (acknowledges_what_is_written, {ACKNOWLEDGED}),
         (never_tries_again, {PROGRESS}),
+        (forgets_who_waits_for_a_commit, {CONSISTENT}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -258,7 +268,7 @@ def test_silent_broker_is_fenced_after_clocks_are_set_back() -> None:
                 await asyncio.sleep(0.1)
 
     async def scenario() -> None:
-        cluster = Cluster(simulation, Trace(simulation.loop.time), Random(1))
+        cluster = SimulatedCluster(simulation, Trace(simulation.loop.time), Random(1))
         for node_id in cluster.node_ids:
             cluster.start(node_id)
         await until(lambda: all(map(cluster.serves, cluster.node_ids)))
@@ -270,7 +280,7 @@ def test_silent_broker_is_fenced_after_clocks_are_set_back() -> None:
         simulation.network.isolate(f"n{silent}", [f"n{other}" for other in cluster.node_ids if other != silent])
 
         def is_fenced() -> bool:
-            broker = cluster.nodes[controller].server.metadata.image.broker(silent)
+            broker = cluster.nodes[controller].server.node.metadata.image.broker(silent)
             return broker is not None and broker.fenced
 
         await until(is_fenced)

@@ -54,15 +54,15 @@ async def test_several_brokers_in_one_process_do_not_know_each_other() -> None:
         assert one.bootstrap_servers != other.bootstrap_servers
         async with AIOKafkaProducer(bootstrap_servers=one.bootstrap_servers) as producer:
             await producer.send_and_wait("only-in-one", b"x")
-        assert [topic.name for topic in one.server.metadata.image.topics.by_id.values()] == ["only-in-one"]
-        assert not other.server.metadata.image.topics.by_id
+        assert [topic.name for topic in one.server.node.metadata.image.topics.by_id.values()] == ["only-in-one"]
+        assert not other.server.node.metadata.image.topics.by_id
 
 
 def test_a_plain_program_enters_it_with_a_plain_with() -> None:
     with odradek.Broker(config={"num.partitions": 3}) as broker:
         send(broker.bootstrap_servers, "plain", b"a", b"b")
         assert sorted(received(broker.bootstrap_servers, "plain", 2)) == [b"a", b"b"]
-        (topic,) = broker.server.metadata.image.topics.by_id.values()
+        (topic,) = broker.server.node.metadata.image.topics.by_id.values()
         assert len(topic.partitions) == 3
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.type_checker import type_errors
+
 pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -288,22 +290,12 @@ with odradek.Broker() as broker:
 """
 
 
-def mypy(program: str, folder: Path) -> list[str]:
-    (folder / "odradek").symlink_to(ROOT)
-    (folder / "user.py").write_text(program)
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary", "user.py"]
-    command += ["--cache-dir", str(ROOT / ".mypy_cache"), "--config-file", str(ROOT / "pyproject.toml")]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
-    assert done.stderr == ""
-    return done.stdout.splitlines()
-
-
 def test_strict_type_checker_accepts_both_worlds(tmp_path: Path) -> None:
-    assert mypy(TYPED, tmp_path) == []
+    assert type_errors(TYPED, tmp_path) == []
 
 
 def test_strict_type_checker_finds_wrong_uses(tmp_path: Path) -> None:
-    found = mypy(WRONGLY_TYPED, tmp_path)
+    found = type_errors(WRONGLY_TYPED, tmp_path)
     assert [line.split(":")[1] for line in found] == ["4", "6", "7"], found
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import odradek
 import pytest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 from compat_tests.wire import WireClient
 

@@ -23,15 +23,15 @@ import odradek
 import pytest
 from odradek.server.broker import BrokerServer
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller import startup
+from odradek.server.controller import metadata_opening
 from odradek.server.controller.driver import QuorumDriver
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.startup import InvalidQuorum
+from odradek.server.controller.metadata_opening import InvalidQuorum
 from odradek.server.controller.subsystem import ControllerSubsystem
-from odradek.server.network.listener import ListenerSet
+from odradek.server.network.listener_set import ListenerSet
 from odradek.server.network.subsystem import NetworkSubsystem
 from odradek.server.observability.subsystem import ObservabilitySubsystem
-from odradek.server.partitions.partitions import open_directories
+from odradek.server.partitions.online_directories import open_directories
 from odradek.server.replicas.subsystem import ReplicasSubsystem
 from odradek.server.runtime.thread_pools import ThreadPools
 
@@ -42,8 +42,6 @@ STEPS: tuple[Callable[..., Any], ...] = (
     BrokerServer.start,
     BrokerServer._start,
     BrokerServer._make_subsystems,
-    BrokerServer._make_request_paths,
-    BrokerServer._make_controller,
     BrokerServer._serve,
     NetworkSubsystem.start,
     NetworkSubsystem.accept,
@@ -55,8 +53,8 @@ STEPS: tuple[Callable[..., Any], ...] = (
     ReplicasSubsystem.start,
     QuorumDriver.start,
     QuorumDriver._start_alone,
-    startup.open_log,
-    startup._load,
+    metadata_opening.open_log,
+    metadata_opening._load,
     open_directories,
 )
 #: In a cluster, the functions that a single node does not run.
@@ -142,7 +140,7 @@ class Before:
 
     def __init__(self, broker: BrokerServer) -> None:
         #: References to pools, as the collector would end the threads of a pool that the broker does not shut down.
-        self._pools = broker.pools
+        self._pools = broker.node.pools
         self._tasks = asyncio.all_tasks()
         self._sockets = sockets()
         self._threads = set(threading.enumerate())
@@ -249,7 +247,7 @@ async def test_a_failure_at_each_step_of_joining_a_cluster_leaves_nothing_open(
             "controlled.shutdown.enable": "true",
         },
     )
-    format_directories(config, first.server.cluster_id)
+    format_directories(config, first.server.node.identity.cluster_id)
     lines = await lines_of(CLUSTER_STEPS, config)
     assert {name for name, _ in lines} == {step.__qualname__ for step in CLUSTER_STEPS}
     for line in lines:

@@ -123,7 +123,7 @@ async def test_saved_state_is_its_owners(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("sockets")
 def test_shared_folder_keeps_its_mode(tmp_path: Path) -> None:
-    from odradek.storage.files.open_files import restrict
+    from odradek.storage.files.modes import restrict
 
     tmp_path.chmod(0o1777)
     assert not restrict(tmp_path)

@@ -9,12 +9,14 @@ from typing import Any, cast
 import odradek
 import pytest
 from odradek.metadata.delta import PARTS, MetadataDelta, Part
-from odradek.metadata.image import EMPTY_IMAGE, INTERNAL_TOPICS, MetadataImage
+from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.publisher import Publisher
-from odradek.server.runtime.subsystem import MetadataCache, Subsystem
+from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.runtime.subsystem import Subsystem
 
 TOPIC_ID, INTERNAL_ID = bytes(15) + b"\x07", bytes(15) + b"\x08"
 INTERNAL = "__consumer_offsets"
@@ -34,7 +36,7 @@ CHANGES: dict[str, tuple[Message, set[Part]]] = {
     "a feature": (records.FeatureLevelRecord("group.version", 1), {"features"}),
     "a configuration": (records.ConfigRecord(2, "t", "retention.ms", "1"), {"configs"}),
     "a quota": (
-        records.ClientQuotaRecord([records.EntityData("user", "alice")], "request_percentage", 1.0),
+        records.ClientQuotaRecord([records.QuotaRecordEntity("user", "alice")], "request_percentage", 1.0),
         {"client_quotas"},
     ),
     "an ACL": (records.AccessControlEntryRecord(bytes(16), 2, "t", 3, "User:a", "*", 3, 3), {"acls"}),
@@ -246,7 +248,7 @@ async def test_subsystems_of_a_broker_read_only_the_parts_that_they_declare(
             "share groups",
             "remote",
         }
-        published = server.metadata.image
+        published = server.node.metadata.image
         changes = [record for record, _ in CHANGES.values()]
         removals = [record for record in changes if isinstance(record, records.RemoveTopicRecord)]
         made = [TOPIC, records.TopicRecord(INTERNAL, INTERNAL_ID), *(one for one in changes if one not in removals)]

@@ -11,11 +11,11 @@ import odradek
 import pytest
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.internal.cluster_metadata import BrokerRegistrationChangeRecord
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from odradek.server.controller.metadata_log import QuorumVoters, decode_batches
-from odradek.server.partitions import partitions as partitions_module
-from odradek.storage.files.directory_lock import USE_FILE
+from odradek.server.controller.metadata_batches import QuorumVoters, decode_batches
+from odradek.server.partitions import replicas_on_disk
+from odradek.storage.files.use_mark import USE_FILE
 from odradek.storage.log import loading
 
 from compat_tests.odradek_process import OdradekProcess
@@ -31,7 +31,7 @@ MOST_RECORDS = 10
 
 def state(broker: odradek.Broker, topic: str) -> tuple[int, dict[int, PartitionImage]]:
     """Returns the end of the metadata log, and the partitions of the topic."""
-    found = broker.server.metadata.image.topic(topic)
+    found = broker.server.node.metadata.image.topic(topic)
     assert found is not None
     return broker.server.controller.driver.quorum_log.end_offset, dict(found.partitions)
 
@@ -68,7 +68,7 @@ def test_only_broker_is_fenced_after_a_clean_stop(tmp_path: Path) -> None:
     ends: list[int] = []
     for _ in range(3):
         with odradek.Broker(data_dir=tmp_path) as broker:
-            image = broker.server.metadata.image.cluster
+            image = broker.server.node.metadata.image.cluster
             (registered,) = image.brokers.values()
             assert not registered.fenced and not registered.in_controlled_shutdown
             ends.append(broker.server.controller.driver.quorum_log.end_offset)
@@ -148,7 +148,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
     with odradek.Broker(data_dir=tmp_path) as broker:
         topic = topic_of(broker)
     (tmp_path / f"{topic}-7" / "note").touch()
-    listed, named, inventory, read_if_exists = [], [], loading.take_inventory, partitions_module.read_if_exists
+    listed, named, inventory, read_if_exists = [], [], loading.take_inventory, replicas_on_disk.read_if_exists
 
     def take_inventory(path: str) -> loading.Inventory:
         listed.append(Path(path).name)
@@ -159,7 +159,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
         return read_if_exists(path)
 
     monkeypatch.setattr(loading, "take_inventory", take_inventory)
-    monkeypatch.setattr(partitions_module, "read_if_exists", read)
+    monkeypatch.setattr(replicas_on_disk, "read_if_exists", read)
     with odradek.Broker(data_dir=tmp_path) as broker:
         assert [name for name in listed if topic in name] == [f"{topic}-7"]
         assert [name for name in named if topic in name] == [f"{topic}-7"]

@@ -42,7 +42,12 @@ async def story(simulation: Simulation) -> list[object]:
     await node.start()
     places = await produce(node, 20)
     values = await consume(node, 20)
-    reported = [places, sorted(values), simulation.loop.time() - simulation.loop.started, node.server.cluster_id]
+    reported = [
+        places,
+        sorted(values),
+        simulation.loop.time() - simulation.loop.started,
+        node.server.node.identity.cluster_id,
+    ]
     await node.stop()
     return reported
 

@@ -13,8 +13,8 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.offsets import (
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -79,7 +79,7 @@ async def test_broker_with_an_offline_directory_is_not_ready(tmp_path: Path, mon
     paths = ["a", str(tmp_path / "b")]
     async with odradek.Broker(config={"log.dirs": ",".join(paths), "odradek.metrics.port": 0}) as broker:
         assert (await readiness(broker))[0] == "200"
-        broker.server.directories[1].fail()
+        broker.server.node.directories[1].fail()
         status, found = await readiness(broker)
     assert (status, found["not_ready"]) == ("503", {"directories": f"log directory {paths[1]} is offline"})
 

@@ -13,13 +13,11 @@ import odradek
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import DeleteGroupsRequest
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
-from odradek.protocol.messages.streams_groups import (
-    StreamsGroupDescribeRequest,
-    StreamsGroupHeartbeatRequest,
-    UpdatedTopologyDescription,
-)
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from odradek.protocol.messages.streams_group_topology_description_update import UpdatedTopologyDescription
 from odradek.server.observability import subsystem as metrics_http
 from odradek.server.runtime.counters import Metrics, Times
 
@@ -143,7 +141,7 @@ async def test_scrape_counts_requests_of_clients(broker: odradek.Broker) -> None
 
 async def test_each_pool_of_threads_has_its_metrics(broker: odradek.Broker) -> None:
     first, second = await scrape(broker), await scrape(broker)
-    for pool in broker.server.pools:
+    for pool in broker.server.node.pools:
         assert second[f'odradek_pool_threads{{pool="{pool.name}"}}'] == pool.size
         assert second[f'odradek_pool_active{{pool="{pool.name}"}}'] <= pool.size
         assert second[f'odradek_pool_queued{{pool="{pool.name}"}}'] == 0

@@ -14,23 +14,23 @@ import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
+from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.push_telemetry import PushTelemetryRequest
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.uuids import ZERO_UUID, uuid_to_text
-from odradek.server.telemetry import client_telemetry as client_series
-from odradek.server.telemetry import client_telemetry as instances
-from odradek.server.telemetry import client_telemetry as otlp
-from odradek.server.telemetry.client_telemetry import (
-    Client,
-    ClientSeries,
-    Instances,
-    Push,
-    Sample,
+from odradek.server.telemetry import client_series, instances, otlp
+from odradek.server.telemetry.client_series import ClientSeries
+from odradek.server.telemetry.instances import Instances, Push
+from odradek.server.telemetry.otlp import Sample, UnreadablePush, read_push
+from odradek.server.telemetry.subscriptions import (
+    ClientLabels,
     Subscription,
-    UnreadablePush,
     Wanted,
-    read_push,
     wanted,
 )
 
@@ -202,14 +202,15 @@ def test_pushes_are_forwarded_to_the_collector_with_the_client(
     broker: odradek.Broker, client: WireClient, collector: Collector
 ) -> None:
     reported = asked(client)
-    while not collector.got.empty():
-        collector.got.get()
     assert pushed(client, reported, otlp_bytes(latency=1.25)) == 0
-    path, content_type, body = collector.got.get(timeout=60)
-    assert (path, content_type) == ("/v1/metrics", "application/x-protobuf")
-    (resource_metrics,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
-    reported_of = {one.key: one.value.string_value for one in resource_metrics.resource.attributes}
-    assert reported_of["client_id"] == client.client_id
+    reported_of: dict[str, str] = {}
+    while (
+        reported_of.get("client_id") != client.client_id
+    ):  # the pushes of earlier tests are forwarded before, and late
+        path, content_type, body = collector.got.get(timeout=60)
+        assert (path, content_type) == ("/v1/metrics", "application/x-protobuf")
+        (resource_metrics,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
+        reported_of = {one.key: one.value.string_value for one in resource_metrics.resource.attributes}
     assert reported_of["client_instance_id"] == uuid_to_text(reported.client_instance_id)
     assert reported_of["principal"] == "User:ANONYMOUS"
     assert resource_metrics.scope_metrics[0].metrics[0].gauge.data_points[0].as_double == 1.25
@@ -268,8 +269,8 @@ def test_telemetry_is_advertised_only_where_something_receives_it(broker: odrade
 # ---- the parts alone
 
 
-def a_client(number: int = 0) -> Client:
-    return Client(f"id-{number}", "app", "java", "4.0", "127.0.0.1", "1")
+def a_client(number: int = 0) -> ClientLabels:
+    return ClientLabels(f"id-{number}", "app", "java", "4.0", "127.0.0.1", "1")
 
 
 def test_instances_are_bounded_and_expire(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,16 +13,14 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import HEADER_BYTES, read_header, seal
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.server.partitions import batch_validation
+from odradek.server.partitions import batch_validation, decompression
+from odradek.server.partitions.append_rules import FOREVER_MS, AppendRules, Validation
 from odradek.server.partitions.batch_validation import (
-    FOREVER_MS,
     MOST_RECORD_ERRORS,
-    AppendRules,
     CheckedBatch,
     NotAtOnce,
     Rejected,
     RejectedUnseen,
-    Validation,
     check_batch,
 )
 
@@ -405,17 +403,17 @@ def test_loop_leaves_large_work_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
         check_batch(bytearray(packed), rewritten, 9, next(_times), "t-0", True)
     assert checked(bytearray(packed), at_once=True).buffer == packed
     payload = len(plain) - HEADER_BYTES
-    for name, limit, data, rules in (
-        ("LARGE_BATCH_BYTES", len(plain), plain, RULES),
-        ("RECOMPRESSED_AT_ONCE_BYTES", payload, plain, rewritten),
-        ("OPENED_AT_ONCE_BYTES", len(packed) - HEADER_BYTES, packed, RULES),
-        ("WALKED_AT_ONCE_RECORDS", 2, plain, RULES),
-        ("WALKED_AT_ONCE_RECORDS", 2, packed, RULES),
+    for module, name, limit, data, rules in (
+        (batch_validation, "LARGE_BATCH_BYTES", len(plain), plain, RULES),
+        (batch_validation, "RECOMPRESSED_AT_ONCE_BYTES", payload, plain, rewritten),
+        (decompression, "OPENED_AT_ONCE_BYTES", len(packed) - HEADER_BYTES, packed, RULES),
+        (decompression, "WALKED_AT_ONCE_RECORDS", 2, plain, RULES),
+        (decompression, "WALKED_AT_ONCE_RECORDS", 2, packed, RULES),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(batch_validation, name, limit)
+            patched.setattr(module, name, limit)
             assert checked(bytearray(data), rules, at_once=True)
-            patched.setattr(batch_validation, name, limit - 1)
+            patched.setattr(module, name, limit - 1)
             with pytest.raises(NotAtOnce):
                 check_batch(bytearray(data), rules, 9, next(_times), "t-0", True)
             assert checked(bytearray(data), rules), "a thread has no such limit"
@@ -433,7 +431,7 @@ def test_length_that_is_negative_or_too_small_is_corrupt_with_kafkas_words(lengt
 
 
 def test_loop_walks_so_many_records_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_validation, "WALKED_AT_ONCE_RECORDS", 5)
+    monkeypatch.setattr(decompression, "WALKED_AT_ONCE_RECORDS", 5)
     now_ms = next(_times)
     for _ in range(2):
         check_batch(batch(0, 1), RULES, 9, now_ms, "t-0", True)
@@ -454,8 +452,8 @@ def test_loop_lists_errors_of_few_records(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_loop_decompresses_so_many_bytes_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     data = batch(value=bytes(1000), codec=Compression.GZIP)
-    monkeypatch.setattr(batch_validation, "AT_ONCE", batch_validation.OpenedAtOnce())
-    monkeypatch.setattr(batch_validation, "DECOMPRESSED_AT_ONCE_BYTES", 2000)
+    monkeypatch.setattr(batch_validation, "AT_ONCE", decompression.OpenedAtOnce())
+    monkeypatch.setattr(decompression, "DECOMPRESSED_AT_ONCE_BYTES", 2000)
     now_ms = next(_times)
     for _ in range(2):
         check_batch(bytearray(data), RULES, 9, now_ms, "t-0", True)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.partitions.creation import Reconfiguration
-from odradek.server.partitions.subsystem import PartitionChanges, _Changed
+from odradek.server.partitions.partition_changes import PartitionChanges, _Changed
+from odradek.server.partitions.reconfiguration import Reconfiguration
 from odradek.storage.files.open_files import OpenFiles
 
 NODE = 1

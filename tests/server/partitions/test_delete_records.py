@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.log_offsets import (
+from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -16,17 +16,10 @@ from crc32c import crc32c
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.partitions.batch_validation import (
-    DECOMPRESSED_AT_ONCE_BYTES,
-    FOREVER_MS,
-    OPENED_AT_ONCE_BYTES,
-    AppendRules,
-    Validation,
-    __name__,
-    check_batch,
-    plain_header,
-    pure_plain_header,
-)
+from odradek.server.partitions.append_rules import FOREVER_MS, AppendRules, Validation
+from odradek.server.partitions.batch_validation import check_batch
+from odradek.server.partitions.decompression import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
+from odradek.server.partitions.plain_batches import __name__, plain_header, pure_plain_header
 
 from tests.hostile.poisoned_batches import KINDS, ODD
 

@@ -12,10 +12,13 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import iter_headers, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.server.partitions.batch_validation import AppendResult, AppendRules, Rejected, RejectedUnseen
-from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, TAKEOVER_MS, Marker
-from odradek.server.partitions.replica_queues import ReplicaFlush
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.partitions.append_result import AppendResult
+from odradek.server.partitions.append_rules import AppendRules
+from odradek.server.partitions.batch_validation import Rejected, RejectedUnseen
+from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, TAKEOVER_MS
+from odradek.server.partitions.replica_flush import ReplicaFlush
+from odradek.server.partitions.transaction_marker import Marker
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.log import Log
 
 from tests.server.harness.hosted import NOW_MS, PLAIN, Hosted, Watching, batch

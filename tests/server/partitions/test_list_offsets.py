@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.messages.producers import DescribeProducersRequest, TopicRequest
-from odradek.protocol.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from tests.server.harness.data_path import DataPath, batch_of
 
@@ -106,7 +106,7 @@ def test_producers_are_described_with_what_they_wrote_last(path: DataPath) -> No
     topic = path.topic()
     batch = batch_of(b"a", b"b", timestamp=BASE_MS, producer_id=4711, producer_epoch=3, base_sequence=10)
     assert path.produce(topic, batch).error_code == 0
-    response = path.client.call(DescribeProducersRequest([TopicRequest(topic, [0, 1])]), 0).topics[0]
+    response = path.client.call(DescribeProducersRequest([DescribeProducersRequestTopic(topic, [0, 1])]), 0).topics[0]
     (known, unknown) = response.partitions
     (producer,) = known.active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (4711, 3, 11)
@@ -116,5 +116,5 @@ def test_producers_are_described_with_what_they_wrote_last(path: DataPath) -> No
 
 def test_producers_of_topics_that_cannot_be_are_refused(path: DataPath) -> None:
     for name, error in (("no such", ErrorCode.INVALID_TOPIC_EXCEPTION), ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
-        response = path.client.call(DescribeProducersRequest([TopicRequest(name, [0])]), 0).topics[0]
+        response = path.client.call(DescribeProducersRequest([DescribeProducersRequestTopic(name, [0])]), 0).topics[0]
         assert response.partitions[0].error_code == error

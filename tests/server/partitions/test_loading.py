@@ -11,13 +11,18 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
-from odradek.server.partitions import creation
-from odradek.server.partitions.creation import Found, Looks, Opened, ReplicaLoading
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.server.partitions import replica_loading
+from odradek.server.partitions.replica_loading import Found, Looks, Opened, ReplicaLoading
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.config import LogConfig
 
 from tests.server.harness.data_path import DEADLINE_S, DataPath, batch_of, on_loop, values_of, wait_until
@@ -42,7 +47,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    made, opens, looks = Gate(), ReplicaLoading._open, creation._look_at
+    made, opens, looks = Gate(), ReplicaLoading._open, replica_loading._look_at
 
     def looked_at(found: list[Found], topic_ids: dict[str, bytes]) -> Looks:
         if any(map(made.holds, found)):
@@ -61,10 +66,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
             raise LogDirectoryFailure(found.directory.path, "opening a log", OSError(errno.EMFILE, "too many"))
         return opens(self, found, config)
 
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 1)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
     monkeypatch.setattr(ReplicaLoading, "_open", held)
-    monkeypatch.setattr(creation, "_look_at", looked_at)
+    monkeypatch.setattr(replica_loading, "_look_at", looked_at)
     yield made
     made.is_open.set()
 
@@ -162,7 +167,7 @@ def test_stop_before_all_logs_are_open_is_no_clean_one_and_loses_nothing(
 ) -> None:
     before = read_offsets(str(data), HIGH_WATERMARKS)
     with monkeypatch.context() as patched:
-        patched.setattr(creation, "OPENED_AT_FIRST", 1)
+        patched.setattr(replica_loading, "OPENED_AT_FIRST", 1)
         patched.setattr(ReplicaLoading, "_next", lambda self: [])
         with odradek.Broker(data_dir=data) as broker:
             assert not are_loaded(broker)
@@ -203,12 +208,12 @@ def test_folder_that_is_not_of_this_broker_is_put_aside(data: Path, gate: Gate) 
 
 
 def test_a_shortage_of_descriptors_is_waited_for(data: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "SHORTAGE_S", 0.1)
+    monkeypatch.setattr(replica_loading, "SHORTAGE_S", 0.1)
     gate.lacks_descriptors, began_s = True, time.monotonic()
     with odradek.Broker(data_dir=data) as broker:
         path = DataPath(broker)
         wait_until(lambda: len(gate.passed) >= 6, "three tries of two threads")
-        assert time.monotonic() - began_s >= 2 * creation.SHORTAGE_S, "a try does not follow the other at once"
+        assert time.monotonic() - began_s >= 2 * replica_loading.SHORTAGE_S, "a try does not follow the other at once"
         assert error_of(path, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         gate.lacks_descriptors = False
         wait_until(lambda: error_of(path, 0) == ErrorCode.NONE, "its leader serves")

@@ -15,10 +15,10 @@ from immutables import Map
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
-from odradek.server.partitions import creation
-from odradek.server.partitions.creation import SHORTAGE_S, TASK, ReplicaLoading
+from odradek.server.partitions import replica_loading
+from odradek.server.partitions.replica_loading import SHORTAGE_S, TASK, ReplicaLoading
 from odradek.storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX, ReplicaDirectory
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
@@ -186,7 +186,7 @@ def replicas(count: int, topic: str = TOPIC) -> list[str]:
 def test_single_node_serves_when_some_replicas_are_open(
     is_alone: bool, brokers: int, extra: list[str], at_first: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 1)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 1)
 
     async def story() -> None:
         directory = Directory(tmp_path, *replicas(4), *replicas(2, GROUPS), *extra)
@@ -217,8 +217,8 @@ def test_single_node_serves_when_some_replicas_are_open(
 def test_replicas_that_requests_name_are_opened_first_and_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 2)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 2)
 
     async def story() -> None:
         harness = Harness(Directory(tmp_path, *replicas(6)))
@@ -236,14 +236,14 @@ def test_replicas_that_requests_name_are_opened_first_and_each_once(
 
 
 def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 1)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
 
     async def story() -> None:
         harness = Harness(Directory(tmp_path, *replicas(4)))
         harness.is_held = True
         harness.load(image_of(TOPIC))
-        await after_ms(creation.LARGE_LOG_S * 1000 - 1)
+        await after_ms(replica_loading.LARGE_LOG_S * 1000 - 1)
         assert len(harness.threads) == 1
         harness.is_held = False
         await after_ms(2)
@@ -263,7 +263,7 @@ def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, mo
 def test_replica_is_added_if_the_newest_image_still_has_it(
     later: str, count: int, own: int, is_hosted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
 
     async def story() -> None:
         directory = Directory(tmp_path, f"{TOPIC}-1")
@@ -288,7 +288,7 @@ def test_replica_is_added_if_the_newest_image_still_has_it(
 def test_topic_that_was_deleted_and_made_again_gets_no_old_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
 
     async def story() -> None:
         directory = Directory(tmp_path, f"{TOPIC}-0")
@@ -328,7 +328,7 @@ def test_folder_whose_replica_is_in_another_directory_is_put_aside(tmp_path: Pat
 def test_directory_that_fails_has_no_more_replicas_opened(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0 if when == "later" else 9)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0 if when == "later" else 9)
 
     async def story() -> None:
         bad, good = Directory(tmp_path / "a", *replicas(3)), Directory(tmp_path / "b", f"{TOPIC}-3")
@@ -348,7 +348,7 @@ def test_directory_that_fails_has_no_more_replicas_opened(
 
 
 def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
 
     async def story() -> None:
         directory = Directory(tmp_path, *replicas(2))
@@ -370,8 +370,8 @@ def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pyte
 
 
 def test_bug_ends_the_opening_and_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 1)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
 
     async def story() -> None:
         harness = Harness(Directory(tmp_path, *replicas(3)))
@@ -386,8 +386,8 @@ def test_bug_ends_the_opening_and_the_others_wait(tmp_path: Path, monkeypatch: p
 
 
 def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(creation, "OPENED_AT_A_TIME", 3)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 3)
 
     async def story() -> None:
         harness = Harness(Directory(tmp_path, *replicas(4)))
@@ -409,14 +409,14 @@ def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_thread_gives_way_after_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     seconds = iter(range(100))
-    monkeypatch.setattr(creation, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
-    monkeypatch.setattr(creation, "OPENING_S", 0.02)
+    monkeypatch.setattr(replica_loading, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
+    monkeypatch.setattr(replica_loading, "OPENING_S", 0.02)
 
     async def story() -> None:
         harness = Harness(Directory(tmp_path, *replicas(4)))
-        found = [creation.Found(*one) for one in _listed(harness)]
+        found = [replica_loading.Found(*one) for one in _listed(harness)]
         harness.loading._first = harness.loading._newest = image_of(TOPIC)
         opened, failures = harness.loading._open_some([(one, None) for one in found])
         assert len(opened) == 3 and failures == [], "0.01, 0.02 and 0.03 s after the start"
@@ -452,9 +452,9 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
 def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     seconds = iter(range(1000))
-    monkeypatch.setattr(creation, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
+    monkeypatch.setattr(replica_loading, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
     looks: list[int] = []
 
     def look_at(replicas: Sequence[Any]) -> list[Any]:
@@ -476,7 +476,7 @@ def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(
 def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "OPENED_AT_FIRST", 0)
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     ids = {0: id_of(TOPIC), 1: id_of(GONE), 2: id_of(TOPIC), 3: id_of(TOPIC), 4: id_of(TOPIC)}
 
     async def story() -> None:

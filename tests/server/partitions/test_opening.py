@@ -8,7 +8,7 @@ import time
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.log_offsets import (
+from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -17,7 +17,7 @@ from odradek.protocol.messages.log_offsets import (
 from odradek.protocol.records import codecs, walk
 from odradek.protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
-from odradek.server.partitions.batch_validation import (
+from odradek.server.partitions.decompression import (
     BUDGET,
     DECOMPRESSED_AT_ONCE_BYTES,
     KEPT_BYTES,

@@ -17,7 +17,7 @@ from odradek.protocol.internal.cluster_metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from odradek.server.partitions.subsystem import PartitionChanges
+from odradek.server.partitions.partition_changes import PartitionChanges
 
 OWN, OTHER = 0, 2
 OFFSETS = "__consumer_offsets"

@@ -12,11 +12,11 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.storage import directory
-from odradek.storage.files.checkpoints import CLEAN_REPLICAS_FILE, read_clean_replicas
-from odradek.storage.files.identity import read_topic_id, write_topic_id
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.clean_replicas import CLEAN_REPLICAS_FILE, read_clean_replicas
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.partition_metadata import read_topic_id, write_topic_id
 from odradek.storage.log.log import Log
 
 from compat_tests.odradek_process import OdradekProcess
@@ -109,11 +109,11 @@ def test_new_replicas_go_to_the_emptiest_directory_and_are_reported(start: Start
     hosted = [path.hosted(topic, index) for index in range(9)]
     ids = [one.directory.directory_id for one in hosted]
     assert {ids.count(directory) for directory in ids} == {3}
-    image = path.broker.server.metadata.image
+    image = path.broker.server.node.metadata.image
     wait_until(
         lambda: (
             [
-                path.broker.server.metadata.image.partition(topic, index).directories[0]
+                path.broker.server.node.metadata.image.partition(topic, index).directories[0]
                 for index in range(9)  # type: ignore[union-attr]
             ]
             == ids
@@ -317,14 +317,14 @@ def test_flush_messages_flushes_each_batch_before_the_response(start: Start) -> 
 def test_a_topic_compacted_in_a_process_keeps_the_last_of_each_key(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek.server.replicas.maintenance.SMALL_JOB_BYTES", 0)
+    monkeypatch.setattr("odradek.server.replicas.compaction_process.SMALL_JOB_BYTES", 0)
     assert_compaction_keeps_the_last_of_each_key(start())
 
 
 def test_a_topic_compacted_by_a_thread_keeps_the_last_of_each_key(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek.server.replicas.maintenance.SMALL_JOB_BYTES", 1 << 30)
+    monkeypatch.setattr("odradek.server.replicas.compaction_process.SMALL_JOB_BYTES", 1 << 30)
     assert_compaction_keeps_the_last_of_each_key(start())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.subsystems import Subsystems
 
@@ -37,6 +37,6 @@ async def test_node_halts_when_its_last_directory_fails(node: Subsystems) -> Non
     first, second = node.directories
     failures = [LogDirectoryFailure(one.path, "writing", OSError(5, "broken")) for one in (first, second)]
     node.partitions.hosted.directory_failed(failures[0])
-    assert node.halted == [] and (first.is_online, second.is_online) == (False, True)
+    assert node.halt.failures == [] and (first.is_online, second.is_online) == (False, True)
     node.partitions.hosted.directory_failed(failures[1])
-    assert node.halted == [failures[1]]
+    assert node.halt.failures == [failures[1]]

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.partitions import partitions as module
-from odradek.server.partitions.partitions import PendingPartitions
+from odradek.server.partitions import pending_partitions
+from odradek.server.partitions.pending_partitions import PendingPartitions
 from odradek.server.runtime.log_lines import RepeatedLines
 
 NODE = 1
@@ -48,8 +48,8 @@ class Disk:
 
 @pytest.fixture(autouse=True)
 def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_S", 0.002)
-    monkeypatch.setattr(module, "MOST_IN_A_TURN", 2)
+    monkeypatch.setattr(pending_partitions, "RETRY_S", 0.002)
+    monkeypatch.setattr(pending_partitions, "MOST_IN_A_TURN", 2)
 
 
 async def until(holds: Any) -> None:

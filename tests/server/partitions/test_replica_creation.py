@@ -9,28 +9,30 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
-from odradek.replication.partition import UNKNOWN_BROKER_EPOCH
-from odradek.server.partitions import partitions as partitions_module
-from odradek.server.partitions.creation import IsrRules, ReplicaCreation, ReplicaOpening
-from odradek.server.partitions.partitions import (
+from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
+from odradek.server.partitions import replicas_on_disk
+from odradek.server.partitions.online_directories import open_directories
+from odradek.server.partitions.replica_creation import ReplicaCreation
+from odradek.server.partitions.replica_opening import IsrRules, ReplicaOpening
+from odradek.server.partitions.replicas_on_disk import (
     MOST_NAMED_RANGES,
     gone_replicas,
     is_ours,
-    open_directories,
     rename_stray,
     report_opening,
 )
-from odradek.server.runtime.counters import TopicMetrics
-from odradek.server.runtime.thread_pools import ThreadPools
+from odradek.server.runtime.clock import Clock
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
-from odradek.storage.files.checkpoints import CleanReplica
-from odradek.storage.files.identity import MetaProperties, read_topic_id, write_meta_properties, write_topic_id
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.clean_replicas import CleanReplica
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.meta_properties import MetaProperties, write_meta_properties
+from odradek.storage.files.partition_metadata import read_topic_id, write_topic_id
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import DamagedRange
 
 from tests.server.harness.hosted import NOW_MS, PLAIN, TOPIC, TOPIC_ID, Hosted, batch
+from tests.server.harness.nodes import node_of
 
 OWN, OTHER = 0, 2
 OWN_DIRECTORY = bytes(15) + b"\x07"
@@ -114,7 +116,7 @@ def test_file_that_cannot_be_read_fails_with_its_directory(
     def fail(path: str) -> bytes:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(partitions_module, "read_if_exists", fail)
+    monkeypatch.setattr(replicas_on_disk, "read_if_exists", fail)
     with pytest.raises(LogDirectoryFailure, match=r"partition\.metadata") as failure:
         is_ours(directory, replica_in(directory), image_of(OWN), OWN)
     assert failure.value.directory == directory.path
@@ -247,15 +249,12 @@ class Opening:
         rules = IsrRules(SimpleNamespace(), 20_000, lambda *_: None)  # type: ignore[arg-type]
         settings = SimpleNamespace(log_config=LogConfig(retention_ms=77), rules=PLAIN)
         parts: Any = (
-            SimpleNamespace(now_ms=lambda: NOW_MS),
-            SimpleNamespace(topic=lambda topic: TopicMetrics()),
-            ThreadPools(),
             SimpleNamespace(of=lambda image, topic: settings),
             SimpleNamespace(add=self.added.append, directory_failed=None),
             rules,
             lambda *_: None,
         )
-        self.opening = ReplicaOpening(OWN, *parts)
+        self.opening = ReplicaOpening(node_of({"node.id": str(OWN)}, clock=Clock(lambda: NOW_MS / 1000)), *parts)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +281,7 @@ def test_high_watermark_of_an_opened_log_is_the_noted_one_within_the_log(
 def test_log_is_opened_with_what_is_known_of_its_partition(replicas: tuple[int, ...], is_replicated: bool) -> None:
     """The torn tail of a log without other replicas is all that there is of it."""
     opened: list[Any] = []
-    directory: Any = SimpleNamespace(open_log=lambda *place, **known: opened.append((place, known)))
+    directory: Any = SimpleNamespace(find_log=lambda *place, **known: opened.append((place, known)))
     config, noted = LogConfig(), CleanReplica(TOPIC_ID, 1, True)
     Opening().opening.read(directory, image_of(*replicas), TOPIC, 0, config, noted)
     ((place, known),) = opened

@@ -13,21 +13,17 @@ from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
 from odradek.server.controller import stopped_brokers
 from odradek.server.controller.stopped_brokers import HEARD_TURNS, HELD_MS, LISTED_MS, StoppedBrokers
-from odradek.server.partitions.partitions import (
-    CORDONED_KEY,
-    MOST_IN_A_TURN,
-    RETRY_S,
-    Partitions,
-    PendingPartitions,
-    ReplicaPlacement,
-    cordoned_ids,
-)
-from odradek.server.partitions.subsystem import RoleAssignment
+from odradek.server.partitions.cordoning import CORDONED_KEY, cordoned_ids
+from odradek.server.partitions.partitions import Partitions
+from odradek.server.partitions.pending_partitions import MOST_IN_A_TURN, RETRY_S, PendingPartitions
+from odradek.server.partitions.placement import ReplicaPlacement
+from odradek.server.partitions.roles import RoleAssignment
+from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.directory import LogDirectory
-from odradek.storage.files.identity import MetaProperties, write_meta_properties
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.meta_properties import MetaProperties, write_meta_properties
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch

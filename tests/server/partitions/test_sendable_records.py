@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.server.partitions import parked_requests
-from odradek.server.partitions.parked_requests import (
+from odradek.server.partitions import page_cache
+from odradek.server.partitions.page_cache import (
     COPIED_BYTES,
     MOST_CROWDED_BYTES,
     WARMED_BYTES,
@@ -17,11 +17,10 @@ from odradek.server.partitions.parked_requests import (
     sendable,
     warm,
 )
-from odradek.storage.files import open_files
 from odradek.storage.files.open_files import OPEN_FILES, OpenFile
-from odradek.storage.segments import segment as segment_module
+from odradek.storage.segments import slices
 from odradek.storage.segments.damage import SegmentSuspected
-from odradek.storage.segments.segment import LogSlice
+from odradek.storage.segments.slices import LogSlice
 
 BASE, AT = 40, 100
 
@@ -49,14 +48,14 @@ class PageCache:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, position: int | None) -> None:
         self.looked: list[tuple[int, int]] = []
         self.position = position
-        for module in (parked_requests, segment_module):
+        for module in (page_cache, slices):
             monkeypatch.setattr(module, "pread_nowait", self._pread)
 
     def _pread(self, fd: int, size: int, position: int) -> Any:
         self.looked.append((position, size))
         if self.position is not None and position <= self.position < position + size:
             raise BlockingIOError
-        return open_files.os.pread(fd, size, position)
+        return os.pread(fd, size, position)
 
 
 @pytest.mark.parametrize("may_wait", [True, False])
@@ -131,7 +130,7 @@ def test_thread_reads_the_whole_range_in_parts(
 ) -> None:
     records = slice_of(path, size)
     found: list[tuple[int, int]] = []
-    monkeypatch.setattr(parked_requests.os, "pread", lambda fd, size, position: found.append((position, size)))
+    monkeypatch.setattr(page_cache.os, "pread", lambda fd, size, position: found.append((position, size)))
     warm(records)
     monkeypatch.undo()
     assert found == reads

@@ -11,14 +11,17 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE, MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import ConfigRecord, PartitionRecord, TopicRecord
-from odradek.protocol.messages.log_dirs import AssignReplicasToDirsResponse
+from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.partitions.creation import Reconfiguration, SettingsByTopic
-from odradek.server.partitions.partitions import DirectoryReports, Partitions, PendingPartitions
+from odradek.server.partitions.directory_reports import DirectoryReports
+from odradek.server.partitions.partitions import Partitions
+from odradek.server.partitions.pending_partitions import PendingPartitions
+from odradek.server.partitions.reconfiguration import Reconfiguration
+from odradek.server.partitions.topic_settings import SettingsByTopic
 from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.server.runtime.subsystem import MetadataCache
+from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.directory import LogDirectory
-from odradek.storage.files.identity import MetaProperties, write_meta_properties
+from odradek.storage.files.meta_properties import MetaProperties, write_meta_properties
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch
 from tests.server.harness.virtual_time import simulated, turns

@@ -10,18 +10,23 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.records.compression import Compression
-from odradek.server.network.shared_parts import READ_BUFFER_BYTES
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
+from odradek.server.partitions import append_queue, append_rules
 from odradek.server.partitions import batch_validation as batch_checks
-from odradek.server.partitions import replica_queues
-from odradek.server.partitions.batch_validation import AppendResult
+from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.thread_pools import ThreadPools
-from odradek.storage.files.open_files import LogDirectoryFailure
-from odradek.storage.log.log import Log, PendingFlush
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.log.flushing import PendingFlush
+from odradek.storage.log.log import Log
 from odradek.storage.segments import segment as segments
 
 from compat_tests.wire import ConnectionClosed, WireClient
@@ -64,7 +69,7 @@ def opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         gate()
         return check(*arguments)
 
-    monkeypatch.setattr(replica_queues, "check_batch", gated)
+    monkeypatch.setattr(append_queue, "check_batch", gated)
     yield gate
     gate.open()
 
@@ -224,7 +229,7 @@ def test_records_that_were_cut_off_during_a_flush_do_not_vouch_for_those_in_thei
 
 def pools_of(path: DataPath) -> ThreadPools:
     assert path.broker.server is not None
-    return path.broker.server.pools
+    return path.broker.server.node.pools
 
 
 def test_slow_disks_do_not_hold_up_the_check_of_batches(path: DataPath, syncing: Gate) -> None:
@@ -332,7 +337,7 @@ def test_large_batch_counts_as_received_until_it_is_written(path: DataPath, open
 
 
 def test_no_large_batch_fits_into_the_buffer_that_connections_share() -> None:
-    assert batch_checks.LARGE_BATCH_BYTES >= READ_BUFFER_BYTES
+    assert append_rules.LARGE_BATCH_BYTES >= READ_BUFFER_BYTES
 
 
 @pytest.mark.parametrize(

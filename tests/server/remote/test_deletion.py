@@ -10,11 +10,19 @@ import pytest
 from odradek.server.remote import deletion
 from odradek.server.remote.deletion import Deletions
 from odradek.server.remote.metadata_log import PublishFailed
-from odradek.server.remote.work import RemoteCounters
-from odradek.server.runtime.counters import BackgroundTasks
+from odradek.server.remote.remote_counters import RemoteCounters
+from odradek.server.remote.upload_sweep import UploadSweep
+from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.metadata_topic import Deletion
-from odradek.tiers.segment_metadata import RemotePartitionDeleteState, TopicIdPartition
+from odradek.tiers.segment_metadata import (
+    DELETE_SEGMENT_FINISHED,
+    DELETE_SEGMENT_STARTED,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+    TopicIdPartition,
+)
 from odradek.tiers.store import RemoteStorageError
 
 MARKED, STARTED, FINISHED = RemotePartitionDeleteState
@@ -27,6 +35,8 @@ class Events:
 
     def __init__(self, state: RemotePartitionDeleteState | None, segments: list[Any]) -> None:
         self.published: list[RemotePartitionDeleteState] = []
+        #: State and ids of the segments of each batch of events.
+        self.batches: list[tuple[RemoteLogSegmentState, list[bytes]]] = []
         self.unfollowed: list[TopicIdPartition] = []
         self.found: list[tuple[TopicIdPartition, Deletion, bool]] = []
         self.kept: list[tuple[bytes, set[TopicIdPartition]]] = []
@@ -49,6 +59,10 @@ class Events:
     async def publish(self, event: Any) -> None:
         self.published.append(event.state)
 
+    async def publish_all(self, events: list[Any]) -> None:
+        if events:
+            self.batches.append((events[0].state, [one.segment_id for one in events]))
+
 
 class Work(SimpleNamespace):
     """The parts of a broker's tiered storage that a deletion uses. The deleted topic is in no image."""
@@ -58,10 +72,10 @@ class Work(SimpleNamespace):
         self.brokers: dict[int, Any] = {OTHER: SimpleNamespace(fenced=False)}
         image = SimpleNamespace(topic_by_id=self.topics.get, broker=self.brokers.get)
         super().__init__(
-            image=image, node_id=OWN, events=Events(state, segments or []), counters=RemoteCounters(), store=None,
+            image=image, node_id=OWN, events=Events(state, segments or []), counters=RemoteCounters(), store=Store(),
             clock=SimpleNamespace(now_ms=lambda: 0), expirers=ThreadPool("remote-test", 1), backoff_s=lambda failures: 0,
             indexes=SimpleNamespace(remove=lambda ids: None), publish_from_thread=None, background=BackgroundTasks(),
-            has_commits_until=lambda ago_ms: True,
+            has_commits_until=lambda ago_ms: True, uploads=UploadSweep(None, ThreadPool("remote-uploads", 1)),
         )  # fmt: skip
 
 
@@ -70,41 +84,92 @@ async def ended(deletions: Deletions) -> None:
     await asyncio.sleep(0)
 
 
-async def test_deletion_of_a_topic_is_marked_before_and_finished_after_the_objects(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    work, done = Work(segments=[SimpleNamespace(segment_id=b"1"), SimpleNamespace(segment_id=b"2")]), list[Any]()
-    monkeypatch.setattr(
-        deletion, "delete_segment", lambda segment, *_: done.append((segment.segment_id, len(work.events.published)))
-    )
+def segment(number: int) -> RemoteLogSegmentMetadata:
+    return RemoteLogSegmentMetadata(PARTITION, number.to_bytes(16), number, number, 0, OWN, 0, 100, ((0, number),))
+
+
+class Store:
+    """Notes the deletions of segments, and fails at those of `failures`, once."""
+
+    def __init__(self, failures: dict[bytes, Exception] | None = None) -> None:
+        self.deleted: list[bytes] = []
+        self._failures = failures or {}
+
+    def delete_log_segment_data(self, segment: RemoteLogSegmentMetadata) -> None:
+        failure = self._failures.pop(segment.segment_id, None)
+        if failure is not None:
+            raise failure
+        self.deleted.append(segment.segment_id)
+
+
+async def test_deletion_of_a_topic_is_marked_before_and_finished_after_the_objects() -> None:
+    count = 2 * deletion.SEGMENTS_AT_A_TIME + 1
+    work, done = Work(segments=[segment(number) for number in range(1, count + 1)]), list[Any]()
+    work.store = Store()
     deletions = Deletions(work)  # type: ignore[arg-type]
     deletions.begin(PARTITION, is_marked=True, done=lambda: done.append("end"))
     assert PARTITION in deletions
     await ended(deletions)
     assert work.events.published == [MARKED, STARTED, FINISHED] and PARTITION not in deletions
-    assert done == [(b"1", 2), (b"2", 2), "end"]
+    assert sorted(work.store.deleted) == [number.to_bytes(16) for number in range(1, count + 1)] and done == ["end"]
+    states = [(state, len(ids)) for state, ids in work.events.batches]
+    each = deletion.SEGMENTS_AT_A_TIME
+    expected = [
+        (begun, size) for size in (each, each, 1) for begun in (DELETE_SEGMENT_STARTED, DELETE_SEGMENT_FINISHED)
+    ]
+    assert states == expected, "events of many segments are one batch"
 
 
 @pytest.mark.parametrize(
     "failure", [RemoteStorageError("the store fails"), PublishFailed("no event"), TypeError("a bug")]
 )
-async def test_failed_deletion_is_tried_again_and_a_bug_is_noted(
-    monkeypatch: pytest.MonkeyPatch, failure: Exception
-) -> None:
-    work, calls = Work(segments=[SimpleNamespace(segment_id=b"1")]), list[int]()
-
-    def fails_once(segment: object, *_: object) -> None:
-        calls.append(1)
-        if len(calls) == 1:
-            raise failure
-
-    monkeypatch.setattr(deletion, "delete_segment", fails_once)
+async def test_failed_deletion_is_tried_again_and_a_bug_is_noted(failure: Exception) -> None:
+    work = Work(segments=[segment(1), segment(2), segment(3)])
+    work.store = Store({segment(2).segment_id: failure})
     deletions = Deletions(work)  # type: ignore[arg-type]
     deletions.begin(PARTITION, is_marked=True)
     await ended(deletions)
-    assert len(calls) == 2 and work.events.published[-1] is FINISHED
+    assert work.events.published[-1] is FINISHED
+    assert (DELETE_SEGMENT_FINISHED, [segment(1).segment_id, segment(3).segment_id]) in work.events.batches
+    assert work.events.batches[-1][0] is DELETE_SEGMENT_FINISHED and segment(2).segment_id in work.events.batches[-1][1]
     assert work.counters.topic("orders").delete_errors == 1
     assert work.background.failures[deletion.TASK] == isinstance(failure, TypeError) and not work.background.failing
+
+
+class BulkStore(Store):
+    """Deletes many at once, and fails as a whole at those of `failures`."""
+
+    def __init__(self, failures: dict[bytes, Exception] | None = None) -> None:
+        super().__init__(failures)
+        self.calls: list[int] = []
+
+    def delete_log_segments(self, segments: list[RemoteLogSegmentMetadata]) -> None:
+        self.calls.append(len(segments))
+        for one in segments:
+            if one.segment_id in self._failures:
+                raise self._failures[one.segment_id]
+        self.deleted += [one.segment_id for one in segments]
+
+
+async def test_store_that_deletes_many_segments_at_once_is_called_once_for_each_batch() -> None:
+    count = deletion.SEGMENTS_AT_A_TIME + 1
+    work = Work(segments=[segment(number) for number in range(1, count + 1)])
+    work.store = store = BulkStore()
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions.begin(PARTITION, is_marked=True)
+    await ended(deletions)
+    assert store.calls == [deletion.SEGMENTS_AT_A_TIME, 1] and len(store.deleted) == count
+    assert work.events.published[-1] is FINISHED
+
+
+async def test_segments_are_deleted_one_by_one_where_the_call_for_many_fails() -> None:
+    work = Work(segments=[segment(1), segment(2), segment(3)])
+    work.store = BulkStore({segment(2).segment_id: RemoteStorageError("the store fails")})
+    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions.begin(PARTITION, is_marked=True)
+    await ended(deletions)
+    assert (DELETE_SEGMENT_FINISHED, [segment(1).segment_id, segment(3).segment_id]) in work.events.batches
+    assert work.events.published[-1] is FINISHED and work.counters.topic("orders").delete_errors == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.server.remote.work import UNLIMITED, RemoteQuota
+from odradek.server.remote.remote_quota import UNLIMITED, RemoteQuota
 
 NOW_MS = 1_700_000_000_000
 

@@ -11,17 +11,22 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition
-from odradek.server.data_path.fetch import Found, check_readable, piece_of, rejected
-from odradek.server.data_path.fetch_sessions import FetchedPartition
-from odradek.server.partitions.remote_port import RemoteRecords, RemoteSlice
-from odradek.server.remote import remote_log
-from odradek.server.remote.remote_log import RemoteReader
-from odradek.server.remote.work import UNLIMITED, RemoteCounters, RemoteQuota
+from odradek.server.fetch.damaged_reads import check_readable, piece_of
+from odradek.server.fetch.fetch_response import FetchResult, rejected
+from odradek.server.fetch.fetched_partition import FetchedPartition
+from odradek.server.partitions.remote_port import RemoteRecords
+from odradek.server.partitions.remote_reads import RemoteSlice
+from odradek.server.remote import reader as reader_module
+from odradek.server.remote.read_budget import BUFFER_BYTES
+from odradek.server.remote.reader import RemoteReader
+from odradek.server.remote.remote_counters import RemoteCounters
+from odradek.server.remote.remote_quota import UNLIMITED, RemoteQuota
 from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.reading import RemoteRead
 from odradek.tiers.store import DamagedRemoteObject, RemoteStorageError
 
 MOST_PENDING = 2
+SETTINGS = {"remote.log.reader.max.pending.tasks": MOST_PENDING, BUFFER_BYTES: 64 << 20}
 
 
 class Work(SimpleNamespace):
@@ -30,8 +35,8 @@ class Work(SimpleNamespace):
     def __init__(self) -> None:
         super().__init__(
             counters=RemoteCounters(), fetch_quota=RemoteQuota(UNLIMITED, 11, 1), clock=SimpleNamespace(now_ms=lambda: 0),
-            config=SimpleNamespace(get=lambda key: MOST_PENDING), readers=ThreadPool("remote-test", 2), store=None,
-            indexes=None, events=SimpleNamespace(is_doubtful=lambda partition: False),
+            config=SimpleNamespace(get=SETTINGS.__getitem__), readers=ThreadPool("remote-test", 2), store=None,
+            indexes=None,
         )  # fmt: skip
 
 
@@ -40,10 +45,17 @@ class Remote(SimpleNamespace):
 
     def __init__(self, index: int = 0) -> None:
         local = SimpleNamespace(
-            log_start_offset=0, local_log_start_offset=100, epochs=SimpleNamespace(entries=lambda: [(0, 0)])
-        )
+            log_start_offset=0, local_log_start_offset=100, epochs=SimpleNamespace(entries=lambda: [(0, 0)]),
+            config=SimpleNamespace(max_message_bytes=1 << 20),
+        )  # fmt: skip
         hosted = SimpleNamespace(
-            topic="t", topic_id=b"1" * 16, index=index, name=f"t-{index}", log=local, log_start_offset=0
+            topic="t",
+            topic_id=b"1" * 16,
+            index=index,
+            name=f"t-{index}",
+            log=local,
+            open_log=lambda: local,
+            log_start_offset=0,
         )
         cache = SimpleNamespace(segment_for=lambda epoch, offset: f"segment of {offset}")
         super().__init__(hosted=hosted, cache=cache, partition=None, has_start=True)
@@ -56,8 +68,8 @@ Read = Callable[..., RemoteRead]
 def store_reads(monkeypatch: pytest.MonkeyPatch) -> list[Read]:
     """Holds the function that stands for a read of the store; a test replaces it."""
     found: list[Read] = [lambda *_: RemoteRead(memoryview(b"batch"), 10)]
-    monkeypatch.setattr(remote_log, "read_segment", lambda *arguments, up_to_offset: found[0](*arguments))
-    monkeypatch.setattr(remote_log, "common_end", lambda segment, epochs, offset: offset + 1)
+    monkeypatch.setattr(reader_module, "read_segment", lambda *arguments, up_to_offset: found[0](*arguments))
+    monkeypatch.setattr(reader_module, "common_end", lambda segment, epochs, offset: offset + 1)
     return found
 
 
@@ -149,6 +161,6 @@ async def test_segment_without_a_batch_behind_the_offset_leads_to_the_next(store
 def test_batches_of_the_store_are_sent_from_memory_and_are_readable_at_once() -> None:
     wanted = FetchedPartition(("orders", 0), FetchPartition(0))
     hosted: Any = object()
-    found = Found(wanted, hosted, rejected(0, 0, None), RemoteSlice(b"batches"))
+    found = FetchResult(wanted, hosted, rejected(0, 0, None), RemoteSlice(b"batches"))
     check_readable(found)
     assert piece_of(found, may_wait=False) == b"batches"

@@ -11,20 +11,14 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.log_dirs import (
+from odradek.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
 )
-from odradek.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.endpoints import alter_replica_log_dirs, describe_log_dirs
 
@@ -57,8 +51,8 @@ class Harness:
         return str(self.server.partitions.hosted.get((name, 0)).directory.path)
 
     def known_to_be_in(self, name: str = "t") -> str | None:
-        ids = {directory.directory_id: directory.path for directory in self.server.directories}
-        return ids.get(self.server.metadata.image.partition(name, 0).directory(1))
+        ids = {directory.directory_id: directory.path for directory in self.server.node.directories}
+        return ids.get(self.server.node.metadata.image.partition(name, 0).directory(1))
 
     def elsewhere(self, name: str = "t") -> str:
         return next(path for path in self.directories if path != self.where(name))

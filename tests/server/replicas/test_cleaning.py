@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.replicas import maintenance as cleaner_module
-from odradek.server.replicas.maintenance import SMALL_JOB_BYTES, SMALL_JOB_RECORDS, LogCleaner, run_job
-from odradek.server.runtime.counters import BackgroundTasks
-from odradek.storage import compaction
+from odradek.server.replicas import compaction_process
+from odradek.server.replicas.cleaner import LogCleaner
+from odradek.server.replicas.compaction_process import SMALL_JOB_BYTES, SMALL_JOB_RECORDS, run_job
+from odradek.server.runtime.background_tasks import BackgroundTasks
+from odradek.storage.compaction import cleaning_job, dirty_range, offset_map
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
-from odradek.storage.files.open_files import LogDirectoryFailure
-from odradek.storage.segments.damage import PoisonedBatch
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.segments.poison import PoisonedBatch
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, Hosted
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 BACKOFF_MS = 1000
@@ -71,11 +72,9 @@ class Cleaning:
         self.background = BackgroundTasks()
         maintenance: Any = SimpleNamespace(schedule_segment_deletion=self.deleted.append)
         damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
-        parts: Any = (
-            BrokerConfig({"log.cleaner.backoff.ms": str(BACKOFF_MS)} | properties), loop_clock(), self.hosted,
-            maintenance, damage, self.disk, lambda one: False, self.background,
-        )  # fmt: skip
-        self.cleaner = LogCleaner(*parts)
+        config = {"log.cleaner.backoff.ms": str(BACKOFF_MS)} | properties
+        node = node_of(config, clock=loop_clock(), damage=damage, disk=self.disk, background=self.background)
+        self.cleaner = LogCleaner(node, self.hosted, maintenance, lambda one: False)  # type: ignore[arg-type]
 
     def checkpoint(self, folder: str = "") -> dict[int, int]:
         """Returns the clean offset of each partition that the file has."""
@@ -174,7 +173,7 @@ def test_log_that_goes_while_others_are_looked_at_is_left(state: str, tmp_path: 
 def test_directory_that_fails_while_its_logs_are_looked_at_does_not_hold_up_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = compaction.look
+    original = dirty_range.look
 
     async def story() -> None:
         harness = Cleaning(tmp_path, [[b"a", b"a", b"end"], [b"b", b"b", b"end"]])
@@ -186,7 +185,7 @@ def test_directory_that_fails_while_its_logs_are_looked_at_does_not_hold_up_othe
                 raise failure
             return original(log, *rest)
 
-        monkeypatch.setattr(compaction, "look", look)
+        monkeypatch.setattr(dirty_range, "look", look)
         assert await harness.cleaner.clean_one()
         assert first.failures == [failure] and second.failures == []
         assert keys_of(second) == [b"b", b"end"] and keys_of(first) == [b"a", b"a", b"end"]
@@ -307,7 +306,7 @@ def test_cleaning_within_the_limit_does_not_pause(tmp_path: Path) -> None:
 def test_part_of_a_log_is_cleaned_when_the_map_is_full_and_the_rest_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "BYTES_PER_KEY", (2 << 20) // 25)
+    monkeypatch.setattr(offset_map, "BYTES_PER_KEY", (2 << 20) // 25)
 
     async def story() -> None:
         keys = [b"%d" % number for number in range(40)]
@@ -346,7 +345,7 @@ def test_full_disk_leaves_no_files_of_the_cleaning(tmp_path: Path, monkeypatch: 
     def fail(fd: int, data: Any, position: int) -> None:
         raise OSError(28, "full")
 
-    monkeypatch.setattr(compaction, "write_fully", fail)
+    monkeypatch.setattr(cleaning_job, "write_fully", fail)
 
     async def story() -> None:
         harness = Cleaning(tmp_path, [[b"a", b"b", b"end"]])
@@ -387,7 +386,7 @@ async def test_job_with_many_bytes_or_offsets_gets_a_process(
     async def in_process(job: Any, disk: Any) -> str:
         return "in a process"
 
-    monkeypatch.setattr(cleaner_module, "run_in_process", in_process)
+    monkeypatch.setattr(compaction_process, "run_in_process", in_process)
     job: Any = Job(end_offset, *bases)
     disk: Any = Disk()
     assert await run_job(job, total_bytes, disk) == where

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from odradek.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from odradek.protocol.messages.configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.replication.quorum.following import Following
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
@@ -81,7 +85,7 @@ def test_a_config_is_there_when_the_controller_dies_as_it_has_answered(seed: int
         await until(lambda: active(left), "another is active")
         await cluster[controller].start()
         for who, (key, value) in wanted.items():
-            assert all(node.server.metadata.image.configs[who][key] == value for node in cluster.values())
+            assert all(node.server.node.metadata.image.configs[who][key] == value for node in cluster.values())
         hosted = [node.server.partitions.hosted.get((TOPIC, 0)) for node in cluster.values()]
         assert [one.log.config.retention_ms for one in hosted if one is not None] == [1234567] * len(NODES)
 
@@ -98,7 +102,7 @@ def test_cordoned_directories_reach_the_controller_before_the_next_heartbeat() -
         broker = next(node_id for node_id in NODES if node_id != controller)
 
         def cordoned() -> tuple[bytes, ...]:
-            registered = cluster[controller].server.metadata.image.broker(broker)
+            registered = cluster[controller].server.node.metadata.image.broker(broker)
             assert registered is not None
             return registered.cordoned_directories
 
@@ -124,7 +128,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         hosted = {index: leader.server.partitions.hosted.get((TOPIC, index)) for index in range(PARTITIONS)}
         for index, one in hosted.items():
             assert one is not None
-            now_ms = leader.server.clock.now_ms()
+            now_ms = leader.server.node.clock.now_ms()
             assert one.append(batch_of(b"%d" % index, timestamp=now_ms), now_ms).error == 0
         await until(lambda: all(one is not None and one.high_watermark == 1 for one in hosted.values()), "all have it")
         for follower in followers:
@@ -135,7 +139,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
             assert sum(shares.values()) == PARTITIONS and min(shares.values()) > 0, shares
 
     def topic(node: Node) -> Any:
-        return node.server.metadata.image.topic(TOPIC).partitions
+        return node.server.node.metadata.image.topic(TOPIC).partitions
 
     with Simulation(1) as simulation:
         simulation.run(story())
@@ -150,14 +154,14 @@ def test_brokers_report_replica_directories_to_a_remote_controller() -> None:
         controller = await controller_of(cluster)
         await create_topic(cluster, list(NODES), partitions=PARTITIONS)
         ids = {
-            node_id: {directory.path: directory.directory_id for directory in node.server.directories}
+            node_id: {directory.path: directory.directory_id for directory in node.server.node.directories}
             for node_id, node in cluster.items()
         }
         assert all(len(set(of_one.values())) == 2 for of_one in ids.values())
 
         def reported() -> dict[tuple[int, int], bytes]:
             """Returns the directories in the controller's image, by broker and partition."""
-            found = cluster[controller].server.metadata.image.topic(TOPIC).partitions
+            found = cluster[controller].server.node.metadata.image.topic(TOPIC).partitions
             return {
                 (broker, index): directory
                 for index, one in found.items()

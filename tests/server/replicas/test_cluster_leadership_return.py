@@ -6,16 +6,15 @@ import asyncio
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.testing.simulation import Node, Simulation
-from odradek.testing.simulation.cluster.workload import Client
+from odradek.testing.simulation.cluster.client import Client
 
 from tests.server.harness.data_path import batch_of
 from tests.server.harness.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, partition, until
@@ -30,7 +29,7 @@ async def move(cluster: dict[int, Node], controller: int, leader: int) -> None:
     topics = [ReassignableTopic(TOPIC, [ReassignablePartition(0, replicas)])]
     submit(AlterPartitionReassignmentsRequest(topics=topics), 1, lambda _: None)
     await until(lambda: partition(cluster[controller]).replicas == tuple(replicas), "its replicas stand in that order")
-    submit(ElectLeadersRequest(PREFERRED, [TopicPartitions(TOPIC, [0])]), 2, lambda _: None)
+    submit(ElectLeadersRequest(PREFERRED, [ElectLeadersTopic(TOPIC, [0])]), 2, lambda _: None)
     await until(lambda: all(partition(node).leader == leader for node in cluster.values()), f"{leader} leads")
     hosted = cluster[leader].server.partitions.hosted.get((TOPIC, 0))
     await until(lambda: hosted.is_leader and len(hosted.role.isr) == len(NODES), "the others follow")

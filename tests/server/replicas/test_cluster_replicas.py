@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.metadata import FindCoordinatorRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 from tests.server.harness.cluster_process import COMBINED, DEADLINE_S, Cluster
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.server.replicas.maintenance import SWITCH_INTERVAL_S, ShortSwitches, run_in_process
+from odradek.server.replicas.compaction_process import SWITCH_INTERVAL_S, ShortSwitches, run_in_process
 from odradek.server.runtime.thread_pools import ThreadPool
-from odradek.storage.compaction import NICENESS
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.compaction.process import NICENESS
+from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.compaction import EndlessJob, JobOnFullDisk, LargeJob
 from tests.server.harness.data_path import wait_until
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 BROKER = """
 import asyncio, sys
 from pathlib import Path
-from odradek.server.replicas.maintenance import run_in_process
+from odradek.server.replicas.compaction_process import run_in_process
 from odradek.server.runtime.thread_pools import ThreadPool
 from tests.server.harness.compaction import EndlessJob
 asyncio.run(run_in_process(EndlessJob(Path(sys.argv[1])), ThreadPool("disk", 1)))
@@ -40,7 +40,7 @@ from pathlib import Path
 with Path(sys.argv[1]).open("a") as runs:
     runs.write("run ")
 import asyncio
-from odradek.server.replicas.maintenance import run_in_process
+from odradek.server.replicas.compaction_process import run_in_process
 from odradek.server.runtime.thread_pools import ThreadPool
 from tests.server.harness.compaction import JobOnFullDisk
 try:

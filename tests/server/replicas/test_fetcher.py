@@ -17,7 +17,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from odradek.protocol.messages.log_offsets import (
+from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -25,20 +25,15 @@ from odradek.protocol.messages.log_offsets import (
 )
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.config.listeners import Endpoint
-from odradek.server.replicas.fetcher import (
-    _LAST_SESSION_EPOCH,
-    FIRST_BACKOFF_MS,
-    THROTTLED_MS,
-    FollowedPartition,
-    ReplicaFetcher,
-)
-from odradek.server.runtime.counters import DamageCounters
-from odradek.server.runtime.log_lines import RepeatedLines
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.config.endpoint import Endpoint
+from odradek.server.replicas.fetcher import _LAST_SESSION_EPOCH, THROTTLED_MS, ReplicaFetcher
+from odradek.server.replicas.followed_partition import FIRST_BACKOFF_MS, FollowedPartition
+from odradek.server.runtime.damage_counters import DamageCounters
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.log import Log
 
-from tests.server.harness.hosted import TOPIC, TOPIC_ID, Hosted, Watching, batch, joined
+from tests.server.harness.hosted import TOPIC, TOPIC_ID, Disk, Hosted, Watching, batch, joined, truncations
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 LEADER, FOLLOWER = 0, 3
@@ -86,21 +81,31 @@ class Harness:
         self.node_id = FOLLOWER
         self.leaders_endpoint: Endpoint | None = LEADERS_ENDPOINT
         self.quota = Quota()
+        self.disk = Disk()
+        self.truncations = truncations(self.disk)
         self.damage = DamageCounters()
         self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
-        parts: Any = (self, self.config, self.clock, self.quota, self.damage, RepeatedLines(), start_behind_remote)
-        self.fetcher = ReplicaFetcher(LEADER, "fetcher-0", *parts)
+        node, requests = node_of(self.config, clock=self.clock, damage=self.damage), self
+        self.fetcher = ReplicaFetcher(node, LEADER, "fetcher-0", requests, self.quota, start_behind_remote)
         self.hosted = [Hosted(path, FOLLOWER, index=index) for index in range(count)]
         for hosted in self.hosted:
             hosted.follow_leader(LEADER)
             self.follow(hosted)
 
     def follow(self, hosted: Hosted) -> FollowedPartition:
-        followed = FollowedPartition(hosted, self.clock.now_ms())
+        followed = FollowedPartition(hosted, self.clock.now_ms(), self.truncations)
         self.fetcher.follow(followed)
         return followed
 
-    # ---- ReplicaRequests
+    # ---- FetchRequests
+
+    isolation_level = 0
+
+    def topic_name(self, topic_id: bytes) -> str:
+        return ""
+
+    def topic_id(self, topic: FetchableTopicResponse) -> bytes:
+        return topic.topic_id
 
     def endpoint(self, broker_id: int) -> Endpoint | None:
         assert broker_id == LEADER
@@ -403,7 +408,7 @@ def test_fetcher_of_delayed_replicas_looks_again_when_the_first_one_is_due(
         await turns()
         now_ms = harness.fetcher._steady_ms()
         for index, more_ms in ((0, 40), (1, 0)):
-            followed = FollowedPartition(harness.hosted[index], 0)
+            followed = FollowedPartition(harness.hosted[index], 0, harness.truncations)
             followed.not_before_ms = now_ms + left_ms + more_ms
             harness.fetcher._delayed[TOPIC_ID, index] = followed
         assert harness.fetcher._soonest_ms() == pause_ms
@@ -442,7 +447,7 @@ def test_start_of_the_leaders_log_is_known_from_its_error(tmp_path: Path) -> Non
 
     async def story() -> None:
         harness = Harness(tmp_path)
-        followed = FollowedPartition(harness.hosted[0], 0)
+        followed = FollowedPartition(harness.hosted[0], 0, harness.truncations)
         assert followed.leader_start == -1
         assert followed.take(data(0, error=ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE, start=7), 0) == 109
         assert followed.leader_start == 7
@@ -684,7 +689,7 @@ def test_log_without_epochs_begins_with_what_is_committed(epoch: int, end: int, 
     hosted.log.append(batch(3, offset=2, epoch=epoch), None, 0)
     hosted.role.appended(5, 0)
     hosted.follow(2, 0)
-    FollowedPartition(hosted, 0)
+    FollowedPartition(hosted, 0, truncations())
     assert hosted.offsets() == (0, 2, end)
 
 

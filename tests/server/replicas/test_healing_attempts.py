@@ -18,14 +18,16 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.protocol.records.errors import CorruptBatch
-from odradek.server.config.listeners import Endpoint
+from odradek.server.config.endpoint import Endpoint
 from odradek.server.replicas import healing
-from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer, NotThere, ReplicaReader
-from odradek.server.runtime.counters import DamageCounters
-from odradek.server.runtime.subsystem import Lazy
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer
+from odradek.server.replicas.replica_reader import NotThere, ReplicaReader
+from odradek.server.runtime.damage_counters import DamageCounters
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, batch, joined
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 OWN, SECOND, THIRD = 0, 2, 3
@@ -199,10 +201,8 @@ class Healing:
             node_id=OWN, endpoint=lambda node: None if node == 9 else Endpoint("P", f"b{node}", 1)
         )
         none: Any = None
-        self.healer = Healer(
-            loop_clock(), self.counters, none, Lazy(lambda: requests), cleaner, none,
-            lambda hosted: hosted is self.moving, background,
-        )  # fmt: skip
+        node = node_of(clock=loop_clock(), damage=self.counters, background=background)
+        self.healer = Healer(node, Lazy(lambda: requests), cleaner, none, lambda hosted: hosted is self.moving)
 
         async def heal(healer: Any, hosted: Any) -> None:
             assert healer.works_on(hosted)
@@ -222,6 +222,7 @@ class Healing:
             failures=[],
         )  # fmt: skip
         made = _Hashable(hosted)
+        made.open_log = lambda: made.log  # type: ignore[attr-defined]
         made.wake_readers = lambda: setattr(made, "woken", made.woken + 1)  # type: ignore[attr-defined]
         made.on_failure = made.failures.append  # type: ignore[attr-defined]
         return made
@@ -381,7 +382,7 @@ def test_sources_are_tried_in_turn_and_compacted_logs_are_taken_whole(
         )  # fmt: skip
         harness.healer._cleaner = SimpleNamespace(has_cleaned=lambda hosted: was_cleaned)  # type: ignore[assignment]
         hosted: Any = SimpleNamespace(
-            role=SimpleNamespace(leader=SECOND, isr=(OWN, SECOND, THIRD)), log=log, name="t-0"
+            role=SimpleNamespace(leader=SECOND, isr=(OWN, SECOND, THIRD)), log=log, open_log=lambda: log, name="t-0"
         )
         await original(harness.healer, hosted)
         kind = "all" if is_compact or was_cleaned else "damaged"

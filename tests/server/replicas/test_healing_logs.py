@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.server.replicas import healing
-from odradek.server.replicas.healing import Healer, NotThere
-from odradek.server.runtime.counters import DamageCounters
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.replicas.healing import Healer
+from odradek.server.replicas.replica_reader import NotThere
+from odradek.server.runtime.damage_counters import DamageCounters
+from odradek.server.runtime.lazy import Lazy
 from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import FILE_NAME
 
 from tests.server.harness.hosted import NOW_MS, Hosted, batch
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import loop_clock, simulated, turns
 
 OWN, SECOND = 0, 2
@@ -81,11 +83,9 @@ class Healing:
         self.woken = 0
         cleaner: Any = SimpleNamespace(works_on=lambda one: False)
         maintenance: Any = SimpleNamespace(schedule_segment_deletion=self.deleted.append)
-        disk: Any = self.disk
         requests: Any = None
-        self.healer = Healer(
-            loop_clock(), self.counters, disk, Lazy(lambda: requests), cleaner, maintenance, lambda one: False, None
-        )
+        node = node_of(clock=loop_clock(), damage=self.counters, disk=self.disk)
+        self.healer = Healer(node, Lazy(lambda: requests), cleaner, maintenance, lambda one: False)
 
     def damage(self, *offsets: int) -> None:
         """Flips a byte of each batch, and verifies the segments."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
-from odradek.replication.partition import IsrProposal
-from odradek.server.data_path.fetch import FollowerFetch, IdleFollower
-from odradek.server.data_path.fetch_sessions import FetchSession
+from odradek.replication.isr import IsrProposal
+from odradek.server.fetch.fetch_session import FetchSession
+from odradek.server.fetch.follower_fetch import FollowerFetch, IdleFollower
 from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.replicas.fetcher import FollowedPartition
+from odradek.server.replicas.followed_partition import FollowedPartition
 
 from tests.server.harness.data_path import batch_of
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
@@ -50,11 +50,11 @@ def hosted(replicas: Replicas, number: int, index: int) -> HostedPartition:
 
 def produce(replicas: Replicas, index: int, value: bytes) -> None:
     server = replicas.server(1)
-    assert not hosted(replicas, 1, index).append(batch_of(value), server.clock.now_ms()).error
+    assert not hosted(replicas, 1, index).append(batch_of(value), server.node.clock.now_ms()).error
 
 
 def sessions(replicas: Replicas) -> list[FetchSession]:
-    return [session for session in replicas.server(1).data_path.sessions if session.is_follower]
+    return [session for session in replicas.server(1).fetch.sessions if session.is_follower]
 
 
 def is_idle(replicas: Replicas) -> bool:
@@ -141,7 +141,7 @@ async def test_removed_follower_rejoins_when_response_precedes_metadata(
         create_many(replicas)
         await idle(replicas)
         leader = hosted(replicas, 1, 0)
-        role, now_ms = leader.role, replicas.server(1).clock.now_ms()
+        role, now_ms = leader.role, replicas.server(1).node.clock.now_ms()
         proposal = role.proposal = IsrProposal((1,), role.leader_epoch, role.partition_epoch)
         leader.isr_accepted(proposal, (1,), role.leader_epoch, role.partition_epoch + 1, now_ms)
         replicas.change(isr=[1])
@@ -195,7 +195,7 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
 def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fetch_offset: int, is_idle: bool) -> None:
     role = SimpleNamespace(high_watermark=5, is_leader=True, leader_epoch=1, followers={0: None, 2: None})
     log = SimpleNamespace(log_end_offset=8, log_start_offset=0)
-    found: Any = SimpleNamespace(role=role, log=log, offline=False)
+    found: Any = SimpleNamespace(role=role, log=log, open_log=lambda: log, offline=False)
     wanted: Any = SimpleNamespace(
         fetch_offset=fetch_offset,
         sent_high_watermark=5,
@@ -243,7 +243,7 @@ def test_partition_is_idle_only_if_its_fetcher_has_the_current_state(
         high_watermark=5, is_leader=fields["is_leader"], leader_epoch=1, followers=fields["followers"]
     )
     log = SimpleNamespace(log_end_offset=5, log_start_offset=0, epochs=SimpleNamespace(latest=0))
-    found: Any = SimpleNamespace(role=role, log=log, offline=fields["offline"])
+    found: Any = SimpleNamespace(role=role, log=log, open_log=lambda: log, offline=fields["offline"])
     fetch = object.__new__(FollowerFetch)
     fetch._replica_id = replica
     wanted: Any = SimpleNamespace(**fields)

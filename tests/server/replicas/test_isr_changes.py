@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
-    PartitionDataResponse,
-    TopicDataResponse,
+    AlterPartitionResponsePartition,
+    AlterPartitionResponseTopic,
 )
-from odradek.replication.partition import IsrProposal
-from odradek.server.replicas import replication as alter_partition
-from odradek.server.replicas.replication import IsrChanges
+from odradek.replication.isr import IsrProposal
+from odradek.server.replicas import isr_changes
+from odradek.server.replicas.isr_changes import IsrChanges
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.lazy import Lazy
 
 from tests.server.harness.replicas import eventually
 
@@ -56,14 +56,16 @@ class Harness:
     def respond(self, number: int, *later: int) -> None:
         """Accepts all changes of a request except `later`, which get an error."""
         responses = [
-            PartitionDataResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR if index in later else 0, 1, 0, [1, 2], 0, 1)
+            AlterPartitionResponsePartition(
+                index, ErrorCode.UNKNOWN_SERVER_ERROR if index in later else 0, 1, 0, [1, 2], 0, 1
+            )
             for index in self.indexes(number)
         ]
-        self.asked[number][1](AlterPartitionResponse(topics=[TopicDataResponse(TOPIC_ID, responses)]))
+        self.asked[number][1](AlterPartitionResponse(topics=[AlterPartitionResponseTopic(TOPIC_ID, responses)]))
 
 
 async def test_no_request_has_more_than_its_part_and_the_rest_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alter_partition, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(isr_changes, "MOST_AT_ONCE", 3)
     harness = Harness()
     for index in range(8):
         harness.propose(index)
@@ -75,7 +77,7 @@ async def test_no_request_has_more_than_its_part_and_the_rest_follows(monkeypatc
 
 
 async def test_failed_isr_change_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alter_partition, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(isr_changes, "MOST_AT_ONCE", 3)
     harness = Harness()
     for index in range(5):
         harness.propose(index)

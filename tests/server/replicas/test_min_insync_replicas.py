@@ -17,7 +17,7 @@ from odradek.metadata.image import TOPIC_RESOURCE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.cluster_metadata import ConfigRecord
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-from odradek.storage.log.log import PendingFlush
+from odradek.storage.log.flushing import PendingFlush
 
 from tests.server.harness.replicas import DEADLINE_S, TOPIC, Replicas, eventually
 

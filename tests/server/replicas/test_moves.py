@@ -13,10 +13,10 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.server.replicas import moves as moves_module
 from odradek.server.replicas.moves import LAST_PART_BYTES, TASK, ReplicaMoves
-from odradek.server.runtime.counters import RETRY_MS, BackgroundTasks
+from odradek.server.runtime.background_tasks import RETRY_MS, BackgroundTasks
 from odradek.storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX, LogDirectory
-from odradek.storage.files.identity import read_topic_id, write_topic_id
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.partition_metadata import read_topic_id, write_topic_id
 from odradek.storage.log.log import Log
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch

@@ -11,31 +11,28 @@ from typing import Any
 import pytest
 from immutables import Map
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.partitions import (
+from odradek.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
-    PartitionDataResponse,
-    TopicDataResponse,
+    AlterPartitionResponsePartition,
+    AlterPartitionResponseTopic,
 )
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.replicas import replication
-from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogCleaner, LogMaintenance
+from odradek.server.replicas import replication_quota
+from odradek.server.replicas.cleaner import LogCleaner
+from odradek.server.replicas.isr_changes import RETRY_MS, IsrChanges
+from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogMaintenance
 from odradek.server.replicas.moves import bytes_from
-from odradek.server.replicas.replication import (
-    FOLLOWERS,
-    LEADERS,
-    RETRY_MS,
-    IsrChanges,
-    Replication,
-    ReplicationQuota,
-    ReplicationRate,
-)
-from odradek.server.runtime.subsystem import Lazy
-from odradek.storage.files.open_files import LogDirectoryFailure
-from odradek.storage.segments.damage import PoisonedBatch, SegmentSuspected
+from odradek.server.replicas.replication import Replication
+from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota, ReplicationRate
+from odradek.server.runtime.lazy import Lazy
+from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.segments.damage import SegmentSuspected
+from odradek.storage.segments.poison import PoisonedBatch
 
-from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, Watching, batch
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, Watching, batch, truncations
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 OWN, SECOND, THIRD = 0, 2, 3
@@ -72,8 +69,11 @@ class Changing:
     async def respond(self, *errors: int, isr: tuple[int, ...] = (OWN,), error: int = 0, epoch: int = 1) -> None:
         request, reply, _ = self.asked[-1]
         indexes = [one.partition_index for topic in request.topics for one in topic.partitions]
-        data = [PartitionDataResponse(index, code, OWN, epoch, list(isr), 0, 9) for index, code in zip(indexes, errors)]
-        reply(AlterPartitionResponse(error_code=error, topics=[TopicDataResponse(TOPIC_ID, data)]))
+        data = [
+            AlterPartitionResponsePartition(index, code, OWN, epoch, list(isr), 0, 9)
+            for index, code in zip(indexes, errors)
+        ]
+        reply(AlterPartitionResponse(error_code=error, topics=[AlterPartitionResponseTopic(TOPIC_ID, data)]))
         await turns()
 
 
@@ -251,7 +251,7 @@ def test_rate_at_its_limit_is_not_exceeded(tmp_path: Path) -> None:
 
 
 def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replication, "MAX_REMEMBERED_TOPICS", 1)
+    monkeypatch.setattr(replication_quota, "MAX_REMEMBERED_TOPICS", 1)
     harness = Throttled(LEADERS, "0:0")
     hosted = Hosted(tmp_path, OWN)
     assert harness.quota.throttles(hosted)
@@ -307,7 +307,7 @@ class Replicating:
         self.isr_changes.close = lambda: setattr(self.isr_changes, "is_closed", True)
         parts: Any = (
             properties(num_replica_fetchers=fetchers, replica_lag_time_max_ms="10000"), loop_clock(), hosted,
-            self.isr_changes, None, None, self._made,
+            self.isr_changes, (None, None), self._made, truncations(),
         )  # fmt: skip
         self.replication = Replication(*parts)
 
@@ -532,22 +532,6 @@ def test_old_segments_are_deleted_and_readers_woken(tmp_path: Path) -> None:
     simulated(story)
 
 
-def test_checkpoint_is_written_when_it_differs(tmp_path: Path) -> None:
-    async def story() -> None:
-        harness = Maintained([])
-        directory: Any = SimpleNamespace(path=str(tmp_path), is_online=True)
-        file = tmp_path / "some-checkpoint"
-        await harness.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
-        first = file.read_bytes()
-        file.unlink()
-        await harness.maintenance._write(directory, "some-checkpoint", {("t", 0): 5})
-        assert not file.exists()
-        await harness.maintenance._write(directory, "some-checkpoint", {("t", 0): 6})
-        assert file.read_bytes() != first
-
-    simulated(story)
-
-
 # ---- the cleaner
 
 
@@ -557,15 +541,13 @@ class Cleaning:
         partitions: Any = hosted
         damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
         maintenance: Any = SimpleNamespace(schedule_segment_deletion=lambda hosted: None)
-        disk: Any = None
         config = properties(log_cleaner_backoff_ms="1000")
         self.failures: list[str] = []
         background: Any = SimpleNamespace(
             failed=lambda name, error: self.failures.append(name), succeeded=lambda name: self.failures.append("-")
         )
-        self.cleaner = LogCleaner(
-            config, loop_clock(), partitions, maintenance, damage, disk, lambda one: one is rewritten, background
-        )
+        node = node_of(config, clock=loop_clock(), damage=damage, background=background)
+        self.cleaner = LogCleaner(node, partitions, maintenance, lambda one: one is rewritten)
 
 
 def poisoned(offset: int, last: int) -> PoisonedBatch:

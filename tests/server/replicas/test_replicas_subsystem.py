@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.runtime.subsystem import Lazy
+from odradek.server.runtime.lazy import Lazy
 
 from tests.server.harness.subsystems import Part, Subsystems
 

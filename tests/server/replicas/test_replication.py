@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -17,12 +18,11 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from odradek.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import ProduceResponse
-from odradek.protocol.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from odradek.server.partitions.batch_validation import AppendResult
+from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.hosted_partition import TAKEOVER_MS
-from odradek.server.replicas.fetcher import FollowedPartition
+from odradek.server.replicas.followed_partition import FollowedPartition
 
 from tests.server.harness.data_path import batch_of
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
@@ -128,7 +128,7 @@ async def test_new_leader_rejects_a_gap_until_the_batch_before_it_comes_or_30_s_
         replicas.create(1, 2)
 
         def produce(number: int, sequence: int, *, producer_id: int = 7, later_ms: int = 0) -> AppendResult:
-            now_ms = replicas.server(number).clock.now_ms() + later_ms
+            now_ms = replicas.server(number).node.clock.now_ms() + later_ms
             batch = batch_of(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
             return replicas.hosted(number).append(batch, now_ms)
 

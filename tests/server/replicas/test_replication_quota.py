@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.server.replicas.replication import ReplicationRate, is_listed
+from odradek.server.replicas.replication_quota import ReplicationRate, is_listed
 
 
 def test_rate_covers_remembered_samples() -> None:

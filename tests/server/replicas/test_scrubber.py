@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 from odradek.protocol.records.errors import CorruptBatch
-from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.replicas import scrubber as scrubber_module
 from odradek.server.replicas.scrubber import DOUBT_INTERVAL_S, FIRST_ROUND_DELAY_S, MOST_LINES, Scrubber
-from odradek.server.runtime.counters import BackgroundTasks, DamageCounters
-from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.server.runtime.background_tasks import BackgroundTasks
+from odradek.server.runtime.damage_counters import DamageCounters
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected
 from odradek.storage.segments.index import TimeIndex
 
 from tests.server.harness.hosted import NOW_MS, Hosted, batch
+from tests.server.harness.nodes import node_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 ONE = len(batch())
@@ -67,11 +68,9 @@ class Scrubbing:
             has_cleaned=lambda one: self.cleaned, note_poisoned=lambda *noted: self.poisoned.append(noted)
         )
         config = {"odradek.scrub.bytes.per.second": str(rate), "odradek.scrub.interval.ms": str(interval_ms)}
-        parts: Any = (
-            BrokerConfig(config), loop_clock(), self.hosted, self.counters, cleaner, self.thread, self.healed.append,
-            self.background,
-        )  # fmt: skip
-        self.scrubber = Scrubber(*parts)
+        node = node_of(config, clock=loop_clock(), damage=self.counters, scrub=self.thread, background=self.background)
+        hosted: Any = self.hosted
+        self.scrubber = Scrubber(node, hosted, cleaner, self.healed.append)
 
     def damage(self, base_offset: int, *, index: int = 0, at: int = -1) -> None:
         """Flips a byte of the segment's only batch."""

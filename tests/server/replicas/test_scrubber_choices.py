@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from odradek.server.replicas.scrubber import Scrubber
+from odradek.server.runtime.clock import Clock
+
+from tests.server.harness.nodes import node_of
 
 
 class Chosen(Scrubber):
@@ -16,13 +19,11 @@ class Chosen(Scrubber):
     def __init__(self, segments: list[Any], bytes_per_second: int = 1000) -> None:
         log = SimpleNamespace(segments=segments, active=segments[-1])
         log.segment_of = lambda offset: next(one for one in segments if one.base_offset == offset)
-        self.hosted: Any = SimpleNamespace(log=log)
+        self.hosted: Any = SimpleNamespace(log=log, open_log=lambda: log)
         self.verified: list[int] = []
-        config = {"odradek.scrub.bytes.per.second": bytes_per_second}
-        clock = SimpleNamespace(now_ms=lambda: 7)
-        counters = SimpleNamespace(scrub_rounds=0)
-        parts: Any = (config, clock, [self.hosted], counters, None, None, None)
-        super().__init__(*parts)
+        node = node_of({"odradek.scrub.bytes.per.second": str(bytes_per_second)}, clock=Clock(lambda: 0.007))
+        parts: Any = ([self.hosted], None, None)
+        super().__init__(node, *parts)
 
     async def _verify(self, hosted: Any, segment: Any, bytes_per_second: int) -> None:
         self.verified.append(segment.base_offset)

@@ -15,43 +15,34 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from odradek.metadata.credentials import MAX_TOKEN_BYTES, MAX_TOKEN_BYTES_PER_OWNER, token_bytes
+from odradek.metadata.delegation_tokens import MAX_TOKEN_BYTES, MAX_TOKEN_BYTES_PER_OWNER, token_bytes
 from odradek.metadata.delta import MetadataDelta
-from odradek.metadata.records import image_records
+from odradek.metadata.snapshot import image_records
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal import cluster_metadata as records
-from odradek.protocol.messages.client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryDataRequest,
-    OpData,
-)
-from odradek.protocol.messages.credentials import (
-    CreateDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    TokenPrincipal,
-)
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.quota_entities import EntityData
+from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.protocol.messages.token_principals import TokenPrincipal
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.security import RemoveExpiredTokensRequest
+from odradek.replication.controller.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
-from odradek.server.controller import commits as snapshotting
-from odradek.server.controller import metadata_log
-from odradek.server.controller.metadata_log import (
+from odradek.server.controller import metadata_snapshots, snapshotting
+from odradek.server.controller.metadata_batches import (
     MAX_BATCH_BYTES,
     RECORDS_PER_BATCH,
     QuorumVoters,
     encode_in_batches,
-    list_snapshots,
-    read_snapshot,
-    write_image_snapshot,
 )
+from odradek.server.controller.metadata_snapshots import list_snapshots, read_snapshot, write_image_snapshot
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.replicas.maintenance import LogMaintenance
-from odradek.server.runtime.counters import BackgroundTasks
+from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.sliced_work import run_to_completion
 
 from tests.replication.controller_transcript import Transcript
@@ -62,7 +53,7 @@ LONG_NAME = "c" * 20_000
 
 
 def quotas(count: int) -> list[Message]:
-    entities = [[records.EntityData("client-id", f"{number}-{LONG_NAME}")] for number in range(count)]
+    entities = [[records.QuotaRecordEntity("client-id", f"{number}-{LONG_NAME}")] for number in range(count)]
     return [records.ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=1.0) for entity in entities]
 
 
@@ -85,10 +76,10 @@ def test_snapshot_of_large_records_is_split_by_bytes(tmp_path: Path, made: list[
     image = delta.apply(9, 1, 5)
     snapshot = write_image_snapshot(tmp_path, image, QuorumVoters(), 5)
     path = tmp_path / snapshot.file_name
-    sizes = [len(batch) for batch in metadata_log.iter_batches(path)]
+    sizes = [len(batch) for batch in metadata_snapshots.iter_batches(path)]
     assert len(sizes) > 3 + 2
     assert max(sizes) <= MAX_BATCH_BYTES
-    headers = [header for batch in metadata_log.iter_batches(path) for _, header in iter_headers(batch)]
+    headers = [header for batch in metadata_snapshots.iter_batches(path) for _, header in iter_headers(batch)]
     assert [one.base_offset for one in headers[1:]] == [one.next_offset for one in headers[:-1]]
     loaded = run_to_completion(read_snapshot(path))
     assert list(image_records(loaded.delta.apply(9, 1, 5))) == list(image_records(image))
@@ -129,12 +120,12 @@ async def test_snapshots_go_on_whatever_quotas_an_open_broker_is_given(tmp_path:
             response = await decided(server, quota_request(part * 200, 200), 1)
             assert {entry.error_code for entry in response.entries} == {ErrorCode.NONE}
         end = server.controller.driver.quorum_log.end_offset
-        await until(lambda: server.controller.driver.quorum_log.snapshots[-1:] and not server.background.failing)
+        await until(lambda: server.controller.driver.quorum_log.snapshots[-1:] and not server.node.background.failing)
         await decided(server, quota_request(1_200, 60), 1)
         await until(lambda: server.controller.driver.quorum_log.snapshots[-1].end_offset >= end)
-        assert not server.background.failures
+        assert not server.node.background.failures
     async with odradek.Broker(data_dir=tmp_path, config=config) as broker:
-        assert len(broker.server.metadata.image.client_quotas) == 1_260
+        assert len(broker.server.node.metadata.image.client_quotas) == 1_260
 
 
 @pytest.mark.usefixtures("sockets")
@@ -166,7 +157,7 @@ async def test_failed_snapshot_is_logged_counted_in_health_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempts: list[float] = []
-    write = snapshotting.write_image_snapshot
+    write = write_image_snapshot
 
     def fail(*arguments: Any) -> Any:
         attempts.append(time.monotonic())
@@ -178,7 +169,7 @@ async def test_failed_snapshot_is_logged_counted_in_health_and_tried_again(
     monkeypatch.setattr(snapshotting, "RETRY_MS", 300)
     config = {"metadata.log.max.record.bytes.between.snapshots": 2_000, "odradek.metrics.port": 0}
     async with odradek.Broker(data_dir=tmp_path, config=config) as broker:
-        background, name = broker.server.background, snapshotting.TASK
+        background, name = broker.server.node.background, snapshotting.TASK
         await decided(broker.server, CreateTopicsRequest([CreatableTopic("a", 90, 1)], 10_000), 7)
         await until(lambda: background.failing)
         status, found = await readiness(broker)
@@ -208,7 +199,7 @@ async def test_failed_maintenance_is_counted_and_tried_again(monkeypatch: pytest
     fail.__name__ = "delete_old_segments"
     monkeypatch.setattr(LogMaintenance, "delete_old_segments", fail)
     async with odradek.Broker(config={"log.retention.check.interval.ms": 50}) as broker:
-        background = broker.server.background
+        background = broker.server.node.background
         await until(lambda: len(calls) >= 2 and not background.failing)
         assert background.failures == {"delete old segments": 1}
 
@@ -227,7 +218,7 @@ async def test_shard_that_cannot_be_loaded_is_loaded_again(tmp_path: Path, monke
 
     monkeypatch.setattr(GroupShardDriver, "_feed", fail)
     async with odradek.Broker(data_dir=tmp_path, config={"offsets.topic.num.partitions": 1}) as broker:
-        background = broker.server.background
+        background = broker.server.node.background
         await until(lambda: not failures and not background.failing)
         assert background.failures == {"loading of __consumer_offsets-0": 2}
 

@@ -9,9 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from odradek.server.runtime import sliced_work
+from odradek.server.runtime import sliced_work, turn_budget
+from odradek.server.runtime import turns as sliced_work_turns
 from odradek.server.runtime.gc_policy import GC_PAUSES, GcPauses, LongCollections
-from odradek.server.runtime.sliced_work import SlicedWork, Steps, Turns, TurnWatch, Work, without_gc
+from odradek.server.runtime.sliced_work import SlicedWork, Steps, without_gc
+from odradek.server.runtime.turn_budget import TurnWatch
+from odradek.server.runtime.turns import Turns, Work
 
 from tests.server.harness.excluded import is_excluded
 from tests.server.harness.remote_broker import until
@@ -73,6 +76,8 @@ async def test_every_step_of_large_work_runs_without_collector_while_a_snapshot_
 ) -> None:
     """Both pause the collector, and the load ends while the large work goes on."""
     monkeypatch.setattr(sliced_work, "SLICE_S", 3600.0)  # so that the load is one slice on a slow machine, too
+    monkeypatch.setattr(turn_budget, "SLICE_S", 3600.0)  # so that the load is one slice on a slow machine, too
+    monkeypatch.setattr(sliced_work_turns, "SLICE_S", 3600.0)  # so that the load is one slice on a slow machine, too
     enabled, ends, loads = 0, [False], [0]
 
     def large() -> Work:
@@ -121,4 +126,4 @@ def test_time_of_a_slice_is_defined_once() -> None:
         for node in ast.walk(ast.parse(text)) if "SLICE_S" in text else ():
             targets = node.targets if isinstance(node, ast.Assign) else []
             found += [path.name for target in targets if isinstance(target, ast.Name) and target.id == "SLICE_S"]
-    assert found == ["sliced_work.py"]
+    assert found == ["turn_budget.py"]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from odradek import Broker
-from odradek.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.runtime import sliced_work as slices
+from odradek.server.runtime import turn_budget, turns
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, run_to_completion, without_gc
 
 from tests.server.harness.excluded import is_excluded
@@ -25,6 +26,8 @@ def _unwanted(failure: Exception) -> None:
 def only_steps_end_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may take the processor from this process for longer than a slice."""
     monkeypatch.setattr(slices, "SLICE_S", 3600.0)
+    monkeypatch.setattr(turn_budget, "SLICE_S", 3600.0)
+    monkeypatch.setattr(turns, "SLICE_S", 3600.0)
 
 
 @pytest.mark.usefixtures("only_steps_end_slices")
@@ -117,11 +120,11 @@ async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, mo
         seen: set[int] = set()
         while not responses:
             seen.add(len(server.partitions.hosted))
-            is_known = server.metadata.image.topic("many") is not None
+            is_known = server.node.metadata.image.topic("many") is not None
             assert not is_known or len(server.partitions.hosted) == 96
             await asyncio.sleep(0)
         assert len(seen) > 5, "others had the loop in between"
-        assert len(server.partitions.hosted) == 96 and server.metadata.image.topic("few") is not None
+        assert len(server.partitions.hosted) == 96 and server.node.metadata.image.topic("few") is not None
 
 
 @pytest.mark.usefixtures("sockets")
@@ -136,7 +139,7 @@ async def test_decisions_during_image_publication_complete_after_it(
         while known <= 3:
             await asyncio.sleep(0)  # checks in every turn of the loop: a slower check may come when all exist
             known = len(broker.server.partitions.hosted)
-        assert broker.server.metadata.image.topic("many") is None
+        assert broker.server.node.metadata.image.topic("many") is None
         for number in range(5):
             submit(CreateTopicsRequest([CreatableTopic(f"few-{number}", 2, 1)], 60_000), 7, responses.append)
             await asyncio.sleep(0.001)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator
 
@@ -101,3 +102,30 @@ def test_no_thread_is_started_once_the_exit_has_begun(monkeypatch: pytest.Monkey
     pool = ThreadPool("tested", 1)
     assert pool.submit(threading.current_thread).result() is threading.current_thread()
     assert threads_of(pool) == []
+
+
+async def test_exception_of_a_task_whose_caller_has_gone_is_not_logged_as_unretrieved(pool: ThreadPool) -> None:
+    """A deposed leader gives up its upload, which fails later."""
+    gate, logged = threading.Event(), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context))
+
+    def fails() -> None:
+        gate.wait(DEADLINE_S)
+        raise OSError("the store fails")
+
+    callers = [asyncio.create_task(pool.run(fails)) for _ in range(2)]
+    await asyncio.sleep(0)
+    callers[0].cancel()
+    pool.submit(fails)
+    ending = asyncio.create_task(pool.done())
+    await asyncio.sleep(0)
+    gate.set()
+    await ending
+    assert [type(one) for one in await asyncio.gather(*callers, return_exceptions=True)] == [
+        asyncio.CancelledError,
+        OSError,
+    ]
+    del callers, ending
+    gc.collect()
+    await asyncio.sleep(0)
+    assert logged == []

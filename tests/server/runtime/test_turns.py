@@ -15,17 +15,15 @@ import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.server.endpoints import metadata
 from odradek.server.observability.families import families
-from odradek.server.runtime import sliced_work
-from odradek.server.runtime.sliced_work import (
+from odradek.server.runtime import sliced_work, turn_budget, turns
+from odradek.server.runtime.sliced_work import WAITING
+from odradek.server.runtime.turn_budget import (
     LOG_INTERVAL_S,
     TURN_BUDGET_S,
-    WAITING,
     WARNED_TURN_S,
-    Task,
-    Turns,
     TurnWatch,
-    Work,
 )
+from odradek.server.runtime.turns import Task, Turns, Work
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.harness.data_path import wait_until
@@ -45,6 +43,8 @@ def made() -> Iterator[Turns]:
 
 async def test_pieces_of_work_take_turns_one_slice_at_a_time(made: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
+    monkeypatch.setattr(turn_budget, "SLICE_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
     order: list[str] = []
     loop_turns: list[int] = []
 
@@ -153,9 +153,9 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
         return MetadataResponse()
 
     monkeypatch.setattr(metadata, "ENDPOINT", replace(metadata.ENDPOINT, handle=slow))
-    monkeypatch.setattr(sliced_work, "LOG_INTERVAL_S", 0.0)  # on a busy machine, a different turn may be logged first
+    monkeypatch.setattr(turn_budget, "LOG_INTERVAL_S", 0.0)  # on a busy machine, a different turn may be logged first
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, client_id="slow one") as client:
-        watch = broker.server.turn_watch
+        watch = broker.server.node.turn_watch
         client.call(MetadataRequest(topics=[]), 9)
         named = ("Metadata v9 request", "client slow one blocked")
         wait_until(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from odradek.protocol.messages.api_versions import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.protocol.messages.create_topics import CreatableTopicConfig
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.topics import CreatableTopicConfig
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tests.server.harness.cluster_process import COMBINED, DEADLINE_S, Cluster
 from tests.server.harness.cluster_share_groups import coordinator

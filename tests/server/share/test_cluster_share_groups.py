@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.share_groups import (
+from odradek.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from compat_tests.wire import WireClient
 from tests.server.harness.cluster_process import COMBINED, DEADLINE_S, Cluster

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from immutables import Map
-from odradek.coordinator.share_partition import MOST_TRIES, DeadLetter
+from odradek.coordinator.dead_letters import MOST_TRIES, DeadLetter
 from odradek.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
@@ -26,12 +26,14 @@ from odradek.metadata.image import (
     TopicsImage,
 )
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from odradek.protocol.messages.topics import CreatableTopicResult, CreateTopicsResponse
-from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller.cluster_view import Leaders
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
+from odradek.server.controller.leaders import Leaders
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters
+
+from tests.server.harness.nodes import node_of
 
 GROUP, QUEUE = "g", "dlq.t"
 DEAD_LETTER = DeadLetter(3, 4, 1, is_rejected=True)
@@ -73,16 +75,13 @@ class Harness:
     is_wanted: bool = True
 
     def __post_init__(self) -> None:
-        config = BrokerConfig({"errors.deadletterqueue.auto.create.topics.enable": "true"})
+        config = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
         hosted: Any = SimpleNamespace()
-        clock: Any = self
-        disk: Any = None  # the records are not copied
         peers: Any = Lazy(lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply)))
         self.metadata.image = self.first_image
         leaders = Leaders(self.metadata, hosted, inter_broker_listener="P", node_id=9)
-        self.dead_letter_records = DeadLetters(
-            config, self.metadata, clock, leaders, peers, lambda _, created: self.created.append(created), disk
-        )
+        node = node_of(config, clock=self, metadata=self.metadata)
+        self.dead_letter_records = DeadLetters(node, leaders, peers, lambda _, created: self.created.append(created))
 
     def now_ms(self) -> int:
         return self.now

@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from odradek.coordinator.share_partition import Content, Contents, DeadLetter, Origin
+from odradek.coordinator.dead_letters import (
+    Content,
+    Contents,
+    DeadLetter,
+    Origin,
+)
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import decode_batch
-from odradek.server.share import dead_letters as dead_letter_outbox
-from odradek.server.share.dead_letters import Delivery, Outbox, QueuePartition
+from odradek.server.share import outbox as outbox_module
+from odradek.server.share.outbox import Delivery, Outbox, QueuePartition
 
 NOW = 1_000_000
 ROOM = 5_000
@@ -101,7 +106,7 @@ async def test_a_batch_is_no_larger_than_its_topic_allows(harness: Harness, outb
 async def test_a_request_has_its_limit_whatever_the_number_of_partitions(
     harness: Harness, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letter_outbox, "MOST_REQUEST_BYTES", 4_000)
+    monkeypatch.setattr(outbox_module, "MOST_REQUEST_BYTES", 4_000)
     for partition in range(6):
         outbox.add(dead_letter(partition, 1_500, partition=partition))
     await asyncio.sleep(0)

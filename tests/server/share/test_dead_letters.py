@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import odradek
 import pytest
 from confluent_kafka import Producer
-from odradek.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.log_offsets import (
+from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.server.runtime.subsystem import Lazy
-from odradek.server.share.share_groups import End, Ends, LatestOffsets
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.share.latest_offsets import End, Ends, LatestOffsets
 
 HERE, THERE, LEADERLESS = ("t", 0), ("t", 1), ("t", 2)
 

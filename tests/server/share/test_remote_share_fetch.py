@@ -13,8 +13,9 @@ import pytest
 from confluent_kafka import Producer
 from odradek.protocol.errors import ErrorCode
 from odradek.server.partitions.remote_port import RemoteRecords
-from odradek.server.share.share_fetch import Batch, RemoteReads, aborted_ranges
-from odradek.storage.segments.index import AbortedTransaction
+from odradek.server.share.share_batches import ShareBatch, aborted_ranges
+from odradek.server.share.share_remote_reads import ShareRemoteReads
+from odradek.storage.segments.aborted import AbortedTransaction
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.tiers import stores, tiered
@@ -214,6 +215,14 @@ class Port:
         self.finished: dict[int, RemoteRecords] = {}
         self.begun: dict[int, Callable[[RemoteRecords], None]] = {}
         self.withdrawn: list[int] = []
+        self.throttle_ms = 0
+        self.lent: list[Any] = []
+
+    def throttled_ms(self) -> int:
+        return self.throttle_ms
+
+    def lent_to(self, connection: Any) -> None:
+        self.lent.append(connection)
 
     def take_finished(self, hosted: Any, offset: int, max_bytes: int, *, isolated: bool) -> RemoteRecords | None:
         return self.finished.pop(offset, None)
@@ -235,7 +244,7 @@ TEN = RemoteRecords(0, b"batches", 10)
 
 async def test_records_that_another_member_acquired_first_leave_the_rest_of_a_read() -> None:
     port, resumed = Port(), list[int]()
-    reads = RemoteReads(port, lambda: resumed.append(1), 0)  # type: ignore[arg-type]
+    reads = ShareRemoteReads(port, lambda: resumed.append(1), 0)  # type: ignore[arg-type]
     assert reads.result(LED, 0, 100, isolated=False) is None
     port.begun[0](TEN)
     assert resumed == [1]
@@ -246,13 +255,13 @@ async def test_records_that_another_member_acquired_first_leave_the_rest_of_a_re
 async def test_read_that_ended_after_its_fetch_is_taken_without_a_wait() -> None:
     port = Port()
     port.finished[3] = TEN
-    reads = RemoteReads(port, lambda: None, 0)  # type: ignore[arg-type]
+    reads = ShareRemoteReads(port, lambda: None, 0)  # type: ignore[arg-type]
     assert reads.result(LED, 3, 100, isolated=False) is TEN and not reads.wait_longer() and not port.begun
 
 
 async def test_wait_for_the_store_ends_and_begins_no_other_read() -> None:
     port, resumed = Port(), list[int]()
-    reads = RemoteReads(port, lambda: resumed.append(1), 0)  # type: ignore[arg-type]
+    reads = ShareRemoteReads(port, lambda: resumed.append(1), 0)  # type: ignore[arg-type]
     reads.result(LED, 0, 100, isolated=False)
     assert reads.wait_longer()
     reads._end()
@@ -262,7 +271,7 @@ async def test_wait_for_the_store_ends_and_begins_no_other_read() -> None:
 
 async def test_fetch_that_has_waited_long_enough_does_not_wait_longer_for_the_store() -> None:
     port = Port()
-    reads = RemoteReads(port, lambda: None, port.fetch_max_wait_ms)  # type: ignore[arg-type]
+    reads = ShareRemoteReads(port, lambda: None, port.fetch_max_wait_ms)  # type: ignore[arg-type]
     reads.result(LED, 0, 100, isolated=False)
     assert not reads.wait_longer() and port.withdrawn == []
     reads.withdraw()
@@ -273,7 +282,7 @@ def test_transaction_that_ended_before_the_batches_hides_none_of_them() -> None:
     header: Any = SimpleNamespace(
         base_offset=30, last_offset=39, producer_id=5, is_transactional=True, is_control=False
     )
-    batches = [Batch(30, 39, 0, 100, header)]
+    batches = [ShareBatch(30, 39, 0, 100, header)]
     ended, open_one = AbortedTransaction(5, 10, 20, 20), AbortedTransaction(5, 25, 45, 45)
     assert aborted_ranges([ended], batches) == []
     assert aborted_ranges([ended, open_one], batches) == [(30, 39)]

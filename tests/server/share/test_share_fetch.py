@@ -9,8 +9,9 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Producer
-from odradek.server.partitions.parked_requests import NotInPageCache
-from odradek.server.share.share_fetch import ShareFetch, ShareReader
+from odradek.server.partitions.page_cache import NotInPageCache
+from odradek.server.share.share_fetch import ShareFetch
+from odradek.server.share.share_reader import ShareReader
 
 from benchmarks.growth_clients import ShareGroupLoad
 from compat_tests.recipes import eventually, make_topic

@@ -10,15 +10,18 @@ import odradek
 import pytest
 from confluent_kafka import Producer
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from odradek.protocol.messages.share_groups import (
+from odradek.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
+)
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
-    ShareGroupDescribeRequest,
 )
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from odradek.coordinator.share_state import ShareKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.share_group_state import (
+from odradek.protocol.messages.read_share_group_state import (
     ReadShareGroupStateResponse,
     ReadStatePartitionResult,
     ReadStateResult,
 )
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.clock import Clock
-from odradek.server.runtime.subsystem import Lazy, MetadataCache
-from odradek.server.share.share_partitions import ShareConfigs, SharePartitions
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.share.share_configs import ShareConfigs
+from odradek.server.share.share_partitions import SharePartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.share.share_fetch import READ_AHEAD_BYTES, batches_of, cut
+from odradek.server.share.share_batches import READ_AHEAD_BYTES, batches_of, cut
 from odradek.storage.files.open_files import OpenFile
-from odradek.storage.segments.segment import LogSlice
+from odradek.storage.segments.slices import LogSlice
 
 
 def batches(sizes: list[int]) -> bytes:

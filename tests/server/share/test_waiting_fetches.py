@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from odradek.server.share.share_partitions import WaitingFetches
+from odradek.server.share.waiting_fetches import WaitingFetches
 
 from tests.harness.examples import examples
 

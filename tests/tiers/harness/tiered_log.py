@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from odradek.protocol.records.batch import iter_headers
-from odradek.protocol.records.control import encode_end_transaction
+from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log

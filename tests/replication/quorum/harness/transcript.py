@@ -9,7 +9,7 @@ from typing import Any
 
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.quorum.core import QuorumConfig
-from odradek.replication.quorum.log import (
+from odradek.replication.quorum.effects import (
     Appended,
     ElectionState,
     Flush,
@@ -23,7 +23,7 @@ from odradek.replication.quorum.log import (
     Synced,
     WriteState,
 )
-from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.replica import QuorumReplica, Remembered
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
 from odradek.replication.quorum.wire import partition_of, response_of
 
@@ -78,13 +78,13 @@ class Transcript:
     def begin(self, id: int, history: VoterHistory, config: QuorumConfig) -> None:
         self.logs[id], self.states[id] = ToyLog(), ElectionState()
         key, rng = voter(id).key, random.Random(id)
-        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, self.states[id], rng, 0)
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, Remembered(self.states[id]), rng, 0)
         self.effects(id)
 
     def again(self, id: int, *addresses: Address) -> None:
         key, history, rng = voter(id).key, self.replicas[id].voters, random.Random(id)
         config, state = QuorumConfig("cluster", addresses=addresses), self.states[id]
-        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, state, rng, self.now)
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, Remembered(state), rng, self.now)
         self.effects(id)
 
     def moved(self, id: int) -> None:

@@ -1,0 +1,100 @@
+"""Headers of the record batches of a partition, read through Fetch as a consumer reads; their CRCs are checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ..protocol.records.errors import BatchError
+from .errors import ResponseError
+from .session import Admin, Place
+from .topics import described_topics
+
+_READ_COMMITTED = 1
+_MAX_WAIT_MS = 500
+#: Bytes of one response.
+FETCH_BYTES = 1 << 20
+#: Errors of a leader that moves; the limit of the time for it.
+_MOVING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH})
+_PATIENCE_S = 30.0
+_PAUSE_S = 0.2
+
+
+class CheckedBatch(NamedTuple):
+    """A batch, and why its bytes are damaged; "" where its CRC is right."""
+
+    header: BatchHeader
+    damage: str
+
+
+class BatchHeaders:
+    """The batches of one partition."""
+
+    def __init__(self, admin: Admin, place: Place) -> None:
+        self._admin = admin
+        self._place = place
+        self._leader: tuple[int, bytes] | None = None
+
+    def read(self, offset: int) -> list[CheckedBatch]:
+        """The whole batches of one response, from the one that has `offset`. Raises ResponseError."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            error, records = self._fetched(offset)
+            if not error:
+                return [*_checked(records)]
+            if error not in _MOVING or time.monotonic() > deadline:
+                raise ResponseError(f"{self._place[0]}-{self._place[1]}, offset {offset}", error)
+            self._leader = None
+            time.sleep(_PAUSE_S)
+
+    def between(self, start: int, end: int) -> Iterator[CheckedBatch]:
+        """All batches that have offsets from `start` on and below `end`."""
+        offset = start
+        while offset < end:
+            batches = self.read(offset)
+            if not batches:
+                return
+            for batch in batches:
+                if batch.header.base_offset >= end:
+                    return
+                yield batch
+            offset = batches[-1].header.next_offset
+
+    def _fetched(self, offset: int) -> tuple[int, bytes]:
+        topic, index = self._place
+        leader, topic_id = self._leader = self._leader or self._described()
+        partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=_READ_COMMITTED,
+            topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[partition])],
+        )
+        response = self._admin.ask(request, leader)
+        if response.error_code or not response.responses:
+            return response.error_code, b""
+        (found,) = response.responses[0].partitions
+        return found.error_code, bytes(found.records or b"")
+
+    def _described(self) -> tuple[int, bytes]:
+        topic, index = self._place
+        (described,) = described_topics(self._admin, [topic])
+        leader = next((one.leader_id for one in described.partitions if one.partition_index == index), -1)
+        if leader < 0:
+            raise ResponseError(f"{topic}-{index}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return leader, bytes(16) if described.topic_id is None else UUID(str(described.topic_id)).bytes
+
+
+def _checked(records: bytes) -> Iterator[CheckedBatch]:
+    for position, header in iter_headers(records):
+        try:
+            check_crc(records, position, header)
+            yield CheckedBatch(header, "")
+        except BatchError as error:
+            yield CheckedBatch(header, str(error))

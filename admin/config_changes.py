@@ -1,0 +1,61 @@
+"""Changes of configs: values that are set, deleted, appended or subtracted (KIP-339), and their validation by the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from ..protocol.messages.alter_configs import AlterConfigsRequest, LegacyAlterableConfig, LegacyAlterConfigsResource
+from ..protocol.messages.alter_configs_results import AlterConfigsResourceResponse
+from ..protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from .configs import OWN_SOURCES, Kind, describe_configs, node_of, subject_of
+from .errors import NotSupported, check
+from .session import Admin
+
+#: By key: SET, DELETE, APPEND or SUBTRACT, and the value.
+Changes = Mapping[str, tuple[str, str | None]]
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def alter_configs(admin: Admin, kind: str, name: str, changes: Changes, *, dry_run: bool) -> None:
+    """Sets, deletes, appends to or subtracts from configs. Raises ResponseError."""
+    resource = Kind[kind.upper()]
+    entries = [AlterableConfig(key, Operation[word], value) for key, (word, value) in changes.items()]
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource, name, entries)], validate_only=dry_run
+    )
+    try:
+        (result,) = admin.ask(request, node_of(resource, name)).responses
+    except NotSupported:
+        result = _altered_as_whole(admin, resource, name, changes, dry_run=dry_run)
+    check(subject_of(resource, name), result.error_code, result.error_message)
+
+
+def _altered_as_whole(
+    admin: Admin, kind: Kind, name: str, changes: Changes, *, dry_run: bool
+) -> AlterConfigsResourceResponse:
+    """Replaces all configs of a resource: for brokers before Apache Kafka 2.3. Raises NotSupported for changes of lists."""
+    if any(word not in ("SET", "DELETE") for word, _ in changes.values()):
+        raise NotSupported("IncrementalAlterConfigs")
+    found = describe_configs(admin, kind, name)
+    values = {key: one.value for key, one in found.items() if one.config_source == OWN_SOURCES[kind].name}
+    for key, (word, value) in changes.items():
+        if word == "SET":
+            values[key] = value
+        else:
+            values.pop(key, None)
+    entries = [LegacyAlterableConfig(key, value) for key, value in values.items()]
+    resources = [LegacyAlterConfigsResource(kind, name, entries)]
+    request = AlterConfigsRequest(resources=resources, validate_only=dry_run)
+    (result,) = admin.ask(request, node_of(kind, name)).responses
+    return result

@@ -1,0 +1,39 @@
+"""Committed offsets of the groups that a link follows: chosen here, for the link and for the change to its mirror."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..client.errors import RequestFailed
+from .group_offsets import committed
+from .groups import list_groups
+
+if TYPE_CHECKING:
+    from ..replication.mirror.link import Link
+    from .session import Admin, Place
+
+
+def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> dict[str, dict[Place, int]]:
+    """The offsets of followed topics that followed groups have committed, by names here.
+
+    `unreadable` gets the groups that cannot be read, with the reasons. Share groups have no committed offsets. Groups of
+    links are not followed: their progress is that of another cluster's mirrors.
+    """
+    found: dict[str, dict[Place, int]] = {}
+    if link.groups is None:
+        return found
+    for group in list_groups(source):
+        if not link.follows_group(group.group_id) or group.kind == "share":
+            continue
+        name = link.name_here(group.group_id)
+        try:
+            offsets = committed(source, group.group_id)
+        except RequestFailed as error:
+            unreadable[name] = str(error)
+            continue
+        found[name] = {
+            (link.name_here(topic), index): one.offset
+            for (topic, index), one in offsets.items()
+            if link.follows_topic(topic)
+        }
+    return found

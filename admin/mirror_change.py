@@ -1,0 +1,171 @@
+"""The change to a mirror: the effects of `replication/mirror/change.py` on two clusters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..client.errors import RequestFailed
+from ..client.wording import counted
+from ..metadata.mirror_keys import MIRROR_NAME, SWITCHED
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ..replication.mirror.change import Effect
+from ..replication.mirror.link import Link, LinkState
+from . import group_offsets, mirrors
+from .config_changes import Operation
+from .configs import Kind, describe_topic_configs
+from .errors import check
+from .followed_groups import followed_offsets
+from .log_offsets import LATEST, list_offsets
+from .topics import described_topics
+
+if TYPE_CHECKING:
+    from ..replication.mirror.progress import MirrorProgress
+    from .session import Admin, Place
+
+#: Limit of the time in which brokers report that they have stopped.
+_STOPPED_S = 10.0
+_POLL_S = 0.1
+#: Topics that change in one request.
+_AT_ONCE = 1000
+
+
+class ChangeFailed(Exception):
+    """A change that cannot go on; the text has the reason. The command may be run again."""
+
+
+class MirrorChange:
+    """The change of the topics of a link. `source`: None where it is lost. `say` gets what an operator should know.
+
+    `timeout_s`: limit of the wait until everything is here. Afterwards `last` has the last progress of the partitions.
+    """
+
+    def __init__(
+        self,
+        admin: Admin,
+        source: Admin | None,
+        link: Link,
+        topics: Sequence[str],
+        timeout_s: float,
+        say: Callable[[str], object],
+    ) -> None:
+        self.last: dict[Place, MirrorProgress] = {}
+        #: The source cannot refuse producers, and none writes any more.
+        self.producers_stopped = False
+        self._admin = admin
+        self._source = source
+        self._link = link
+        self._topics = topics
+        self._timeout_s = timeout_s
+        self._say = say
+
+    def run(self, effects: Sequence[Effect]) -> None:
+        """Raises ChangeFailed, and RequestFailed."""
+        for effect in effects:
+            self._steps()[effect]()
+
+    def _steps(self) -> dict[Effect, Callable[[], None]]:
+        return {
+            Effect.CLOSE_SOURCE: self._close_source,
+            Effect.AWAIT_EQUAL: self._await_equal,
+            Effect.COPY_GROUPS: self._copy_groups,
+            Effect.STOP: lambda: self._set_state(LinkState.STOPPED),
+            Effect.AWAIT_STOPPED: self._await_stopped,
+            Effect.PROMOTE: lambda: self._set_state(LinkState.PROMOTED),
+            Effect.AWAIT_PROMOTED: self._await_promoted,
+            Effect.RAISE_FLOOR: self._raise_floor,
+            Effect.OPEN_HERE: lambda: mirrors.open_topics(self._admin, self._topics),
+        }
+
+    def _set_state(self, state: LinkState) -> None:
+        mirrors.set_state(self._admin, self._link.name, state, dry_run=False)
+
+    # ---- the source
+
+    def _close_source(self) -> None:
+        source = self._source
+        assert source is not None
+        there = [self._link.name_there(topic) for topic in self._topics]
+        for topic, values in describe_topic_configs(source, there, [MIRROR_NAME]).items():
+            upstream = values[MIRROR_NAME].value if MIRROR_NAME in values else ""
+            if upstream and not upstream.startswith(SWITCHED):
+                raise ChangeFailed(f"topic {topic} of the source follows link {upstream}: switch there first")
+        closed = AlterableConfig(MIRROR_NAME, Operation.SET, SWITCHED + self._link.name)
+        for start in range(0, len(there), _AT_ONCE):
+            resources = [
+                AlterConfigsResource(resource_type=Kind.TOPIC, resource_name=topic, configs=[closed])
+                for topic in there[start : start + _AT_ONCE]
+            ]
+            for result in source.ask_controller(IncrementalAlterConfigsRequest(resources=resources)).responses:
+                if result.error_code == ErrorCode.INVALID_CONFIG:  # Apache Kafka has no such config
+                    if not self.producers_stopped:
+                        raise ChangeFailed(
+                            "the source cannot refuse producers: stop them there, then use --producers-stopped"
+                        )
+                    return
+                check(f"topic {result.resource_name}", result.error_code, result.error_message)
+
+    def _await_equal(self) -> None:
+        assert self._source is not None
+        deadline = time.monotonic() + self._timeout_s
+        places = [
+            (topic.name, one.partition_index)
+            for topic in described_topics(self._admin, list(self._topics))
+            for one in topic.partitions
+        ]
+        there = {place: (self._link.name_there(place[0]), place[1]) for place in places}
+        while True:
+            ends = list_offsets(self._source, dict.fromkeys(there.values(), LATEST))
+            here = list_offsets(self._admin, dict.fromkeys(places, LATEST))
+            behind = [(place, ends[there[place]].offset - here[place].offset) for place in places]
+            behind = [(place, lag) for place, lag in behind if lag]
+            if not behind:
+                return
+            if time.monotonic() > deadline:
+                (topic, index), lag = behind[0]
+                raise ChangeFailed(
+                    f"the source has more of {counted(len(behind), 'partition')}, such as {topic}-{index} by {lag}: "
+                    f"`odradek mirror status {self._link.name}` has the reasons; run `switch` again"
+                )
+            time.sleep(_POLL_S)
+
+    def _copy_groups(self) -> None:
+        assert self._source is not None
+        skipped: dict[str, str] = {}
+        topics = set(self._topics)
+        for group, committed in followed_offsets(self._source, self._link, skipped).items():
+            offsets = {place: offset for place, offset in committed.items() if place[0] in topics}
+            try:
+                if offsets:
+                    group_offsets.commit(self._admin, group, offsets)
+            except RequestFailed as error:
+                skipped[group] = str(error)
+        for group, reason in sorted(skipped.items()):
+            self._say(f"offsets of group {group} are not copied: {reason}")
+
+    # ---- here
+
+    def _await_stopped(self) -> None:
+        self._note(mirrors.wait_stopped(self._admin, self._link.name, self._topics, _STOPPED_S))
+
+    def _await_promoted(self) -> None:
+        promoted = mirrors.wait_stopped(self._admin, self._link.name, self._topics, _STOPPED_S, promoted=True)
+        self._note(promoted)
+        for topic, index in sorted(self.last.keys() - promoted.keys()):
+            self._say(f"{topic}-{index} has no leader that reports: a transaction may be open there")
+
+    def _note(self, reported: dict[Place, MirrorProgress]) -> None:
+        known = {**mirrors.read_progress(self._admin, self._link.name), **reported}
+        topics = set(self._topics)
+        self.last |= {place: one for place, one in known.items() if place[0] in topics}
+
+    def _raise_floor(self) -> None:
+        highest = max((one.producer_id for one in self.last.values()), default=-1)
+        if highest >= 0:
+            mirrors.raise_floor(self._admin, highest + 1)

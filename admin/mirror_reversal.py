@@ -1,0 +1,138 @@
+"""The reversal of a link: the former source follows the cluster that has taken its place (docs/development/mirror.md).
+
+Topics are paired by their ids, which are equal on both sides. At the former source they are made read-only first, then its
+link begins: each partition is cut behind the last batch that both sides have, and what is cut off is kept as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ..metadata.mirror_keys import (
+    BOOTSTRAP,
+    CUTS_DIVERGED,
+    GROUPS,
+    MIRROR_NAME,
+    MIRROR_ORIGINS,
+    MIRROR_PARTITIONS,
+    MIRROR_TOPIC_ID,
+    STATE,
+    SWITCHED,
+    TOPICS,
+)
+from ..protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ..protocol.uuids import uuid_to_text
+from ..replication.mirror.change import REVERSE, Effect
+from ..replication.mirror.link import Link, LinkState
+from .config_changes import Operation
+from .configs import Kind, describe_topic_configs
+from .errors import ResponseError, check
+from .mirrors import create_link, delete_link, read_links
+from .nodes import describe_cluster
+from .topics import described_topics
+
+if TYPE_CHECKING:
+    from .session import Admin
+    from .topics import Topic
+
+#: Topics that change in one request.
+_AT_ONCE = 1000
+
+
+class NotReversible(Exception):
+    """A link that cannot be reversed; the text has the reason."""
+
+
+def reverse(
+    here: Admin, source: Admin, link: Link, back: str, client: Mapping[str, str], *, dry_run: bool
+) -> list[str]:
+    """Has the former `source` of a link follow this cluster with a link named `back`. Returns the topics.
+
+    `client`: `bootstrap.servers` of this cluster, and the properties with which the source logs in to it. An interrupted
+    reversal may be repeated. Raises NotReversible, and RequestFailed.
+    """
+    if link.prefix:
+        raise NotReversible(f"link {link.name} has the prefix {link.prefix}: names differ, and cannot be led back")
+    topics = _common(here, source, link)
+    if not topics:
+        raise NotReversible("no topic of the link is on both sides with the same id")
+    _check_writable(here, topics)
+    _check_free(source, topics, back)
+    properties = dict(client) | {TOPICS: link.topics.pattern, STATE: LinkState.ACTIVE.value, CUTS_DIVERGED: "true"}
+    properties |= {GROUPS: link.groups.pattern} if link.groups is not None else {}
+    names = [topic.name for topic in topics]
+    known = read_links(source).get(back)
+    if known is not None and known.get(BOOTSTRAP) != properties[BOOTSTRAP]:
+        raise NotReversible(f"the former source has another link {back}: take another name for this one")
+    steps: dict[Effect, Callable[[], None]] = {
+        Effect.CLOSE_FORMER: lambda: _close(source, topics, back, describe_cluster(here).cluster_id),
+        Effect.LINK_BACK: lambda: None if known else create_link(source, back, properties, dry_run=False),
+        Effect.DELETE_LINK: lambda: delete_link(here, link.name, dry_run=False),
+    }
+    for effect in () if dry_run else REVERSE:
+        steps[effect]()
+    return names
+
+
+def _common(here: Admin, source: Admin, link: Link) -> list[Topic]:
+    """The followed topics that both sides have with the same id, as they are here."""
+    there = {topic.topic_id: topic.name for topic in described_topics(source, None) if topic.topic_id is not None}
+    return [
+        topic
+        for topic in described_topics(here, None)
+        if topic.topic_id is not None and link.follows_topic(topic.name) and there.get(topic.topic_id) == topic.name
+    ]
+
+
+def _check_writable(here: Admin, topics: Sequence[Topic]) -> None:
+    for name, value in _links_of(here, topics).items():
+        if value:
+            raise NotReversible(f"topic {name} is read-only here: `odradek mirror switch` or `fail-over` comes first")
+
+
+def _check_free(source: Admin, topics: Sequence[Topic], back: str) -> None:
+    for name, value in _links_of(source, topics).items():
+        if value and value != back and not value.startswith(SWITCHED):
+            raise NotReversible(f"topic {name} of the former source follows link {value}")
+
+
+def _id_text(topic: Topic) -> str:
+    assert topic.topic_id is not None
+    return uuid_to_text(UUID(str(topic.topic_id)).bytes)
+
+
+def _links_of(admin: Admin, topics: Sequence[Topic]) -> dict[str, str]:
+    found = describe_topic_configs(admin, [topic.name for topic in topics], [MIRROR_NAME])
+    return {topic: values[MIRROR_NAME].value or "" if MIRROR_NAME in values else "" for topic, values in found.items()}
+
+
+def _close(source: Admin, topics: Sequence[Topic], back: str, cluster_id: str) -> None:
+    """Makes the former source's topics mirrors. Raises NotReversible for a source that has no mirrors."""
+    for start in range(0, len(topics), _AT_ONCE):
+        resources = [
+            AlterConfigsResource(
+                resource_type=Kind.TOPIC,
+                resource_name=topic.name,
+                configs=[
+                    AlterableConfig(MIRROR_NAME, Operation.SET, back),
+                    AlterableConfig(MIRROR_TOPIC_ID, Operation.SET, _id_text(topic)),
+                    AlterableConfig(MIRROR_PARTITIONS, Operation.SET, str(len(topic.partitions))),
+                    AlterableConfig(MIRROR_ORIGINS, Operation.SET, cluster_id),
+                ],
+            )
+            for topic in topics[start : start + _AT_ONCE]
+        ]
+        for result in source.ask_controller(IncrementalAlterConfigsRequest(resources=resources)).responses:
+            try:
+                check(f"topic {result.resource_name}", result.error_code, result.error_message)
+            except ResponseError as error:
+                raise NotReversible(
+                    f"the former source cannot follow: {error}. Apache Kafka has no mirrors: delete its topics and follow "
+                    "them with a fresh mirror"
+                ) from None

@@ -1,0 +1,20 @@
+"""Changes of configs by commands and pages: errors name the command that lists the keys."""
+
+from __future__ import annotations
+
+from ...admin import config_changes
+from ...admin.errors import ResponseError
+from ...admin.session import Admin
+from ..messages import FAILED
+from .errors import status_of_code
+
+
+def alter_configs(admin: Admin, kind: str, name: str, changes: config_changes.Changes, *, dry_run: bool) -> None:
+    """Sets, deletes, appends to or subtracts from configs: name -> (SET, DELETE, APPEND or SUBTRACT, value)."""
+    try:
+        config_changes.alter_configs(admin, kind, name, changes, dry_run=dry_run)
+    except ResponseError as error:
+        if status_of_code(error.code) != FAILED:
+            raise
+        hint = f"; `odradek config get {kind} {name or 'default'} --all` lists the keys"
+        raise ResponseError(error.subject, error.code, error.message, hint) from None

@@ -1,0 +1,1 @@
+"""Several processes on one machine as one cluster: `odradek cluster start`."""

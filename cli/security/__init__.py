@@ -1,0 +1,1 @@
+"""`odradek acl`, `user`, `quota` and `token`: access, logins and limits of clients."""

@@ -1,0 +1,137 @@
+"""The security of a port, by a connection of its own: the reason for which a client with another one gets no response.
+
+A port with TLS ends a connection without it, and a port without TLS one with it. A port with SASL ends a connection at the
+first request before a login; it names its mechanisms in the response to SaslHandshake. Requests are written as bytes: a
+command that has not loaded the codecs need not do so for them.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+from .faults import TLS_ALERT, Fault, Kind, PortSecurity, handshake_fault, security_fault, verdict_of
+
+if TYPE_CHECKING:
+    import ssl
+
+#: Requests that every version of Kafka serves: length, API key, version, correlation id, no client id. ApiVersions, then
+#: SaslHandshake with the empty name of a mechanism.
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+_SASL_HANDSHAKE = struct.pack(">ihhihh", 12, 17, 1, 2, -1, 0)
+_LENGTH, _HEADER = struct.Struct(">i"), struct.Struct(">ihi")
+_UNSUPPORTED_MECHANISM = 33
+#: Limit of either response.
+_MOST_BYTES = 1 << 20
+#: Characters of the names of mechanisms.
+_MOST_CHARACTERS = 200
+
+
+def fault_of_port(
+    address: tuple[str, int], tls: ssl.SSLContext | None, timeout_s: float, *, has_login: bool
+) -> Fault | None:
+    """Returns how the port's security differs from the client's, or why TLS fails; None where neither is so, or where the
+    port sends nothing in time. Raises OSError where it accepts no connection.
+    """
+    with socket.create_connection(address, timeout_s) as connected:
+        if tls is None:
+            return _fault_without_tls(connected, address, timeout_s, has_login=has_login)
+        try:
+            secured = tls.wrap_socket(connected, server_hostname=address[0])
+        except TimeoutError:
+            return None
+        except OSError as error:
+            return handshake_fault(error)
+        with secured:
+            try:
+                return _fault_with_tls(secured, has_login=has_login)
+            except (OSError, struct.error) as error:
+                # Of TLS 1.3, the first read has the other side's verdict on this one. A write before it may lose that.
+                return verdict_of(error) or _alert_of(address, tls, timeout_s)
+
+
+def _alert_of(address: tuple[str, int], tls: ssl.SSLContext, timeout_s: float) -> Fault | None:
+    """The alert that a port sends after the handshake, before anything is written."""
+    try:
+        with (
+            socket.create_connection(address, timeout_s) as connected,
+            tls.wrap_socket(connected, server_hostname=address[0]) as secured,
+        ):
+            secured.recv(1)
+    except OSError as error:
+        return verdict_of(error)
+    return None
+
+
+def _fault_without_tls(
+    connected: socket.socket, address: tuple[str, int], timeout_s: float, *, has_login: bool
+) -> Fault | None:
+    try:
+        connected.sendall(_API_VERSIONS)
+        first = _received(connected, 2)
+        if first and first != TLS_ALERT:
+            _received(connected, _LENGTH.unpack(first + _received(connected, 2))[0])
+            return None if has_login else _fault_of_handshake(connected)
+    except TimeoutError:
+        return None
+    except (OSError, struct.error):
+        first = b""
+    return security_fault(PortSecurity.TLS) if first or _offers_tls(address, timeout_s) else None
+
+
+def _fault_with_tls(connected: socket.socket, *, has_login: bool) -> Fault | None:
+    connected.sendall(_API_VERSIONS)
+    if not (head := _received(connected, _LENGTH.size)):
+        return None
+    _received(connected, _LENGTH.unpack(head)[0])
+    return None if has_login else _fault_of_handshake(connected)
+
+
+def _fault_of_handshake(connected: socket.socket) -> Fault | None:
+    """The response to SaslHandshake has the port's mechanisms, or an error of a port that has none."""
+    connected.sendall(_SASL_HANDSHAKE)
+    head = _received(connected, _LENGTH.size)
+    body = _received(connected, _LENGTH.unpack(head)[0]) if head else b""
+    if len(body) < 10 or struct.unpack_from(">h", body, 4)[0] != _UNSUPPORTED_MECHANISM:
+        return None
+    return security_fault(PortSecurity.LOGIN, ", ".join(_names(body))[:_MOST_CHARACTERS])
+
+
+def _names(body: bytes) -> list[str]:
+    """The mechanisms, which follow a correlation id, the error code and their count."""
+    names, position = [], 10
+    while position + 2 <= len(body):
+        length = struct.unpack_from(">h", body, position)[0]
+        name = body[position + 2 : position + 2 + length]
+        if not 0 < length == len(name):
+            break
+        names.append("".join(one for one in name.decode(errors="replace") if one.isprintable()))
+        position += 2 + length
+    return names
+
+
+def _received(connected: socket.socket, size: int) -> bytes:
+    """As many bytes; less where the other side ends the connection. Raises OSError for a size that no response has."""
+    if not 0 <= size <= _MOST_BYTES:
+        raise OSError(f"a response of {size} bytes")
+    found = bytearray()
+    while len(found) < size and (piece := connected.recv(size - len(found))):
+        found += piece
+    return bytes(found)
+
+
+def _offers_tls(address: tuple[str, int], timeout_s: float) -> bool:
+    """Whether the port takes a handshake; its certificate does not count."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection(address, timeout_s) as connected:
+            context.wrap_socket(connected, server_hostname=address[0]).close()
+    except TimeoutError:
+        return False
+    except OSError as error:
+        return handshake_fault(error).kind is Kind.TLS
+    return True

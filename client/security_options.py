@@ -1,0 +1,249 @@
+"""Security options of a client in one form, by the names of Java's clients and of librdkafka; their TLS contexts and logins.
+
+Certificates are PEM, in a file or in the property itself. Java's own key stores are neither read by librdkafka nor by
+Python's ssl module, so an error gives the command that converts one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .errors import InvalidOptions, NoToken
+
+if TYPE_CHECKING:
+    import ssl
+
+    from .sasl import Login, SaslClient
+
+_JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+#: Limit of a token endpoint's response.
+_MOST_TOKEN_BYTES = 1 << 20
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+#: Names that `security_of` reads; the others are the client's.
+_NAMES_TEXT = """
+    security.protocol sasl.mechanism sasl.mechanisms sasl.jaas.config sasl.username sasl.password
+    sasl.login.callback.handler.class sasl.client.callback.handler.class sasl.kerberos.service.name
+    sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.method sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.scope ssl.truststore.location
+    ssl.truststore.type ssl.truststore.password ssl.truststore.certificates ssl.keystore.location
+    ssl.keystore.type ssl.keystore.password ssl.keystore.certificate.chain ssl.keystore.key ssl.key.password
+    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem
+    ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
+"""
+NAMES = frozenset(_NAMES_TEXT.split())
+
+
+def jaas_options(line: str) -> dict[str, str]:
+    """The options of `sasl.jaas.config`: `Module required username="u" password="p";`. An error has no part of it."""
+    words = line.strip()
+    if not re.match(r"^[\w.$]+\s+(required|requisite|sufficient|optional)\b", words, re.IGNORECASE):
+        raise InvalidOptions(
+            'sasl.jaas.config is not `LoginModule required name="value" ...;`: check quotes and the semicolon'
+        )
+    found = {}
+    for name, double, single, bare in _JAAS_OPTION.findall(words):
+        found[name] = re.sub(r"\\(.)", r"\1", double or single) or bare
+    return found
+
+
+@dataclass(slots=True, repr=False)
+class Security:
+    """Paths and PEM texts are "" when not given. No repr: it holds secrets."""
+
+    protocol: str = "PLAINTEXT"
+    mechanism: str = ""
+    username: str = ""
+    password: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
+    certificate_file: str = ""
+    certificate_pem: str = ""
+    key_file: str = ""
+    key_pem: str = ""
+    key_password: str = ""
+    verifies_host: bool = True
+    token_endpoint: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    scope: str = ""
+    kerberos_service: str = ""
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
+
+
+def security_of(properties: Mapping[str, str]) -> Security:
+    """Raises InvalidOptions for a protocol, mechanism or key store that no client here can use."""
+    found = Security(protocol=properties.get("security.protocol", "PLAINTEXT").upper())
+    if found.protocol not in PROTOCOLS:
+        raise InvalidOptions(f"security.protocol={found.protocol} is not one of {', '.join(PROTOCOLS)}")
+    if found.has_sasl:
+        _read_sasl(properties, found)
+    if found.has_tls:
+        _read_tls(properties, found)
+    return found
+
+
+def _read_sasl(properties: Mapping[str, str], security: Security) -> None:
+    security.mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI").upper()
+    if security.mechanism not in MECHANISMS:
+        raise InvalidOptions(f"sasl.mechanism={security.mechanism} is not one of {', '.join(MECHANISMS)}")
+    jaas = properties.get("sasl.jaas.config")
+    options = jaas_options(jaas) if jaas else {}
+    security.username = properties.get("sasl.username") or options.get("username", "")
+    security.password = properties.get("sasl.password") or options.get("password", "")
+    security.kerberos_service = properties.get("sasl.kerberos.service.name") or options.get("serviceName", "kafka")
+    credentials = "sasl.oauthbearer.client.credentials.client"
+    security.token_endpoint = properties.get("sasl.oauthbearer.token.endpoint.url", "")
+    security.client_id = _first(properties, f"{credentials}.id", "sasl.oauthbearer.client.id") or options.get(
+        "clientId", ""
+    )
+    security.client_secret = _first(properties, f"{credentials}.secret", "sasl.oauthbearer.client.secret")
+    security.client_secret = security.client_secret or options.get("clientSecret", "")
+    security.scope = properties.get("sasl.oauthbearer.scope") or options.get("scope", "")
+    needs_password = security.mechanism == "PLAIN" or security.mechanism.startswith("SCRAM")
+    if needs_password and not security.username:
+        raise InvalidOptions(
+            f"sasl.mechanism={security.mechanism} needs sasl.jaas.config, or sasl.username and sasl.password"
+        )
+    if security.mechanism == "OAUTHBEARER" and not (security.token_endpoint and security.client_id):
+        raise InvalidOptions(
+            "sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url and a client id and secret"
+        )
+
+
+def _first(properties: Mapping[str, str], *names: str) -> str:
+    return next((properties[name] for name in names if properties.get(name)), "")
+
+
+def _read_tls(properties: Mapping[str, str], security: Security) -> None:
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    security.verifies_host = algorithm not in ("", "none")
+    security.ca_file = properties.get("ssl.ca.location") or _store(properties, "ssl.truststore", "-nokeys")
+    security.ca_pem = _first(properties, "ssl.ca.pem", "ssl.truststore.certificates")
+    store = _store(properties, "ssl.keystore", "-nodes")
+    security.certificate_file = properties.get("ssl.certificate.location") or store
+    security.key_file = properties.get("ssl.key.location") or store
+    security.certificate_pem = _first(properties, "ssl.certificate.pem", "ssl.keystore.certificate.chain")
+    security.key_pem = _first(properties, "ssl.key.pem", "ssl.keystore.key")
+    security.key_password = properties.get("ssl.key.password", "")
+
+
+def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
+    """The file of a PEM store; "" when none is named."""
+    location = properties.get(f"{prefix}.location", "")
+    kind = properties.get(f"{prefix}.type", "").upper()
+    if not location or kind == "PEM" or location.endswith((".pem", ".crt", ".cer")):
+        return location
+    pem = f"{location.rpartition('.')[0] or location}.pem"
+    raise InvalidOptions(
+        f"{prefix}.location={location} is not a PEM file: convert it (JKS first with `keytool -importkeystore "
+        f"-deststoretype PKCS12`) by `openssl pkcs12 -in {location} {option} -out {pem}`, and set {prefix}.type=PEM"
+    )
+
+
+def ssl_context(security: Security) -> ssl.SSLContext:
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
+        context.check_hostname = security.verifies_host
+        if security.certificate_file:
+            context.load_cert_chain(security.certificate_file, security.key_file or None, security.key_password or "")
+        elif security.certificate_pem:
+            _load_pem(context, security)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise InvalidOptions(
+            f"the TLS files cannot be used: {error}; check ssl.truststore.*, ssl.keystore.* and passwords"
+        ) from None
+    return context
+
+
+def _load_pem(context: ssl.SSLContext, security: Security) -> None:
+    """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
+        file.flush()
+        context.load_cert_chain(file.name, password=security.key_password or "")
+
+
+def login_of(security: Security) -> Login | None:
+    """The login of `odradek.client`; None where the protocol has none."""
+    if not security.has_sasl:
+        return None
+    if security.mechanism == "GSSAPI":
+        from .kerberos import KerberosLogin
+
+        return KerberosLogin("", None, security.kerberos_service, "")
+    if security.mechanism == "OAUTHBEARER":
+        return TokenLogin(security)
+    from .sasl import PasswordLogin
+
+    return PasswordLogin(security.mechanism, security.username, security.password)
+
+
+class TokenLogin:
+    """A login with a token of the token endpoint (OAUTHBEARER), see `odradek.client.sasl.Login`."""
+
+    mechanism = "OAUTHBEARER"
+    may_wait = True
+
+    def __init__(self, security: Security) -> None:
+        self.username = security.client_id
+        self._tokens = TokenProvider(security)
+
+    def client(self, host: str) -> SaslClient:
+        from .sasl import OAuthClient
+
+        return OAuthClient(self._token, {})
+
+    def _token(self) -> str:
+        from .sasl import AuthenticationFailed
+
+        try:
+            return self._tokens.token()
+        except NoToken as error:
+            raise AuthenticationFailed(str(error)) from None
+
+
+class TokenProvider:
+    """A token by the client credentials grant (RFC 6749, 4.4). A new one for each connection: a command is short."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+
+    def token(self) -> str:
+        # Only a login by tokens needs them, and every command would wait 20 ms for them.
+        import json
+        import urllib.parse
+        import urllib.request
+        from base64 import b64encode
+
+        security = self._security
+        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
+        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
+        request = urllib.request.Request(
+            security.token_endpoint,
+            urllib.parse.urlencode(form).encode(),
+            {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise NoToken(f"{security.token_endpoint} returned no token: check the client id and secret") from None
+
+    def extensions(self) -> dict[str, str]:
+        return {}

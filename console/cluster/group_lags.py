@@ -1,0 +1,95 @@
+"""Groups of a poll and their lags, in portions of bounded size."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ...admin.errors import COORDINATOR_MOVES, NoResponse, ResponseError, UnknownNode
+from ...admin.groups import list_groups
+from ...admin.lag import Lag
+from ...admin.places import Place
+from ...cli.client.errors import CommandError, from_library
+from ...cli.groups.lag import Positions, committed_positions, lags_of, shared_positions
+from ...cli.groups.subscriptions import Reading, read_topics
+from ...protocol.errors import ErrorCode
+from .groups import share_offsets
+
+if TYPE_CHECKING:
+    from ...admin.groups import GroupListing
+    from ...admin.session import Admin
+
+#: Partitions of which the ends are read in one poll.
+MOST_ENDS = 2000
+Offsets = dict[Place, int]
+
+
+def groups_of(admin: Admin, brokers: set[int]) -> tuple[list[tuple[GroupListing, int]], set[int], bool]:
+    """Groups with the brokers that coordinate them, the brokers that do not respond, and whether these are all groups."""
+    found: list[tuple[GroupListing, int]] = []
+    silent: set[int] = set()
+    is_loading = False
+    for node in sorted(brokers):
+        try:
+            found += [(one, node) for one in list_groups(admin, [node])]
+        except NoResponse:
+            silent.add(node)
+        except UnknownNode:
+            is_loading = True
+        except ResponseError as error:
+            if error.code == ErrorCode.REQUEST_TIMED_OUT:
+                silent.add(node)
+            elif error.code in COORDINATOR_MOVES:
+                is_loading = True
+            else:
+                raise
+    return found, silent, not (silent or is_loading)
+
+
+def behind(admin: Admin, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[dict[str, list[Lag]], int]:
+    """Lags of groups by partition, without groups that cannot be read now. Reads whole groups, up to MOST_ENDS partitions,
+    and returns how many of `kinds` it has taken; the next poll reads the others.
+    """
+    positions: dict[str, Positions] = {}
+    nodes: dict[int, list[str]] = defaultdict(list)
+    count = taken = 0
+    for name, kind in kinds.items():
+        if count >= MOST_ENDS:
+            break
+        taken += 1
+        with known_failures():
+            node = admin.coordinator_now(name)
+            if node in away:
+                continue
+            positions[name] = _shared(admin, name) if kind == "share" else committed_positions(admin, name)
+            nodes[node].append(name)
+            count += len(positions[name])
+    readings: dict[str, Reading] = {}
+    for node, names in nodes.items():
+        with known_failures():
+            readings |= read_topics(admin, kinds, {node: names})
+            continue
+        for name in names:  # their topics are unknown, and so is their lag
+            del positions[name]
+    with known_failures():
+        return lags_of(admin, positions, readings, away), taken
+    return {}, taken
+
+
+def _shared(admin: Admin, name: str) -> Positions:
+    """Positions of a share group, with the lag that its coordinator has (KIP-1226)."""
+    offsets = share_offsets(admin, name)
+    started = {(one.topic, one.partition): (one.start if one.start >= 0 else None, one.lag) for one in offsets}
+    return shared_positions(started)
+
+
+@contextlib.contextmanager
+def known_failures() -> Iterator[None]:
+    """Errors of the cluster pass: the next poll reads again."""
+    try:
+        yield
+    except Exception as error:
+        if from_library(error) is None and not isinstance(error, CommandError | ConnectionError):
+            raise

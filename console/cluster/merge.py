@@ -1,0 +1,216 @@
+"""The merge of a page: records of all partitions by their timestamps, within limits of number, bytes and time.
+
+Each partition is read in windows of offsets. Newest first, a window lies before the one that was read last. The next record
+of the page is known once every partition has one at hand or has none left. The page ends with an offset for each partition,
+from which the next page continues.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...cli.records.reading import Place
+from ...client.wording import counted
+from ..budgets import Budget
+from .filters import Passes
+from .found import Found
+from .lanes import Lane
+from .log_reader import LogReader, Range, ReadBatch
+from .query import NEWEST, Query
+from .records import RecordMaker
+from .wanted import Wanted
+
+if TYPE_CHECKING:
+    from ...cli.records.consumed import ConsumedRecord
+
+#: Limits of one request: records and bytes that it reads, bytes that it shows, and its time.
+MOST_SCANNED, MOST_BYTES, MOST_SHOWN_BYTES, MOST_SECONDS = 2_000_000, 256 << 20, 16 << 20, 4.0
+#: Records of the first and of the largest windows of a round, all partitions together.
+_FIRST_ROUND, _MOST_ROUND = 5_000, 200_000
+#: A filtered search reads no smaller windows for the sake of time: each has a fixed cost.
+_LEAST_FILTERED_ROUND = 2_000
+#: A round of windows that took longer is followed by a smaller one.
+_ROUND_SECONDS = 0.3
+#: Records between two looks at the clock.
+_RECORDS_PER_CHECK = 50
+
+
+class _OutOfBounds(Exception):
+    """A window had more bytes, or took more time, than a request has."""
+
+
+class Work(NamedTuple):
+    """The parts of one search."""
+
+    reader: LogReader
+    maker: RecordMaker
+    query: Query
+    passes: list[Passes]
+    wanted: Wanted
+    budget: Budget
+
+
+class Merge:
+    def __init__(self, work: Work, page: Found, began: float, seconds: float) -> None:
+        self._reader, self._maker, self._query, self._passes, self._wanted, self._budget = work
+        self._made = page
+        self._is_newest = work.query.order == NEWEST
+        self._deadline = began + min(seconds, MOST_SECONDS)
+        self._hard_deadline = began + MOST_SECONDS
+        self._read_bytes = self._shown_bytes = 0
+        #: Whether windows end where batches do. After one with too many bytes they do not: a batch may have too many.
+        self._is_elastic = True
+        #: The first records that pass are shown at once: the next slice of the search goes on.
+        self._is_first = work.query.is_first and bool(work.passes)
+
+    def run(self, lanes: list[Lane]) -> None:
+        made, query = self._made, self._query
+        made.begun = self._edges(lanes)
+        made.total = sum(self._left(lane) for lane in lanes)
+        size = _FIRST_ROUND if self._passes else min(_FIRST_ROUND, max(query.limit, 10) * max(1, len(lanes)))
+        while True:
+            if self._take(lanes, to_the_end=False):
+                made.ended = f"the limit of {counted(query.limit, 'record')}"
+                break
+            waiting = [lane for lane in lanes if not lane.ready and not lane.is_exhausted]
+            if not waiting:
+                made.ended = "the first record of the range" if self._is_newest else "the end of the log"
+                break
+            if self._is_over() or (self._is_first and any(lane.ready for lane in lanes)):
+                made.ended = "the limit of one request"
+                self._take(lanes, to_the_end=True)
+                break
+            size = self._read_round(waiting, size)
+        is_done = all(lane.is_exhausted and not lane.ready for lane in lanes)
+        made.left = sum(self._left(lane) for lane in lanes)
+        made.edges = {} if is_done else self._edges(lanes)
+        made.read = sum(self._read_before_edge(lane) for lane in lanes)
+
+    def _is_over(self) -> bool:
+        made = self._made
+        return (
+            made.scanned >= MOST_SCANNED
+            or self._read_bytes >= MOST_BYTES
+            or self._shown_bytes >= MOST_SHOWN_BYTES
+            or self._budget.is_nearly_spent
+            or time.monotonic() > self._deadline
+        )
+
+    # ---- edges
+
+    def _edges(self, lanes: list[Lane]) -> dict[int, int]:
+        return {lane.place[1]: self._edge(lane) for lane in lanes}
+
+    def _edge(self, lane: Lane) -> int:
+        """Where the lane continues: before messages that pass and were not taken."""
+        if lane.ready:
+            return int(lane.ready[0].offset()) + (1 if self._is_newest else 0)
+        return lane.high if self._is_newest else lane.low
+
+    def _read_before_edge(self, lane: Lane) -> int:
+        """The number of records between the begin of the page and where the lane continues."""
+        edge = self._edge(lane)
+        decoded = sum((offset >= edge) is self._is_newest for offset in lane.read)
+        return decoded + sum(
+            count for first, last, count in lane.skipped if (first >= edge if self._is_newest else last < edge)
+        )
+
+    def _left(self, lane: Lane) -> int:
+        edge = self._edge(lane)
+        return max(0, edge - lane.low if self._is_newest else lane.high - edge)
+
+    # ---- records of the page
+
+    def _take(self, lanes: list[Lane], *, to_the_end: bool) -> bool:
+        """Takes the records that are next. Returns whether the page is full."""
+        while len(self._made.records) < self._query.limit and self._shown_bytes < MOST_SHOWN_BYTES:
+            if self._made.records and self._budget.is_nearly_spent:
+                return False
+            ready = [lane for lane in lanes if lane.ready]
+            if not ready or (not to_the_end and any(not lane.ready and not lane.is_exhausted for lane in lanes)):
+                return False
+            chosen = (max if self._is_newest else min)(ready, key=lambda lane: int(lane.ready[0].timestamp()[1]))
+            message = chosen.ready.popleft()
+            record = self._maker.record(message, self._query, self._budget)
+            self._shown_bytes += record.bytes
+            self._made.records.append(record)
+        return len(self._made.records) >= self._query.limit
+
+    # ---- windows
+
+    def _read_round(self, waiting: list[Lane], size: int) -> int:
+        """Reads the next window of each lane, or of as many as the size allows. Returns the size of the next round."""
+        chosen = waiting[:size]
+        width = max(1, size // len(chosen))
+        windows = {lane.place: self._window(lane, width) for lane in chosen}
+        began, scanned = time.monotonic(), self._made.scanned
+        try:
+            passed, read = self._read_windows(windows)
+        except _OutOfBounds:
+            self._is_elastic = False
+            if time.monotonic() > self._hard_deadline:
+                self._deadline = min(self._deadline, self._hard_deadline)
+            return max(1, min(size // 2, (self._made.scanned - scanned) // 2))
+        for lane in chosen:
+            window, batches = windows[lane.place], read.get(lane.place, [])
+            found = passed.get(lane.place, [])
+            if self._is_newest:
+                lane.high = min([window.low, *(one.first for one in batches)])
+                found.reverse()
+            else:
+                lane.low = max([window.high, *(one.last + 1 for one in batches)])
+            lane.ready.extend(found)
+            for one in batches:
+                if one.offsets is None:
+                    lane.skipped.append((one.first, one.last, one.record_count))
+                else:
+                    lane.read.extend(one.offsets)
+        if time.monotonic() - began <= _ROUND_SECONDS:
+            return min(size * 2, _MOST_ROUND)
+        return max(min(size, _LEAST_FILTERED_ROUND) if self._passes else 1, size // 2)
+
+    def _window(self, lane: Lane, width: int) -> Range:
+        if self._is_newest:
+            low, high = max(lane.low, lane.high - width), lane.high
+            return Range(low, high, lane.low if self._is_elastic else low, high)
+        low, high = lane.low, min(lane.high, lane.low + width)
+        return Range(low, high, low, lane.high if self._is_elastic else high)
+
+    def _read_windows(
+        self, windows: dict[Place, Range]
+    ) -> tuple[dict[Place, list[ConsumedRecord]], dict[Place, list[ReadBatch]]]:
+        """By partition the messages of the windows that pass, and the batches, without their records."""
+        passed: dict[Place, list[ConsumedRecord]] = {}
+        read: dict[Place, list[ReadBatch]] = {}
+        held = number = 0
+        for batch in self._reader.batches(windows, self._wanted):
+            self._budget.check()
+            self._made.scanned += batch.record_count
+            self._read_bytes += batch.bytes
+            for count, message in enumerate(batch.records, 1):
+                if self._passes:
+                    if count % _RECORDS_PER_CHECK == 0:
+                        self._check_time()
+                    if not self._does_pass(message):
+                        continue
+                held += len(message.key() or b"") + len(message.value() or b"")
+                number += 1
+                passed.setdefault(batch.place, []).append(message)
+            read.setdefault(batch.place, []).append(batch._replace(records=[]))
+            # One record always fits, however long it is.
+            if (held > MOST_SHOWN_BYTES and number > 1) or self._is_late():
+                raise _OutOfBounds
+        return passed, read
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._hard_deadline
+
+    def _check_time(self) -> None:
+        self._budget.check()
+        if self._is_late():
+            raise _OutOfBounds
+
+    def _does_pass(self, message: ConsumedRecord) -> bool:
+        record = self._maker.searched(message, self._query, self._budget)
+        return all(one(record, message) for one in self._passes)

@@ -1,0 +1,94 @@
+"""The reset of a group's offsets, with its preview."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.requests import Request
+
+from ...cli.client.errors import Misused
+from ...cli.groups.offsets import chosen_places, commit, committed_offsets, targets
+from ...cli.records.selection import parse_position
+from ...client.wording import counted
+from ..actions import Done, required
+from ..actions import Form as Fields
+from ..backend import Backend
+from ..cluster.groups import CoordinatorAway, described, share_offsets
+from ..cluster.share_offsets import alter_share_offsets, share_targets
+from ..parts import (
+    Facts,
+    Field,
+    Form,
+    Link,
+    Page,
+    Part,
+    Table,
+    Text,
+)
+from .groups import _CRUMBS
+from .lists import name_in, path_to
+
+
+def preview(backend: Backend, request: Request) -> Page:
+    """The offsets that a reset would set. The form below has the same offsets."""
+    name = name_in(request, "group")
+    try:
+        return _preview(backend, request, name)
+    except CoordinatorAway as error:
+        again = Link("preview again", f"{path_to('groups', name, 'reset')}?{request.query_params}")
+        parts: list[Part] = [
+            Text(str(error), "bad"),
+            Facts("", [("Group", Link(name, path_to("groups", name))), ("Reset", again)]),
+        ]
+        return Page(f"Reset of group {name}", parts, "/groups")
+
+
+def _preview(backend: Backend, request: Request, name: str) -> Page:
+    position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
+    parsed = parse_position(position)
+    with backend.links.admin() as admin:
+        found = described(admin, name, backend.away)
+        kind = found.kind
+        if kind == "share":
+            before = {(one.topic, one.partition): one.start for one in share_offsets(admin, name)}
+            after = share_targets(admin, before, topic, parsed)
+        else:
+            before = committed_offsets(admin, name)
+            after = targets(admin, name, chosen_places(admin, name, [topic] if topic else []), parsed, 0)
+    rows = [
+        (place[0], place[1], before.get(place), offset, offset - before[place] if place in before else None)
+        for place, offset in after.items()
+    ]
+    table = Table(f"Reset to {position}", ("Topic", "Partition", "Before", "After", "Change"), rows)
+    offsets = json.dumps([[*place, offset] for place, offset in after.items()])
+    form = Form(
+        "",
+        f"{path_to('groups', name)}/reset",
+        [Field("offsets", "", offsets, "hidden"), Field("kind", "", kind, "hidden")],
+        f"Set {counted(len(after), 'offset')}",
+        danger=True,
+        folded=False,
+    )
+    crumbs = (*_CRUMBS, Link(name, path_to("groups", name)))
+    if found.members:
+        words = Text(
+            "The group has members, and takes new offsets when it has none: stop them, and preview again.", "bad"
+        )
+        return Page(f"Reset of group {name}", [words, table], "/groups", crumbs=crumbs)
+    words = Text("Nothing has changed yet. A group takes new offsets when it has no members.")
+    return Page(f"Reset of group {name}", [words, table], "/groups", below=[form], crumbs=crumbs)
+
+
+def reset(backend: Backend, form: Fields) -> Done:
+    name = form["group"]
+    try:
+        found = json.loads(required(form, "offsets"))
+        offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in found}
+    except (ValueError, TypeError, RecursionError):
+        raise Misused("the offsets of the form cannot be read: preview the reset again") from None
+    with backend.links.admin() as admin:
+        if form.get("kind") == "share":
+            alter_share_offsets(admin, name, offsets)
+        else:
+            commit(admin, name, offsets)
+    return Done(f"Set {counted(len(offsets), 'offset')} of group {name}.", path_to("groups", name))

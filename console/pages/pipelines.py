@@ -1,0 +1,223 @@
+"""Pipelines: mirrors, tiered topics, archives, queries of Spark and groups of other pipelines, each with its lag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+from ...cli.client.errors import NOT_FOUND, CommandError
+from ..backend import Backend
+from ..cluster.model import GroupRow
+from ..drawings import chart, scaled_sparkline
+from ..formats import NONE, age, number, size
+from ..parts import Badge, Cell, Charts, Link, Moment, Page, Part, Snippet, Table, Text
+from ..pipelines.pipeline import Kind, Pipeline
+from .lists import name_in, path_to
+from .topic_head import command_of
+
+#: Groups of pipelines by the prefix of their names: Kafka Connect's sinks, and `odradek replay`.
+_GROUPS = {"connect-": "connector", "odradek-replay-": "replay"}
+_CRUMBS = (Link("Pipelines", "/pipelines"),)
+_TITLES = {
+    Kind.mirror: "Mirrors",
+    Kind.tier: "Tiered topics",
+    Kind.archive: "Archives",
+    Kind.query: "Queries of Spark",
+}
+_COLUMNS = {
+    Kind.mirror: ("Link", "Source", "State", "Topics", "Lag", "Behind", "Newest progress", "Lag over time"),
+    Kind.tier: ("Topic", "Store", "State", "Offsets on disks alone", "Copy lag", "Segments", "Copy lag over time"),
+    Kind.archive: ("Table", "In", "State", "Topics", "Lag", "Newest commit", "Lag over time"),
+    Kind.query: ("Query", "Checkpoint", "State", "Topics", "Lag", "Newest batch", "Lag over time"),
+}
+_MOST_ROWS = 1000
+
+
+def pipelines(backend: Backend, request: Request) -> Page:
+    watch = backend.pipelines
+    parts: list[Part] = []
+    for kind in Kind:
+        if kind in watch.errors:
+            parts.append(Text(f"{_TITLES[kind]}: {watch.errors[kind]}", "bad"))
+        found = watch.pipelines.get(kind, ())
+        table = Table(_TITLES[kind], _COLUMNS[kind], [_row(backend, one) for one in found])
+        table.empty, table.next = _empty(backend, kind)
+        parts.append(table)
+    every = [one for found in watch.pipelines.values() for one in found]
+    groups = [one for one in backend.snapshot.groups if _kind_of_group(one)]
+    parts.append(_groups(backend, groups))
+    failed = len(watch.failed)
+    figures: list[tuple[str, Cell]] = [
+        ("Pipelines", number(len(every) + len(groups))),
+        ("Failed", Badge(str(failed), "bad") if failed else 0),
+    ]
+    return Page("Pipelines", parts, "/pipelines", live="/pipelines", live_s=5, figures=figures)
+
+
+def _row(backend: Backend, pipeline: Pipeline) -> list[Cell]:
+    head: list[Cell] = [
+        Link(pipeline.name, path_to("pipelines", pipeline.kind, pipeline.name)),
+        pipeline.place,
+        Badge(pipeline.state, pipeline.tone),
+    ]
+    over_time = scaled_sparkline(backend.poller.history.values(pipeline.series), "Lag")
+    if pipeline.kind is Kind.tier:
+        return [*head, number(pipeline.lag), size(pipeline.lag_bytes), number(pipeline.lag_segments), over_time]
+    behind = [_behind(pipeline)] if pipeline.kind is Kind.mirror else []
+    return [
+        *head,
+        number(len(pipeline.topics)),
+        number(pipeline.lag),
+        *behind,
+        _moment(pipeline.progress_ms),
+        over_time,
+    ]
+
+
+def _behind(pipeline: Pipeline) -> Cell:
+    return age(round(pipeline.behind_s * 1000)) if pipeline.behind_s is not None else NONE
+
+
+def _moment(timestamp_ms: int | None) -> Cell:
+    return Moment(timestamp_ms) if timestamp_ms is not None else NONE
+
+
+def _empty(backend: Backend, kind: Kind) -> tuple[str, Sequence[Cell]]:
+    """The words where there is none, and the next action."""
+    match kind:
+        case Kind.mirror:
+            command = command_of(backend, "mirror", "create", "NAME", template=" --from HOST:PORT --topics REGEX")
+            return "No topic follows another cluster. A link copies topics at the same offsets:", [Snippet(command)]
+        case Kind.tier:
+            words = ("config", "set", "topic", "TOPIC", "remote.storage.enable=true")
+            return (
+                "No topic is tiered. With a store, closed segments leave the disks of brokers:",
+                [Snippet(command_of(backend, *words))],
+            )
+        case Kind.archive:
+            if backend.settings.archives:
+                command = command_of(backend, "archive", "TOPIC", template=" --warehouse DIR")
+                return f"{backend.settings.archives.place} has no table of this cluster. A first one:", [
+                    Snippet(command)
+                ]
+            return "The console watches no archive. Start it with the place of the tables:", [
+                Snippet("odradek console --warehouse DIR")
+            ]
+        case Kind.query:
+            return "Queries of Spark keep their offsets in checkpoints. Start the console with their folders:", [
+                Snippet("odradek console --checkpoint DIR")
+            ]
+
+
+def _kind_of_group(row: GroupRow) -> str:
+    return next((words for prefix, words in _GROUPS.items() if row.group.startswith(prefix)), "")
+
+
+def _groups(backend: Backend, groups: Sequence[GroupRow]) -> Table:
+    rows = [
+        (
+            Link(one.group, path_to("groups", one.group)),
+            _kind_of_group(one),
+            one.state,
+            number(one.topics),
+            number(one.lag),
+            scaled_sparkline(backend.poller.history.values(f"lag/{one.group}"), "Lag"),
+        )
+        for one in groups[:_MOST_ROWS]
+    ]
+    table = Table(
+        "Connectors and replays, by their groups",
+        ("Group", "Kind", "State", "Topics", "Lag", "Lag over time"),
+        rows,
+        "No group is of a sink of Kafka Connect or of a replay. Groups of applications have a page of their own:",
+        of=len(groups),
+    )
+    table.next = [Link("Groups", "/groups")]
+    return table
+
+
+def pipeline(backend: Backend, request: Request) -> Page:
+    kind, name = request.path_params["kind"], name_in(request, "name")
+    one = backend.pipelines.find(kind, name)
+    if one is None:
+        raise CommandError(f"there is no {kind} {name}", NOT_FOUND)
+    unit = " bytes" if one.kind is Kind.tier else " offsets"
+    lag = Charts(
+        [
+            chart(
+                "Copy lag" if one.kind is Kind.tier else "Lag",
+                *backend.poller.history.points(one.series),
+                unit,
+                one.series,
+            )
+        ]
+    )
+    return Page(
+        f"{_TITLES[one.kind]} {name}",
+        [*_notes(one), lag, _readings(one)],
+        "/pipelines",
+        live=path_to("pipelines", one.kind, name),
+        live_s=5,
+        noun=_TITLES[one.kind],
+        crumbs=_CRUMBS,
+        figures=_figures(one),
+        links=_links(one),
+    )
+
+
+def _notes(pipeline: Pipeline) -> list[Part]:
+    if pipeline.kind is Kind.tier and pipeline.lag_bytes is None:
+        return [Text("Copy lag: start the console with --metrics URL of each node's /metrics.")]
+    return []
+
+
+def _figures(pipeline: Pipeline) -> list[tuple[str, Cell]]:
+    figures: list[tuple[str, Cell]] = [
+        ("State", Badge(pipeline.state, pipeline.tone)),
+        (_COLUMNS[pipeline.kind][1], pipeline.place),
+        ("Topics", number(len(pipeline.topics))),
+        ("Partitions", number(len(pipeline.readings))),
+    ]
+    if pipeline.kind is Kind.tier:
+        return [
+            *figures,
+            ("Offsets on disks alone", number(pipeline.lag)),
+            ("Copy lag", size(pipeline.lag_bytes)),
+            ("Segments that wait", number(pipeline.lag_segments)),
+        ]
+    figures.append(("Lag", number(pipeline.lag)))
+    if pipeline.kind is Kind.mirror:
+        figures.append(("Behind", _behind(pipeline)))
+    return [*figures, (_COLUMNS[pipeline.kind][-2], _moment(pipeline.progress_ms))]
+
+
+def _readings(pipeline: Pipeline) -> Table:
+    has_states = any(reading.state for reading in pipeline.readings)
+    rows: list[list[Cell]] = []
+    for reading in pipeline.readings[:_MOST_ROWS]:
+        row: list[Cell] = [
+            Link(reading.topic, path_to("topics", reading.topic)),
+            reading.partition,
+            reading.position,
+            reading.end,
+            reading.lag,
+        ]
+        rows.append([*row, reading.state, reading.reason] if has_states else row)
+    position = "First offset on disks alone" if pipeline.kind is Kind.tier else "Position"
+    end = "End at the source" if pipeline.kind is Kind.mirror else "End"
+    columns = ("Topic", "Partition", position, end, "Offsets" if pipeline.kind is Kind.tier else "Lag")
+    return Table(
+        "Partitions",
+        (*columns, "State", "Reason") if has_states else columns,
+        rows,
+        "No partition has been read yet.",
+        of=len(pipeline.readings),
+    )
+
+
+def _links(pipeline: Pipeline) -> list[Link]:
+    """The group of a mirror has its commits; a tiered topic has its page."""
+    if pipeline.group:
+        return [Link("Group", path_to("groups", pipeline.group))]
+    return [Link("Topic", path_to("topics", pipeline.name))] if pipeline.kind is Kind.tier else []

@@ -1,0 +1,129 @@
+"""The watch: a thread that reads pipelines for all viewers, beside the poller, since a catalog may be slow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...admin.log_offsets import LATEST, offsets_at
+from ...admin.places import Place
+from ...admin.topics import describe_topics
+from ...cli.client.connection import Connection
+from ...cli.client.errors import CommandError, from_library
+from ..cluster.links import AdminLink
+from ..settings import Archives
+from .archives import ArchiveTables
+from .checkpoints import read_queries
+from .mirrors import read_mirrors
+from .pipeline import Kind, Pipeline, bounded
+from .tiers import read_tiers
+
+if TYPE_CHECKING:
+    from ...admin.session import Admin
+    from ..cluster.poller import Poller
+
+_INTERVAL_S, _IDLE_INTERVAL_S = 5.0, 30.0
+#: Until the poller has read the cluster a first time.
+_FIRST_S = 0.5
+
+
+class PipelineWatch:
+    """`pipelines`: those of the last reading, by kind. `errors`: why a kind could not be read."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        poller: Poller,
+        archives: Archives,
+        checkpoints: tuple[Path, ...],
+        metrics: tuple[str, ...],
+    ) -> None:
+        self.pipelines: dict[Kind, tuple[Pipeline, ...]] = {}
+        self.errors: dict[Kind, str] = {}
+        self._link = AdminLink(connection)
+        self._poller = poller
+        self._tables = ArchiveTables(archives) if archives else None
+        self._checkpoints = checkpoints
+        self._metrics = metrics
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="console-pipelines", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(5)
+
+    def find(self, kind: str, name: str) -> Pipeline | None:
+        every = (one for found in self.pipelines.values() for one in found)
+        return next((one for one in every if (one.kind, one.name) == (kind, name)), None)
+
+    @property
+    def failed(self) -> list[Pipeline]:
+        return [one for found in self.pipelines.values() for one in found if one.tone == "bad"]
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if self._poller.snapshot.is_filled:
+                self._read()
+            self._stopping.wait(self._pause_s())
+        self._link.close()
+
+    def _pause_s(self) -> float:
+        if not self._poller.snapshot.is_filled:
+            return _FIRST_S
+        return _IDLE_INTERVAL_S if self._poller.is_idle else _INTERVAL_S
+
+    def _read(self) -> None:
+        snapshot, away = self._poller.snapshot, self._poller.away
+        now_ms = int(time.time() * 1000)
+
+        def ends(places: list[Place]) -> dict[Place, int]:
+            return _ends(self._link.open(), places, away)
+
+        with self._noted(Kind.mirror) as note:
+            note(read_mirrors(self._link.open().impatient, snapshot.topics, now_ms))
+        with self._noted(Kind.tier) as note:
+            note(read_tiers(self._link.open().impatient, snapshot.topics, away, self._metrics))
+        if self._tables is not None:
+            with self._noted(Kind.archive) as note:
+                note(self._tables.read(snapshot.cluster_id, ends))
+        if self._checkpoints:
+            with self._noted(Kind.query) as note:
+                note(read_queries(self._checkpoints, ends))
+
+    @contextmanager
+    def _noted(self, kind: Kind) -> Iterator[Callable[[list[Pipeline]], None]]:
+        """Keeps what was read, or why it was not. Pipelines of the reading before stay where one failed."""
+
+        def note(pipelines: list[Pipeline]) -> None:
+            self.pipelines = {**self.pipelines, kind: tuple(pipelines)}
+            self.errors.pop(kind, None)
+            for one in pipelines:
+                if one.charted is not None:
+                    self._poller.history.add(one.series, float(one.charted))
+
+        try:
+            yield note
+        except Exception as error:
+            self._link.close()
+            known = error if isinstance(error, CommandError) else from_library(error)
+            self.errors[kind] = str(known) if known is not None else f"{type(error).__name__}: {error}"
+
+
+def _ends(admin: Admin, places: list[Place], away: frozenset[int]) -> dict[Place, int]:
+    """Ends of partitions with a leader that responds; none of topics that do not exist."""
+    wanted = set(bounded(places))
+    names = sorted({topic for topic, _ in wanted})
+    led = [
+        (topic.name, one.partition_index)
+        for topic in (describe_topics(admin, names) if names else ())
+        for one in topic.partitions
+        if one.leader_id >= 0 and one.leader_id not in away
+    ]
+    return offsets_at(admin.impatient, [place for place in led if place in wanted], LATEST)

@@ -1,0 +1,58 @@
+"""Classic groups in a shard: found or made, and their records written."""
+
+from __future__ import annotations
+
+from ....protocol.internal.consumer_offsets import GroupMetadataValue
+from ..group_records import group_record
+from ..state import ShardState
+from .group import DEPARTURE_DELAY_MS_PER_MEMBER, MANY_MEMBERS, ClassicGroup
+
+
+def find_or_make(state: ShardState, group_id: str) -> ClassicGroup:
+    """The classic group; a new one in the place of what had its id."""
+    group = state.find(ClassicGroup, group_id)
+    if group is None:
+        group = ClassicGroup(group_id, state.timers, state.replies)
+        state.put(group)
+    return group
+
+
+def create_group(state: ShardState, group_id: str, now: int) -> ClassicGroup:
+    group = find_or_make(state, group_id)
+    group.state_timestamp_ms = now
+    return group
+
+
+def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+    state.write(group_record(group.group_id, group.as_record(assignments)))
+
+
+def write_departures(state: ShardState, group: ClassicGroup, now: int) -> None:
+    """Has the next coordinator know the members that have gone since the last record.
+
+    Writes the record of the last assignments again, in which such a member has a session of 0 ms. The coordinator that
+    loads it, Apache Kafka too, removes the member at once and starts the rebalance that the other members are in. Without
+    it the member comes back with a whole session, and a newcomer waits for it.
+    """
+    if group.departures() is None:
+        return
+    if len(group.members) < MANY_MEMBERS:
+        departures_due(state, group)
+    elif not group.departure_timer.is_set:
+        group.set_timer(group.departure_timer, now + len(group.members) * DEPARTURE_DELAY_MS_PER_MEMBER)
+
+
+def departures_due(state: ShardState, group: ClassicGroup) -> None:
+    record = group.departures()
+    if record is not None:
+        state.write(group_record(group.group_id, record))
+
+
+def write_empty_group(state: ShardState, group: ClassicGroup) -> None:
+    """The record of a group of which only the id is known."""
+    empty = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
+    state.write(group_record(group.group_id, empty))
+
+
+def delete_classic_group(state: ShardState, group_id: str) -> None:
+    state.write(group_record(group_id, None))

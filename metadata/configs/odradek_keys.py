@@ -1,0 +1,35 @@
+"""Odradek's own keys, which Apache Kafka does not have.
+
+They are set in server.properties beside Kafka's. DescribeConfigs lists them only if they are set. A change requires
+a restart.
+"""
+
+from __future__ import annotations
+
+from .checks import at_least, list_of, non_empty, one_of, port
+from .key import key
+from .values import INT, LIST, LONG, STRING
+
+OWN_KEYS = (
+    # Kafka's until 3.9, with its defaults. Kafka 4 waits five minutes for a controller, whatever they say.
+    key("controlled.shutdown.max.retries", INT, 3, at_least(0)),
+    key("controlled.shutdown.retry.backoff.ms", LONG, 5000, at_least(0)),
+    key("odradek.audit.format", STRING, "text", one_of("text", "json")),
+    # Half is enough for a thousand consumers of a hundred partitions each, plus the followers of 10,000. A full cache
+    # takes 50 MB.
+    key("odradek.fetch.session.cache.partitions", INT, 100_000, at_least(0)),
+    # A sample of a partition takes 80 bytes of text: 1,000 are 80 KB a scrape.
+    key("odradek.metrics.lag.series", INT, 1000, at_least(0)),
+    key("odradek.metrics.host", STRING, "127.0.0.1", non_empty),
+    key("odradek.metrics.port", INT, None, port),
+    key("odradek.produce.validation", STRING, "full", one_of("header", "framing", "full")),
+    # Nodes of Apache Kafka, and those of Odradek.
+    key("odradek.remote.log.metadata.client.ids", LIST, ("__remote_log_metadata_client_*", "odradek-*"), list_of()),
+    # 64 consumers at once, each with a partition of 1 MiB, or eight with ranges of 8 MiB.
+    key("odradek.remote.fetch.buffer.bytes", LONG, 64 << 20, at_least(1 << 20)),
+    # 8 MiB/s takes 0.3 % of a core, and a twelfth of a disk that reads 100 MiB/s. A week at that rate covers 4.8 TB.
+    key("odradek.scrub.bytes.per.second", LONG, 8 << 20, at_least(0)),
+    key("odradek.slow.request.ms", INT, None, at_least(1)),
+    key("odradek.telemetry.otlp.endpoint", STRING, None),
+    key("odradek.scrub.interval.ms", LONG, 7 * 24 * 3_600_000, at_least(1)),
+)

@@ -1,0 +1,6 @@
+"""Isolation levels of reads (KIP-98)."""
+
+from __future__ import annotations
+
+#: Records up to the last stable offset, without those of aborted transactions.
+READ_COMMITTED = 1

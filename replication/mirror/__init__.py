@@ -1,0 +1,1 @@
+"""Decisions of mirrors: partitions that follow another cluster, offset for offset (docs/development/mirror.md)."""

@@ -1,0 +1,82 @@
+"""Replies of the controller that wait until everything their decision saw is published."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message, Request
+from ...replication.controller.controller import error_response
+from ...replication.controller.result import RequestError
+
+if TYPE_CHECKING:
+    from ...protocol.schema import ResponseCallback
+
+log = logging.getLogger("odradek.quorum")
+
+
+class ClientFields(TypedDict, total=False):
+    """The client whose request it is, for the authorizer to come; empty for requests of this node."""
+
+    principal: str
+    #: As `Call.client_host`.
+    client_host: str
+    client_id: str | None
+    #: Whether it has logged in with a delegation token (KIP-48).
+    is_token_authenticated: bool
+
+
+class Asked(NamedTuple):
+    """A request that is to be decided, as requirements see it."""
+
+    request: Request
+    version: int
+
+
+class _Waiting(NamedTuple):
+    """A reply that waits until everything below `offset` is published."""
+
+    offset: int
+    asked: Asked
+    reply: ResponseCallback
+    response: Message
+
+
+class WaitingReplies:
+    """The waiting replies in the order of their requests, which is the order of their offsets."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+
+    def add(self, offset: int, asked: Asked, reply: ResponseCallback, response: Message) -> None:
+        self._waiting.append(_Waiting(offset, asked, reply, response))
+
+    def published(self, end_offset: int) -> None:
+        while self._waiting and self._waiting[0].offset <= end_offset:
+            waiting = self._waiting.popleft()
+            _respond(waiting.reply, waiting.response)
+
+    def reject_all(self) -> None:
+        """Fails all waiting requests: this node no longer decides, and does not know whether its decisions will be
+        committed.
+        """
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            _respond(waiting.reply, not_controller(*waiting.asked))
+
+
+def not_controller(request: Request, version: int) -> Message:
+    return error_response(request, version, RequestError(ErrorCode.NOT_CONTROLLER))
+
+
+def failed_here(request: Request, version: int) -> Message:
+    return error_response(request, version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _respond(reply: ResponseCallback, response: Message) -> None:
+    try:
+        reply(response)
+    except Exception:
+        log.exception("a reply of the controller could not be sent: %r", response)

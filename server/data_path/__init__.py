@@ -1,1 +1,0 @@
-"""Requests of Produce and Fetch between their endpoints and the partitions: sessions, waits, transactions."""

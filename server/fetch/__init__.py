@@ -1,0 +1,1 @@
+"""Fetch between its endpoint and the partitions: sessions, reads, waits, large fetches, followers."""

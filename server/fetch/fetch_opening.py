@@ -1,0 +1,111 @@
+"""The beginning of a Fetch of very many partitions: which of them its client may read, and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.encoded_fetch import EncodedPartitions
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse
+from ..network.response_size import PLAIN_RESPONSE_ITEMS
+from ..network.work_in_turns import work_in_turns
+from .encoded_fetch import EncodedFetch
+from .fetch import READ_COMMITTED
+from .fetch_context import FetchContext
+from .fetch_session import FINAL_EPOCH
+from .fetch_sessions import WITH_TOPIC_IDS
+from .follower_fetch import FollowerFetch
+from .large_fetch import LargeFetch
+from .quiet_partitions import WITH_LOG_START
+
+if TYPE_CHECKING:
+    from ...protocol.messages.fetch import FetchRequest
+    from ..network.call import Call
+    from .fetch_memories import FetchMemories
+    from .fetch_path import FetchPath
+    from .fetched_partition import Topic
+
+
+def open_and_fetch(path: FetchPath, call: Call[FetchRequest], *, is_follower: bool) -> None:
+    """Takes a Fetch whose request is large."""
+    if path.memories is not None and _remembers(path, call.request, call.version, is_follower=is_follower):
+        _fetch_remembered(path, call, path.memories())
+        return
+
+    def opened(context: FetchContext | ErrorCode) -> None:
+        if isinstance(context, ErrorCode):
+            call.reply(FetchResponse(error_code=context))
+        else:
+            fetch(path, call, context, is_follower=is_follower)
+
+    opening = path.sessions.open(call.request, call.version, path.clock.now_ms(), call.connection)
+    work_in_turns(call, opening, opened)
+
+
+def fetch(path: FetchPath, call: Call[FetchRequest], context: FetchContext, *, is_follower: bool) -> None:
+    if is_follower:
+        call.exempt()
+    kind = LargeFollowerFetch if is_follower else LargeFetch
+    _decide(path, call, context, lambda: kind(path, call, context).start(), is_follower=is_follower)
+
+
+def _decide(
+    path: FetchPath,
+    call: Call[FetchRequest],
+    context: FetchContext,
+    decided: Callable[[], object],
+    *,
+    is_follower: bool = False,
+) -> None:
+    """Decides in slices which topics the client may read, then calls `decided`."""
+    if path.authorization is None:
+        decided()
+        return
+
+    def note(denied: Set[Topic]) -> None:
+        context.denied = denied
+        decided()
+
+    work_in_turns(call, path.authorization.denied_in_steps(call, context, is_follower=is_follower), note)
+
+
+class LargeFollowerFetch(LargeFetch, FollowerFetch):
+    __slots__ = ()
+
+
+def _remembers(path: FetchPath, request: FetchRequest, version: int, *, is_follower: bool) -> bool:
+    """Returns whether a Fetch is of the kind that is remembered: of a consumer without a session, and its response has
+    what the partitions' leaders have.
+    """
+    topics = request.topics
+    return (
+        not is_follower
+        and request.session_epoch == FINAL_EPOCH
+        and version in WITH_LOG_START
+        and path.memories is not None
+        and all(isinstance(topic.partitions, EncodedPartitions) for topic in topics)
+        and not request.forgotten_topics_data
+        and path.sessions.get(request.session_id) is None
+        and not (request.rack_id and path.selector.is_rack_aware)
+        and sum(len(topic.partitions) for topic in topics) > PLAIN_RESPONSE_ITEMS
+        and not _has_repeated(request, version)
+    )
+
+
+def _has_repeated(request: FetchRequest, version: int) -> bool:
+    names = {topic.topic_id if version in WITH_TOPIC_IDS else topic.topic for topic in request.topics}
+    return len(names) < len(request.topics) or any(topic.partitions.has_repeated() for topic in request.topics)  # type: ignore[attr-defined]
+
+
+def _fetch_remembered(path: FetchPath, call: Call[FetchRequest], memories: FetchMemories) -> None:
+    request = call.request
+    uses_ids = call.version in WITH_TOPIC_IDS
+    topics: dict[Topic, Any] = {}
+    for topic in request.topics:
+        topics[topic.topic_id if uses_ids else topic.topic], topic.partitions = topic.partitions, []
+    counts = {topic: len(partitions) for topic, partitions in topics.items()}
+    context = FetchContext({}, uses_topic_ids=uses_ids, topic_counts=counts)
+    kind = (call.version, request.isolation_level == READ_COMMITTED)
+    memory = memories.begin(call.connection, kind, sum(counts.values()))
+    _decide(path, call, context, lambda: EncodedFetch(path, call, context, topics, memories, memory).start())

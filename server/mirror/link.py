@@ -1,0 +1,383 @@
+"""A link as one broker follows it: the partitions that it leads, and, on the coordinator of its group, topics and offsets.
+
+Every second the source's metadata is read, in a thread: each led partition gets the fetcher of its leader there. What the
+partitions have reached is committed to the link's group (`replication/mirror/progress.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from ...client.errors import RequestFailed
+from ...client.wording import counted
+from ...metadata.image import TOPIC_RESOURCE
+from ...metadata.mirror_keys import CUTS_DIVERGED, MIRROR_TOPIC_ID
+from ...protocol.errors import ErrorCode
+from ...replication.mirror.link import Link, LinkState
+from ...replication.mirror.partition import STOPPED_STATES, MirroredLog, MirrorState
+from ...replication.mirror.progress import MirrorProgress, group_of
+from ...replication.mirror.report import REPORT_PARTITION, REPORT_TOPIC, LinkReport
+from ..replicas.fetcher import ReplicaFetcher
+from .cuts import LinkCuts
+from .followed import MirroredPartition, last_batch
+from .here import MOST_COMMITTED, Commit, Here
+from .link_quota import LinkQuota
+from .requests import SourceRequests, key_of
+from .source import Source, SourceTopic, SourceView
+from .topics import LinkTopics
+
+if TYPE_CHECKING:
+    from ...metadata.image import MetadataImage
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.mirror")
+
+T = TypeVar("T")
+#: Errors of a commit to a group with members, which commit themselves.
+_WITH_MEMBERS = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+#: Topic here, and index.
+Place = tuple[str, int]
+
+#: States of a link that fetches nothing for good.
+_ENDED = frozenset({LinkState.STOPPED, LinkState.PROMOTED})
+#: Characters of a failure that health shows.
+_MOST_SHOWN = 300
+#: Between two reads of the source's metadata, and two reports of progress.
+PERIOD_S = 1.0
+#: Configs of the source's topics are read in every such round.
+CONFIG_ROUNDS = 10
+#: Progress that has not changed is committed again after so many rounds, so that the group does not expire.
+KEPT_ROUNDS = 3600
+
+
+class LinkFollower:
+    """`link` may be replaced by one with another state. `error`: why the source could not be read in the last round."""
+
+    def __init__(self, link: Link, here: Here) -> None:
+        self.link = link
+        self.error = ""
+        self.partitions: dict[Place, MirroredPartition] = {}
+        self._here = here
+        self._topics = LinkTopics(link, here)
+        self._cuts = LinkCuts(link.name, here)
+        self._quota = LinkQuota(lambda: self.link.throttle, here.node.clock)
+        self._thread = ThreadPoolExecutor(1, f"mirror-{link.name}")
+        self._source: Source | None = None
+        self._requests: SourceRequests | None = None
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._reported: dict[Place, tuple[MirrorProgress, int]] = {}
+        self._committed: dict[str, dict[Place, int]] = {}
+        #: Why groups are not copied, by their names here; and the text of the last report.
+        self.skipped: dict[str, str] = {}
+        self._reported_text = ""
+        self._cluster_id = ""
+        self._round = 0
+        #: Topics that follow the link, by the last image that was looked through.
+        self._seen: MetadataImage | None = None
+        self._followed: list[str] = []
+        self._wakeup = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mirror {link.name}")
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Why topics of the source are not followed, by their names here."""
+        return self._topics.refused
+
+    @property
+    def fetched_bytes(self) -> int:
+        return self._quota.total
+
+    def state_of(self, mirrored: MirroredPartition) -> str:
+        """A partition's state in a word."""
+        is_active = self.link.state is LinkState.ACTIVE or mirrored.log.state in STOPPED_STATES
+        return mirrored.log.state.value if is_active else self.link.state.value
+
+    def wake(self) -> None:
+        """Begins the next round now: roles or configs have changed."""
+        self._wakeup.set()
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._here.node.background.forget(f"mirror {self.link.name}")
+        self._end_fetches()
+        if self._requests is not None:
+            self._requests.close()
+        source, self._source = self._source, None
+        if source is not None:
+            # Not in the link's thread: that may wait for a source that does not respond, and this ends its wait.
+            await asyncio.to_thread(source.close)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # ---- rounds
+
+    async def _run(self) -> None:
+        while True:
+            self._wakeup.clear()
+            try:
+                try:
+                    await self._follow()
+                    self.error = ""
+                except RequestFailed as error:
+                    self._failed(str(error))
+                self._note_health()
+                await self._report()
+            except Exception:
+                log.exception("a bug: a round of link %s failed", self.link.name)
+            self._round += 1
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PERIOD_S):
+                    await self._wakeup.wait()
+
+    def _note_health(self) -> None:
+        """Has /health/ready name a source that cannot be read, and partitions that have stopped."""
+        task, background = f"mirror {self.link.name}", self._here.node.background
+        stopped = [one for one in self.partitions.values() if one.log.state in STOPPED_STATES]
+        if self.error:
+            background.failing[task] = f"the source cannot be read: {self.error}"[:_MOST_SHOWN]
+        elif stopped:
+            first = stopped[0]
+            words = f"stopped: {counted(len(stopped), 'partition')}, such as {first.hosted.name}: {first.log.reason}"
+            background.failing[task] = words[:_MOST_SHOWN]
+        else:
+            background.forget(task)
+
+    def _failed(self, words: str) -> None:
+        if words != self.error:
+            log.warning("link %s: its source cannot be read: %s", self.link.name, words)
+        self.error = words
+
+    async def _follow(self) -> None:
+        if self.link.state is not LinkState.ACTIVE:
+            self._end_fetches()
+            self._adopt_stopped()
+            if self.link.state is LinkState.PROMOTED:
+                for mirrored in self.partitions.values():
+                    if mirrored.hosted.role.has_enough_in_sync:
+                        mirrored.hosted.abort_open_transactions(self._here.node.clock.now_ms())
+            return
+        await self._here.ensure_groups()
+        view = await self._blocking(self._read_view)
+        self._adopt(view)
+        for mirrored in list(self.partitions.values()):
+            if mirrored.log.state is MirrorState.CUTTING:
+                await self._cuts.cut(mirrored)
+        if self._here.coordinates(group_of(self.link.name)):
+            await self._coordinate(view)
+
+    def _read_view(self) -> SourceView:
+        if self._source is None:
+            self._source = Source(self.link)
+        return self._source.view()
+
+    async def _blocking(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    # ---- partitions
+
+    def _led(self) -> Iterator[tuple[str, HostedPartition]]:
+        """The partitions of this link that this broker leads, with the names of their topics."""
+        here, image = self._here, self._here.node.metadata.image
+        if image is not self._seen:
+            self._seen = image
+            names = [name for kind, name in image.configs if kind == TOPIC_RESOURCE]
+            self._followed = [name for name in names if here.link_of(name) == self.link.name]
+        for name in self._followed:
+            topic = image.topic(name)
+            for index in topic.partitions if topic is not None else ():
+                hosted = here.partitions.get((name, index))
+                if hosted is not None and hosted.role.is_leader and not hosted.offline:
+                    yield name, hosted
+
+    def _adopt(self, view: SourceView) -> None:
+        """Gives each led partition the leader that it has there now."""
+        assert self._source is not None
+        if self._requests is None:
+            self._requests = SourceRequests(self._here.node.config.node_id, self._here.node.config, self._source, view)
+        self._requests.view = view
+        led = {}
+        for topic, hosted in self._led():
+            place = (topic, hosted.index)
+            led[place] = self._adopted(view.topics.get(self.link.name_there(topic)), topic, hosted)
+            led[place].ask_ends_if_silent(self._requests, self._here.node.clock)
+            led[place].changed(led[place])
+        for place in self.partitions.keys() - led.keys():
+            self.partitions[place].leave()
+        self.partitions = led
+
+    def _adopted(self, source: SourceTopic | None, topic: str, hosted: HostedPartition) -> MirroredPartition:
+        before = self.partitions.get((topic, hosted.index))
+        leader = source.leaders[hosted.index] if source is not None and hosted.index < len(source.leaders) else None
+        if before is not None and before.is_current and (leader is None or leader.epoch == before.epoch):
+            self._note_state(before, source, leader is not None)
+            if before.leader == (leader.node if leader is not None else -1):
+                return before
+        mirrored_log = self._log_of(hosted, before)
+        key = (key_of(source) if source is not None else b"", hosted.index)
+        made = MirroredPartition(
+            hosted, key, self.link.name_there(topic), leader.node if leader is not None else -1,
+            leader.epoch if leader is not None else -1, mirrored_log,
+        )  # fmt: skip
+        if before is not None:
+            before.leave()
+            made.resume(before)
+        self._note_state(made, source, leader is not None)
+        made.search()
+        if leader is not None and leader.node >= 0:
+            self._fetcher(leader.node).follow(made)
+        return made
+
+    def _log_of(self, hosted: HostedPartition, before: MirroredPartition | None) -> MirroredLog:
+        mirrored = hosted.open_log()
+        last = last_batch(mirrored)
+        made = MirroredLog(
+            hosted.log_end_offset, last, mirrored.config.compact, hosted.log_start_offset, self._cuts_diverged(hosted)
+        )
+        if before is not None and before.log.state in STOPPED_STATES and before.hosted is hosted:
+            made.stop(before.log.state, before.log.reason)
+        return made
+
+    def _cuts_diverged(self, hosted: HostedPartition) -> bool:
+        """Whether the log may be cut: by the config of its topic, or else of the link."""
+        own = self._here.node.metadata.image.config(TOPIC_RESOURCE, hosted.topic).get(CUTS_DIVERGED)
+        return self.link.cuts_diverged if own is None else own == "true"
+
+    def _note_state(self, mirrored: MirroredPartition, source: SourceTopic | None, is_there: bool) -> None:
+        """Stops a partition whose topic is another one there, or gone; goes on with one that is there again."""
+        hosted, mirrored_log = mirrored.hosted, mirrored.log
+        own_id = self._here.node.metadata.image.config(TOPIC_RESOURCE, hosted.topic).get(MIRROR_TOPIC_ID, "")
+        if source is None or not is_there:
+            mirrored_log.stop(
+                MirrorState.MISSING, "the source has no such partition, or does not show it to this login"
+            )
+        elif source.id_text != own_id:
+            words = f"the source's topic has the id {source.id_text or '(none)'} now: it was deleted and made anew"
+            mirrored_log.stop(MirrorState.RECREATED, words)
+        else:
+            mirrored_log.found_again()
+            mirrored_log.allow_cut(cuts=self._cuts_diverged(hosted))
+
+    def _adopt_stopped(self) -> None:
+        """Has the partitions without fetches, of which only the progress is reported."""
+        led = {}
+        for topic, hosted in self._led():
+            place = (topic, hosted.index)
+            before = self.partitions.get(place)
+            is_kept = before is not None and before.hosted is hosted
+            mirrored_log = before.log if before is not None and is_kept else self._log_of(hosted, None)
+            made = MirroredPartition(hosted, (b"", hosted.index), self.link.name_there(topic), -1, -1, mirrored_log)
+            if before is not None:
+                made.resume(before)
+            led[place] = made
+        self.partitions = led
+
+    def _fetcher(self, leader: int) -> ReplicaFetcher:
+        if leader not in self._fetchers:
+            assert self._requests is not None
+            purpose = f"mirror-{self.link.name}-of-{leader}"
+            self._fetchers[leader] = ReplicaFetcher(self._here.node, leader, purpose, self._requests, self._quota)
+        return self._fetchers[leader]
+
+    def _end_fetches(self) -> None:
+        for mirrored in self.partitions.values():
+            mirrored.leave()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers = {}
+
+    # ---- progress
+
+    async def _report(self) -> None:
+        """Commits the progress that has changed since it was last committed, and, on the coordinator, the link's report."""
+        changed: dict[Place, MirrorProgress] = {}
+        for place, mirrored in self.partitions.items():
+            progress, known = self._progress(mirrored), self._reported.get(place)
+            if known is None or known[0] != progress or self._round - known[1] > KEPT_ROUNDS:
+                changed[place] = progress
+        group, left = group_of(self.link.name), iter(changed.items())
+        while some := dict(islice(left, MOST_COMMITTED)):
+            commits = {place: Commit(one.offset, one.text()) for place, one in some.items()}
+            if await self._here.commit(group, commits):
+                return  # the coordinator moves: the next round commits it
+            self._reported.update({place: (one, self._round) for place, one in some.items()})
+        if self._here.coordinates(group):
+            text = LinkReport(self.error, self.refused, self.skipped).text()
+            if text != self._reported_text and not await self._here.commit(
+                group, {(REPORT_TOPIC, REPORT_PARTITION): Commit(0, text)}
+            ):
+                self._reported_text = text
+        else:
+            self._reported_text = ""
+
+    def _progress(self, mirrored: MirroredPartition) -> MirrorProgress:
+        hosted, reason = mirrored.hosted, mirrored.log.reason
+        if mirrored.error and not reason and self.link.state is LinkState.ACTIVE:
+            reason = f"the source answers {ErrorCode(mirrored.error).name}"
+        is_replicated, producers = hosted.high_watermark == hosted.log_end_offset, hosted.open_log().producers
+        return MirrorProgress(
+            offset=hosted.high_watermark,
+            state=self.state_of(mirrored),
+            reason=reason,
+            source_end=mirrored.source_end,
+            at_ms=mirrored.source_end_ms,
+            caught_up_ms=mirrored.caught_up_ms,
+            producer_id=max(producers.by_id, default=-1),
+            is_final=self.link.state in _ENDED and is_replicated,
+            is_promoted=self.link.state is LinkState.PROMOTED and is_replicated and not producers.has_open,
+        )
+
+    # ---- the coordinator's part
+
+    async def _coordinate(self, view: SourceView) -> None:
+        source = self._source
+        assert source is not None
+        absent = self._topics.missing(view.topics)
+        if absent:
+            configs = await self._blocking(lambda: source.configs(topic.name for topic in absent))
+            self._cluster_id = self._cluster_id or await self._blocking(source.cluster_id)
+            await self._topics.make(absent, configs, self._cluster_id)
+        await self._topics.grow(view.topics)
+        if self._round % CONFIG_ROUNDS == 0 and view.topics:
+            configs = await self._blocking(lambda: source.configs(view.topics))
+            await self._topics.follow_configs(configs)
+        if self.link.groups is not None:
+            skipped: dict[str, str] = {}
+            offsets = await self._blocking(lambda: source.offsets(skipped))
+            await self._follow_groups(offsets, skipped)
+
+    async def _follow_groups(
+        self, offsets_of_groups: Mapping[str, Mapping[Place, int]], skipped: dict[str, str]
+    ) -> None:
+        """Commits what has changed at the source. No offset is beyond what is replicated here: after a fail-over a group
+        would find it out of range. `skipped`: groups that could not be read, with the reasons.
+        """
+        ends = await self._here.committed(group_of(self.link.name))
+        for group, offsets in offsets_of_groups.items():
+            reached = {
+                place: min(offset, ends[place])
+                for place, offset in offsets.items()
+                if place in ends and self._here.link_of(place[0]) == self.link.name
+            }
+            if not reached or reached == self._committed.get(group):
+                continue
+            error = await self._here.commit(group, {place: Commit(offset) for place, offset in reached.items()})
+            if not error:
+                self._committed[group] = reached
+            elif error in _WITH_MEMBERS:
+                skipped[group] = "it has members here"
+            else:
+                skipped[group] = f"its offsets cannot be committed: {ErrorCode(error).name}"
+        self.skipped = skipped

@@ -1,0 +1,1 @@
+"""Produce between its endpoint and the partitions: appends, rejected batches, waits, transactions."""

@@ -1,0 +1,100 @@
+"""The writer of one attempt of a task: rows into a transaction of its own, which is left open for the driver to end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ..admin.errors import RequestFailed, ResponseError
+from ..admin.session import Admin
+from ..admin.topics import described_topics
+from ..protocol.errors import ErrorCode
+from .batches import Batch, Producer, TopicBatches
+from .columns import InvalidRows, Rows, rows_of
+from .requests import NotOpen, end, take_id
+from .sending import Sender
+
+
+class TransactionWriter:
+    """`topic`: that of rows without the column. `how`: of batches; its id and epoch are those of the transaction here.
+
+    The transaction begins with the first row. The constructor raises nothing; the methods raise RequestFailed and
+    InvalidRows.
+    """
+
+    def __init__(
+        self, admin: Admin, transactional_id: str, timeout_ms: int, how: Producer, topic: str, deadline_s: float
+    ) -> None:
+        self._admin = admin
+        self._id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._how = how
+        self._topic = topic
+        self._deadline_s = deadline_s
+        self._sender: Sender | None = None
+        self._topics: dict[str, TopicBatches] = {}
+        self.producer = (-1, -1)
+        self.rows = 0
+
+    def close(self) -> None:
+        if self._sender is not None:
+            self._sender.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        rows = rows_of(batch)
+        self._began().send(self._batches(rows))
+        self.rows += rows.count
+
+    def flush(self) -> None:
+        """Returns when brokers have acknowledged all rows; the transaction stays open."""
+        if self._sender is None:
+            return
+        for topic in self._topics.values():
+            self._sender.send(topic.finish())
+        self._sender.flush()
+
+    def abort(self) -> None:
+        """Gives up what was written. A transaction that cannot be ended now is aborted with the next batch, or times out."""
+        if self._sender is not None:
+            with contextlib.suppress(NotOpen, RequestFailed):
+                end(self._admin, self._id, self.producer, commits=False)
+
+    def _began(self) -> Sender:
+        if self._sender is None:
+            self.producer = take_id(self._admin, self._id, self._timeout_ms)
+            self._sender = Sender(
+                self._admin, self._id, self.producer, self._deadline_s, int(self._deadline_s * 1000) // 4
+            )
+        return self._sender
+
+    def _batches(self, rows: Rows) -> Iterator[Batch]:
+        now_ms = int(time.time() * 1000)
+        if rows.topics is None:
+            if not self._topic:
+                raise InvalidRows("topic option required when no 'topic' column is present; use the option 'topic'")
+            yield from self._of(self._topic).add(rows, now_ms)
+            return
+        if self._topic:
+            yield from self._of(self._topic).add(rows, now_ms)
+            return
+        names: pa.DictionaryArray = rows.topics.dictionary_encode()
+        indexes = names.indices.to_numpy(zero_copy_only=False)
+        for index, name in enumerate(names.dictionary.to_pylist()):
+            yield from self._of(name).add(rows, now_ms, np.flatnonzero(indexes == index).astype(np.int32))
+
+    def _of(self, topic: str) -> TopicBatches:
+        found = self._topics.get(topic)
+        if found is None:
+            (described,) = described_topics(self._admin, [topic])
+            if described.error_code or not described.partitions:
+                raise ResponseError(f"topic {topic}", described.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            how = replace(self._how, id=self.producer[0], epoch=self.producer[1])
+            found = self._topics[topic] = TopicBatches(topic, len(described.partitions), how)
+        return found

@@ -1,0 +1,217 @@
+"""The sink of `format("odradek")`: rows of a DataFrame written to topics, each micro-batch of a query once.
+
+A task writes in a transaction of its own and leaves it open; the driver decides by the ledger (`odradek.sink`). Spark makes
+the writer anew in the driver for each batch, which carries out a decision that a driver before it could not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ..admin.errors import RequestFailed
+from ..cli.client.connection import Connection
+from ..sink.batches import Producer
+from ..sink.columns import COLUMNS, VALUE
+from ..sink.decision import Decisions, WrittenBatch
+from ..sink.ledger import Attempt, Ledger
+from ..sink.requests import NotOpen, end
+from ..sink.transaction import TransactionWriter
+from .options import InvalidOptions
+from .sink_options import SinkOptions
+from .worker_process import runs
+
+try:
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+except ImportError:  # Spark 4.0
+    DataSourceArrowWriter, DataSourceStreamArrowWriter = DataSourceWriter, DataSourceStreamWriter
+
+if TYPE_CHECKING:
+    from ..admin.session import Admin
+
+#: The program of Spark's process that commits and aborts.
+_COMMITS = "pyspark.sql.worker.python_streaming_sink_runner"
+_RUN_CHARS = 16
+#: Properties of tasks of a streaming query.
+_QUERY, _RUN, _BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
+#: Rows of a batch of Arrow, where Spark gives rows.
+_ROWS = 10_000
+#: Batches of Arrow, or rows from Spark 4.0.
+Input: TypeAlias = pa.RecordBatch | Row
+Messages: TypeAlias = "Sequence[Written | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """The report of a task: `attempt` is None without a row. `query`, `run`: Spark's ids, "" in a batch query."""
+
+    attempt: Attempt | None
+    query: str = ""
+    run: str = ""
+    rows: int = 0
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`done`: the ledger at the start of the batch. A batch that it names is not written again."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_rows(schema, options)
+        options.check_stream()
+        self._options = options
+        self._schema = schema
+        self._done = Ledger()
+        if not runs(_COMMITS):  # a commit reads the ledger itself
+            with _admin(options) as admin:
+                self._done = self._decisions(admin).finish()
+
+    def write(self, iterator: Iterator[Input]) -> Written:
+        context = TaskContext.get()
+        assert context is not None
+        query, run, batch = (context.getLocalProperty(name) for name in (_QUERY, _RUN, _BATCH))
+        if not query or not run or not batch:
+            raise RuntimeError(f"Spark names no query, run and batch to the task: {query}, {run}, {batch}")
+        short_run = hashlib.sha256(run.encode()).hexdigest()[:_RUN_CHARS]
+        if query == self._done.query and int(batch) <= self._done.batch:
+            for _ in iterator:  # Spark waits until its rows are taken
+                pass
+            return Written(None, query, short_run)
+        attempt, rows = written(iterator, self._schema, self._options, self._options.ledger, short_run)
+        return Written(attempt, query, short_run, rows)
+
+    def commit(self, messages: Messages, batchId: int) -> None:
+        if (batch := _batch(messages, batchId)) is not None:
+            with _admin(self._options) as admin:
+                self._decisions(admin).commit(batch)
+
+    def abort(self, messages: Messages, batchId: int) -> None:
+        if (batch := _batch(messages, batchId)) is not None:
+            with _admin(self._options) as admin:
+                self._decisions(admin).give_up(batch)
+
+    def _decisions(self, admin: Admin) -> Decisions:
+        options = self._options
+        place = (options.ledger_topic, 0)
+        return Decisions(admin, options.ledger, place, skips_expired=options.skips_expired)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """All rows of a batch query or none, unless the driver dies while it ends the transactions of the tasks."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_rows(schema, options)
+        self._options = options
+        self._schema = schema
+        self._name = f"odradek-batch-{uuid.uuid4().hex[:16]}"
+
+    def write(self, iterator: Iterator[Input]) -> Written:
+        attempt, rows = written(iterator, self._schema, self._options, self._name, "")
+        return Written(attempt, rows=rows)
+
+    def commit(self, messages: Messages) -> None:
+        self._end(messages, commits=True)
+
+    def abort(self, messages: Messages) -> None:
+        self._end(messages, commits=False)
+
+    def _end(self, messages: Messages, *, commits: bool) -> None:
+        lost = []
+        with _admin(self._options) as admin:
+            for attempt in (one.attempt for one in messages if one is not None and one.attempt is not None):
+                producer = (attempt.producer_id, attempt.producer_epoch)
+                try:
+                    end(admin, attempt.transactional_id(self._name, ""), producer, commits=commits)
+                except NotOpen:
+                    lost.append(attempt.task)
+        if lost and commits:
+            raise RequestFailed(
+                f"the transactions of the tasks {lost} had timed out: raise 'kafka.transaction.timeout.ms', or write less"
+            )
+
+
+def check_rows(schema: StructType, options: SinkOptions) -> None:
+    """Raises InvalidOptions for columns of which a record cannot be made."""
+    names = schema.fieldNames()
+    if VALUE not in names:
+        raise InvalidOptions("Required attribute 'value' not found")
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise InvalidOptions(f"a record has no '{unknown[0]}'; the columns of the sink are {', '.join(COLUMNS)}")
+    if "topic" not in names and not options.topic:
+        raise InvalidOptions(
+            "topic option required when no 'topic' attribute is present. Use the 'topic' option for setting a topic"
+        )
+
+
+def written(
+    iterator: Iterator[Input], schema: StructType, options: SinkOptions, name: str, run: str
+) -> tuple[Attempt | None, int]:
+    """Writes the rows of a task. Returns its open transaction, None without a row, and the number of rows."""
+    context = TaskContext.get()
+    assert context is not None
+    attempt = Attempt(context.partitionId(), context.attemptNumber(), -1, -1)
+    how = Producer(-1, -1, options.compression, None, options.payload_bytes, options.partitioner)
+    deadline_s = options.delivery_timeout_ms / 1000
+    with _admin(options) as admin:
+        writer = TransactionWriter(
+            admin, attempt.transactional_id(name, run), options.transaction_timeout_ms, how, options.topic, deadline_s
+        )
+        try:
+            for batch in _batches(iterator, schema):
+                writer.write(batch)
+            writer.flush()
+        except BaseException:
+            writer.abort()
+            raise
+        finally:
+            writer.close()
+        if not writer.rows:
+            return None, 0
+        producer_id, producer_epoch = writer.producer
+        return replace(attempt, producer_id=producer_id, producer_epoch=producer_epoch), writer.rows
+
+
+def _batches(iterator: Iterator[Input], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Batches of Arrow; Spark 4.0 gives rows to writers of streams."""
+    kept: list[Row] = []
+    arrow = None
+    for one in iterator:
+        if isinstance(one, pa.RecordBatch):
+            yield one
+            continue
+        arrow = arrow or to_arrow_schema(schema)
+        kept.append(one)
+        if len(kept) == _ROWS:
+            yield _of_rows(kept, arrow)
+            kept = []
+    if kept:
+        yield _of_rows(kept, arrow)
+
+
+def _of_rows(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([row.asDict(recursive=True) for row in rows], schema)
+
+
+def _batch(messages: Messages, number: int) -> WrittenBatch | None:
+    """None where no task has written a row."""
+    found = [one for one in messages if one is not None and one.attempt is not None]
+    if not found:
+        return None
+    return WrittenBatch(
+        number, found[0].query, found[0].run, tuple(one.attempt for one in found if one.attempt is not None)
+    )
+
+
+@contextmanager
+def _admin(options: SinkOptions) -> Iterator[Admin]:
+    with Connection(options.client).admin() as admin:
+        yield admin

@@ -1,0 +1,158 @@
+"""Rounds of kills of a query with the sink of `format("odradek")`: `python -m spark_examples.tests.sink_rounds --rounds 40`.
+
+copy_once.py copies a topic in small batches. In each round its driver, with the JVM and all workers of Python, or the
+broker, or both, are killed at a random moment, and started again. At the end a reader of committed records has each one
+once, in each partition in the order of the source. With --target apache the broker is Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the programs import each other by bare names
+
+from topics import ensure_topic, partition_counts
+
+from compat_tests.broker_process import BrokerProcess
+from spark_examples.tests.programs import Program
+
+SOURCE, TARGET, PARTITIONS, RECORDS, BATCH = "in", "copies", 3, 6_000, 150
+#: A killed driver has at least, and at most, so many batches more than at its start.
+_LEAST_BATCHES, _MOST_BATCHES = 1, 4
+_MOST_DELAY_S, _DEADLINE_S = 1.5, 300
+
+
+def fill(bootstrap: str, topic: str, partitions: int, records: int) -> None:
+    """Writes the numbers from 0 on, each with itself as key."""
+    ensure_topic(bootstrap, topic, partitions)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"})
+    for number in range(records):
+        producer.produce(topic, b"%d" % number, b"%d" % number)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def messages(bootstrap: str, topic: str) -> Iterator[Message]:
+    """All that a reader of committed records has, each partition in its order."""
+    count = partition_counts(bootstrap)[topic]
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "reader",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, index, 0) for index in range(count)])
+        ended: set[int] = set()
+        while len(ended) < count:
+            message = consumer.poll(30)
+            assert message is not None, "no record and no end in 30 s"
+            if message.error():
+                ended.add(message.partition())
+            else:
+                yield message
+    finally:
+        consumer.close()
+
+
+def committed(bootstrap: str, topic: str) -> Iterator[bytes]:
+    return (message.value() or b"" for message in messages(bootstrap, topic))
+
+
+def by_partition(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {index: [] for index in range(partition_counts(bootstrap)[topic])}
+    for message in messages(bootstrap, topic):
+        found[message.partition() or 0].append(message.value() or b"")
+    return found
+
+
+class Copies:
+    """The query, its broker, and the kills."""
+
+    def __init__(self, broker: BrokerProcess, folder: Path, seed: int) -> None:
+        self.broker, self.folder = broker, folder
+        self.rng = random.Random(seed)
+        self.program: Program | None = None
+        self.kills: list[str] = []
+
+    def run(self, rounds: int) -> None:
+        fill(self.broker.bootstrap, SOURCE, PARTITIONS, RECORDS)
+        try:
+            self._start()
+            for _ in range(rounds):
+                self._round()
+            assert self.program is not None
+            self.program.kill()
+            self._start("--available-now")
+            assert self.program.wait() == 0, self.program.last_words()
+        finally:
+            if self.program is not None:
+                self.program.kill()
+        self._check()
+
+    def _start(self, *words: str) -> None:
+        arguments = ("--source", SOURCE, "--target", TARGET, "--checkpoint", str(self.folder / "checkpoint"))
+        more = ("--bootstrap", self.broker.bootstrap, "--batch", str(BATCH), "--every", "0 seconds", *words)
+        self.program = Program(self.folder / "copy.log", "copy_once.py", *arguments, *more)
+
+    def _round(self) -> None:
+        assert self.program is not None
+        wanted = self._batches() + self.rng.randint(_LEAST_BATCHES, _MOST_BATCHES)
+        is_over = RECORDS // BATCH - 2
+        self.program.wait_until(lambda: self._batches() >= min(wanted, is_over), "some batches", _DEADLINE_S)
+        time.sleep(self.rng.random() * _MOST_DELAY_S)  # a moment of a batch, not a wait for something
+        kill = self.rng.choice(("driver", "driver", "broker", "both"))
+        self.kills.append(kill)
+        if kill != "driver":
+            self.broker.kill()
+        if kill != "broker":
+            self.program.kill()
+        if kill != "driver":
+            self.broker.start()
+        if kill != "broker" or not self.program.is_running:
+            self.program.kill()
+            self._start()
+
+    def _batches(self) -> int:
+        commits = self.folder / "checkpoint" / "commits"
+        return len([one for one in commits.glob("*") if one.name.isdigit()])
+
+    def _check(self) -> None:
+        source, target = (by_partition(self.broker.bootstrap, topic) for topic in (SOURCE, TARGET))
+        for index in range(PARTITIONS):
+            assert sorted(target[index], key=int) == sorted(source[index], key=int), (
+                f"partition {index} has {len(target[index])} records of {len(source[index])}, after {self.kills}"
+            )
+            assert target[index] == source[index], f"the order of partition {index} changed, after {self.kills}"
+
+
+def main() -> None:
+    from compat_tests.odradek_process import OdradekProcess
+    from compat_tests.oracle import ApacheKafka
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", choices=("odradek", "apache"), default="odradek")
+    options = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])  # where Spark finds `pyspark_odradek`
+    kind: type[BrokerProcess] = ApacheKafka if options.target == "apache" else OdradekProcess
+    with tempfile.TemporaryDirectory() as folder, kind(Path(folder) / "broker", {}) as broker:
+        copies = Copies(broker, Path(folder), options.seed)
+        copies.run(options.rounds)
+    print(f"{options.rounds} rounds, {RECORDS} records, each once: {', '.join(copies.kills)}")
+
+
+if __name__ == "__main__":
+    main()

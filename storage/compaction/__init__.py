@@ -1,0 +1,1 @@
+"""Compaction of logs: the cleaner's job, and which part of a batch is retained."""

@@ -1,0 +1,183 @@
+"""Faults: killed processes, power loss, cut, slow and unreliable links, and clock jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import permutations
+from random import Random
+from typing import TYPE_CHECKING
+
+from ..incarnations import OUTSIDE
+
+if TYPE_CHECKING:
+    from .nodes import SimulatedCluster
+    from .watch import Watch
+
+#: The worst link faults: this latency, and this share of deliveries that break their connection.
+_SLOW_S = ((0.02, 0.3), (0.2, 2.5))
+_LOOSE = (0.02, 0.2)
+#: Less than an hour, beyond which records from the future are rejected (message.timestamp.after.max.ms).
+_SKEWS_S = (0.0, 0.3, 5.0, 60.0, 1700.0)
+_STOP_DEADLINE_S = 20.0
+
+
+class FaultInjector:
+    """Injects faults. `mend` ends them all."""
+
+    def __init__(self, cluster: SimulatedCluster, watch: Watch, rng: Random) -> None:
+        self._cluster = cluster
+        self._node_ids = cluster.node_ids
+        self._watch = watch
+        self._network = cluster.simulation.network
+        self._rng = rng
+        #: Scheduled actions, and stops in progress.
+        self._later: list[asyncio.Task[None]] = []
+        self._stopping: list[asyncio.Task[None]] = []
+        self._kinds: list[tuple[int, Callable[[], None]]] = [
+            (4, self._kill),
+            (3, self._lose_power),
+            (2, self._stop),
+            (1, self._kill_all),
+            (3, self._isolate),
+            (3, self._cut_one_way),
+            (2, self._cut_pair),
+            (2, self._slow_down),
+            (2, self._loosen),
+            (3, self._reset),
+            (3, self._jump),
+            (4, self._mend_links),
+        ]
+        #: A seed uses a few kinds of faults, so each occurs more often than if all were used.
+        count = rng.choice((2, 3, 5, len(self._kinds) - 1))
+        self._kinds = [*rng.sample(self._kinds[:-1], count), self._kinds[-1]]
+
+    async def run(self, duration_s: float) -> None:
+        loop, rng = asyncio.get_running_loop(), self._rng
+        end = loop.time() + duration_s
+        busy = rng.choice((0.4, 1.5, 4.0))
+        while loop.time() < end:
+            await asyncio.sleep(rng.uniform(0.05, 2 * busy))
+            weights = [weight for weight, _ in self._kinds]
+            rng.choices([kind for _, kind in self._kinds], weights)[0]()
+
+    async def mend(self) -> None:
+        """Ends all faults except clock offsets, which stay."""
+        self._say("all faults end")
+        for task in self._later:
+            task.cancel()
+        self._network.mend()
+        await asyncio.gather(*self._stopping)
+        for node_id, node in self._cluster.nodes.items():
+            if not node.is_running:
+                self._cluster.start(node_id)
+
+    def _say(self, what: str) -> None:
+        self._cluster.trace.say("", what)
+
+    def _start_in(self, seconds: float, node_id: int) -> None:
+        async def start() -> None:
+            await asyncio.sleep(seconds)
+            if not self._cluster.nodes[node_id].is_running:
+                self._cluster.start(node_id)
+
+        self._later.append(asyncio.get_running_loop().create_task(start()))
+
+    # ---- nodes
+
+    def _kill(self) -> None:
+        self._crash(self._rng.choice(self._node_ids), power=False)
+
+    def _kill_all(self) -> None:
+        for node_id in self._node_ids:
+            self._crash(node_id, power=False)
+
+    def _lose_power(self) -> None:
+        """Injects a power loss. Nothing is synced, so a record is safe only while another ISR member has it that was
+        not killed either: a killed broker counts as an unclean shutdown and is removed from the ISR (KIP-966).
+        """
+        node_id = self._rng.choice(self._node_ids)
+        others_hold = all(
+            {*registration.isr, *registration.elr} - {node_id}
+            for registration in map(self._watch.registration, self._watch.histories)
+            if registration is not None
+        )
+        if all(map(self._cluster.serves, self._node_ids)) and others_hold:
+            self._crash(node_id, power=True)
+
+    @property
+    def _somebody_has_lost(self) -> bool:
+        """Returns whether a broker lost records and is not back in every ISR."""
+        lost = [
+            node_id for node_id in self._node_ids if self._watch.has_lost(node_id) or self._cluster.is_dark(node_id)
+        ]
+        return bool(lost) or any(
+            set(registration.isr) != set(registration.replicas)
+            for registration in map(self._watch.registration, self._watch.histories)
+            if registration is not None and self._watch.lost
+        )
+
+    def _crash(self, node_id: int, *, power: bool) -> None:
+        if self._cluster.nodes[node_id].is_running and not self._somebody_has_lost:
+            self._cluster.crash(node_id, power=power)
+            down_s = self._rng.choice((0.05, 0.5, 3.0, 12.0)) * self._rng.uniform(0.5, 1.5)
+            self._start_in(down_s, node_id)
+
+    def _stop(self) -> None:
+        node_id = self._rng.choice(self._node_ids)
+
+        async def stop() -> None:
+            await self._cluster.stop(node_id, _STOP_DEADLINE_S)
+            self._start_in(self._rng.uniform(0.1, 5), node_id)
+
+        if self._cluster.serves(node_id) and not self._somebody_has_lost:
+            self._stopping.append(asyncio.get_running_loop().create_task(stop()))
+
+    def _jump(self) -> None:
+        node = self._cluster.nodes[self._rng.choice(self._node_ids)]
+        node.skew_s = self._rng.choice((-1, 1)) * self._rng.choice(_SKEWS_S)
+        self._say(f"the clock of {node.name} is off by {node.skew_s:+.1f} s")
+
+    # ---- links
+
+    def _isolate(self) -> None:
+        node_id = self._rng.choice(self._node_ids)
+        others = [f"n{other}" for other in self._node_ids if other != node_id]
+        if self._rng.random() < 0.5:
+            others.append(OUTSIDE)
+        self._say(f"n{node_id} is cut off from {others}")
+        self._network.isolate(f"n{node_id}", others)
+
+    def _link(self) -> tuple[str, str]:
+        names = [f"n{node_id}" for node_id in self._node_ids]
+        return self._rng.choice([*permutations(names, 2), *((name, OUTSIDE) for name in names)])
+
+    def _cut_one_way(self) -> None:
+        link = self._link()
+        self._say(f"{link} is cut")
+        self._network.cut(*link)
+
+    def _cut_pair(self) -> None:
+        one, other = self._link()
+        self._say(f"{one} and {other} are cut off from each other")
+        self._network.isolate(one, [other])
+
+    def _slow_down(self) -> None:
+        link, latency_s = self._link(), self._rng.choice(_SLOW_S)
+        self._say(f"{link} takes {latency_s}")
+        self._network.slow_down(*link, latency_s)
+
+    def _loosen(self) -> None:
+        link, likelihood = self._link(), self._rng.choice(_LOOSE)
+        self._say(f"{link} loses connections with probability {likelihood}")
+        self._network.loosen(*link, likelihood)
+
+    def _reset(self) -> None:
+        one, other = self._link()
+        self._say(f"connections of {one} and {other} are reset")
+        self._network.reset(one, other)
+
+    def _mend_links(self) -> None:
+        self._say("all links are restored")
+        self._network.mend()
+        self._cluster.mended()

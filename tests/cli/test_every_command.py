@@ -1,0 +1,316 @@
+"""Every client command ends in time, with a status of the table in docs/command-line.md and words of its user.
+
+Each runs with an address where nothing listens, with one where nothing responds, with names that do not exist, and with
+an empty file of properties.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import odradek
+import pytest
+import typer.main
+from odradek.cli.client.commands import COMMANDS
+from odradek.cli.client.running import app_of
+
+from compat_tests.cli.commands import Done, odradek_command
+
+pytestmark = pytest.mark.usefixtures("sockets")
+
+NOT_FOUND, MISUSED, UNREACHABLE = 3, 2, 4
+#: Limit of a request, and of a command: it may send several, to brokers that it tries in turn.
+TIMEOUT_S, LIMIT_S = 2.0, 40.0
+#: The arguments of each command. Names that begin with `typo` do not exist.
+ARGUMENTS = {
+    "topic alter": "typo --config retention.ms=1",
+    "topic create": "typo",
+    "topic delete": "typo --yes",
+    "topic describe": "typo",
+    "topic list": "",
+    "topic trim": "typo --before end",
+    "consume": "typo -o beginning",
+    "query": "'select * from typo'",
+    "archive": "typo --warehouse FOLDER --once",
+    "replay": "typo typo --warehouse FOLDER",
+    "record": "typo --file FOLDER/records.jsonl",
+    "produce": "typo",
+    "group delete": "typo --yes",
+    "group describe": "typo",
+    "group lag": "typo",
+    "group list": "",
+    "group reset": "typo --to end --topic orders --yes",
+    "config diff": "topic orders typo",
+    "config get": "topic typo",
+    "config set": "topic typo retention.ms=1",
+    "txn abort": "typo --yes",
+    "txn describe": "typo",
+    "txn list": "",
+    "txn producers": "typo",
+    "cluster describe": "",
+    "cluster quorum": "",
+    "cluster features": "",
+    "cluster set-feature": "typo=1",
+    "cluster elect-leaders": "typo",
+    "cluster log-dirs": "--topic typo",
+    "reassign cancel": "typo",
+    "reassign plan": "typo",
+    "reassign run": "PLAN",
+    "reassign status": "",
+    "tier check": "--config STORE",
+    "tier list": "typo",
+    "tier repair": "--config STORE",
+    "backup": "FOLDER/backup --topic typo",
+    "restore": "FOLDER/typo",
+    "doctor": "",
+    "migrate check": "",
+    "migrate plan": "",
+    "bench consume": "--count 10",
+    "bench latency": "--count 10",
+    "bench produce": "--count 10",
+    "top": "--iterations 1",
+    "acl create": "--topic typo --allow User:typo --operation read",
+    "acl delete": "--topic typo --yes",
+    "acl list": "",
+    "user delete": "typo --yes",
+    "user list": "",
+    "user set": "typo --password-file PASSWORD",
+    "quota list": "",
+    "quota set": "producer_byte_rate=1 --user typo",
+    "token create": "",
+    "token expire": "dHlwbw==",
+    "token list": "",
+    "token renew": "dHlwbw==",
+    "mirror copy": "typo --acls",
+    "mirror create": "typo --from 127.0.0.1:1 --topics typo",
+    "mirror delete": "typo",
+    "mirror fail-over": "typo --yes",
+    "mirror list": "",
+    "mirror pause": "typo",
+    "mirror resume": "typo",
+    "mirror reverse": "typo --yes",
+    "mirror status": "typo",
+    "mirror switch": "typo --yes",
+    "mirror throttle": "typo 1000",
+    "mirror verify": "typo",
+}
+#: One of each way to wait for a response. Each command takes seconds, so that the others run with the slow tests.
+SILENT = ("topic list", "consume", "produce", "migrate check")
+#: They need a registry or a browser, or only change a file.
+ELSEWHERE = {"schema check", "schema delete", "schema get", "schema list", "schema register", "console", "context add"}
+#: The name is in the arguments, and its absence is no error.
+CREATES = {
+    "topic create",
+    "acl create",
+    "acl delete",
+    "user set",
+    "quota set",
+    "token expire",
+    "token renew",
+    "mirror create",
+}
+#: Words of programs, which no user has asked about.
+FOREIGN = re.compile(
+    r"Traceback|__\w+__|\b[A-Z][A-Za-z]+(Request|Response|Error|Exception)\b|\bb['\"]|\bNone\b|<\w+ object|\b1 [a-z]+s\b"
+)
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """The words and the object of each command with a connection."""
+    for words, command in COMMANDS.items():
+        made = typer.main.get_command(app_of(command))
+        for verb, one in getattr(made, "commands", {"": made}).items():
+            if any("--bootstrap-server" in parameter.opts for parameter in one.params):
+                yield " ".join((*words, *([verb] if verb else ()))), one
+
+
+EVERY = dict(commands())
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        running.topic("orders").send(b"1")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def closed_port() -> Iterator[str]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def silent_port() -> Iterator[str]:
+    """The kernel accepts connections, and nothing reads from them."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(100)
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def run(command: str, bootstrap: str, folder: Path, *more: str) -> Done:
+    """Runs the command with its arguments, and checks what holds for every command."""
+    (folder / "password").write_text("a secret that is long")
+    (folder / "plan").write_text('{"version":1,"partitions":[{"topic":"typo","partition":0,"replicas":[1]}]}')
+    (folder / "store").write_text(
+        "remote.log.storage.manager.class.name=org.apache.kafka.server.log.remote.storage.LocalTieredStorage\n"
+        f"rsm.config.dir={folder}\n"
+    )
+    words = shlex.split(ARGUMENTS[command])
+    for name in ("FOLDER", "PLAN", "STORE", "PASSWORD"):
+        path = folder if name == "FOLDER" else folder / name.lower()
+        words = [word.replace(name, str(path)) for word in words]
+    began = time.monotonic()
+    done = odradek_command(
+        *command.split(), *words, "-b", bootstrap, "--timeout", f"{TIMEOUT_S:g}", *more, stdin=b"a\n"
+    )
+    assert time.monotonic() - began < LIMIT_S, done
+    assert FOREIGN.search(done.err.replace(str(folder), "")) is None, done
+    assert done.out or done.err, "the command is silent"
+    return done
+
+
+def test_each_command_is_here() -> None:
+    assert ARGUMENTS.keys() | ELSEWHERE == EVERY.keys()
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_address_without_a_broker_ends_a_command(command: str, closed_port: str, tmp_path: Path) -> None:
+    done = run(command, closed_port, tmp_path)
+    if command in ("restore", "replay"):  # the backup or the table is absent, too
+        assert done.status in (1, 2, NOT_FOUND, UNREACHABLE)
+        return
+    assert done.status == UNREACHABLE and closed_port in done.err, done
+    lines = [line for line in done.err.splitlines() if "waits up to" not in line]
+    assert len(lines) == 1, done
+
+
+def with_silence() -> Iterator[Any]:
+    for command in ARGUMENTS:
+        yield pytest.param(command, marks=() if command in SILENT else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("command", with_silence())
+def test_broker_that_does_not_respond_ends_a_command(command: str, silent_port: str, tmp_path: Path) -> None:
+    done = run(command, silent_port, tmp_path)
+    if command in ("restore", "replay"):  # the backup or the table is absent, too
+        assert done.status in (1, 2, NOT_FOUND, UNREACHABLE), done
+        return
+    assert done.status == UNREACHABLE and silent_port in done.err, done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", ["list", "get typo", "delete typo --yes", "check typo SCHEMA", "register typo SCHEMA"]
+)
+def test_registry_that_does_not_respond_ends_a_command(words: str, silent_port: str, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.avsc"
+    schema.write_text('"string"')
+    began = time.monotonic()
+    registry = ("--schema-registry", f"http://{silent_port}")
+    done = odradek_command("schema", *words.replace("SCHEMA", str(schema)).split(), *registry)
+    assert time.monotonic() - began < LIMIT_S
+    assert done.status == UNREACHABLE and silent_port in done.err and done.err.count("\n") == 1, done
+
+
+def with_names() -> Iterator[tuple[str, bool]]:
+    """The commands that name what must exist, and whether they run dry. `restore` and `replay` name what is in a file."""
+    for command, arguments in ARGUMENTS.items():
+        if command in CREATES or command in ("restore", "replay") or not ("typo" in arguments or "PLAN" in arguments):
+            continue
+        yield command, False
+        if any("--dry-run" in parameter.opts for parameter in EVERY[command].params):
+            yield command, True
+
+
+@pytest.mark.parametrize(("command", "is_dry"), with_names())
+def test_names_that_do_not_exist_are_named(broker: odradek.Broker, command: str, is_dry: bool, tmp_path: Path) -> None:
+    done = run(command, broker.bootstrap_servers, tmp_path, *(["--dry-run"] if is_dry else []))
+    assert done.status == NOT_FOUND and "typo" in done.err and done.err.count("\n") == 1, done
+    assert not broker.topic("typo").exists
+
+
+@pytest.mark.parametrize("command", [command for command in EVERY if command not in ELSEWHERE])
+def test_empty_file_of_properties_is_refused(command: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.properties"
+    empty.write_text("# nothing\n")
+    done = run(command, "127.0.0.1:1", tmp_path, "--command-config", str(empty))
+    assert done.status == MISUSED and "has no properties" in done.err, done
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_empty_address_is_refused(command: str, tmp_path: Path) -> None:
+    done = run(command, "", tmp_path)
+    assert done.status in (MISUSED, NOT_FOUND) or command in ("restore", "replay"), done
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        ("topic create x --config retention", "retention.ms="),
+        ("config set topic x retention", "retention.ms="),
+        ("quota set rate --user x", "producer_byte_rate="),
+        ("cluster set-feature level", "metadata.version="),
+        ("topic list -X id", "client.id="),
+    ],
+)
+def test_example_is_of_the_option(words: str, example: str) -> None:
+    done = odradek_command(*words.split(), "-b", "127.0.0.1:1")
+    assert done.status == MISUSED and example in done.err and done.err.count("=") >= 2, done
+
+
+# ---- commands with nothing to do, and numbers beyond what is there
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("cluster elect-leaders", "nothing elected: preferred replicas lead, or are not in the ISR\n"),
+        (
+            "cluster elect-leaders --dry-run",
+            "nothing would be elected: preferred replicas lead, or are not in the ISR\n",
+        ),
+        ("cluster elect-leaders --unclean", "nothing elected: every partition has a leader\n"),
+        ("reassign cancel", "nothing cancelled: no replicas move\n"),
+        ("topic create orders --if-not-exists", "nothing created\n"),
+    ],
+)
+def test_command_without_work_says_so(broker: odradek.Broker, command: str, said: str) -> None:
+    done = odradek_command(*command.split(), "-b", broker.bootstrap_servers)
+    assert (done.status, done.out, done.err) == (0, said, "")
+
+
+def test_empty_plan_says_so(broker: odradek.Broker, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    done = odradek_command("reassign", "plan", "--file", str(plan), "-b", broker.bootstrap_servers)
+    assert done.status == 0 and "no replica moves" in done.err
+    done = odradek_command("reassign", "run", str(plan), "-b", broker.bootstrap_servers)
+    assert (done.status, done.out) == (0, f"nothing moved: {plan} has no partitions\n")
+
+
+def test_plan_with_a_broker_that_does_not_exist_fails_in_a_dry_run(broker: odradek.Broker, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[77]}]}')
+    for more in ((), ("--dry-run",)):
+        done = odradek_command("reassign", "run", str(plan), *more, "-b", broker.bootstrap_servers)
+        assert done.status == NOT_FOUND and "no broker 77" in done.err
+
+
+def test_offsets_beyond_the_log_are_named(broker: odradek.Broker) -> None:
+    broker.topic("ten").send(*(b"%d" % number for number in range(10)))
+    reset = ("group", "reset", "clamped", "--create", "--topic", "ten")
+    for position, offset in (("--to=9999999", 10), ("--shift=-50", 0), ("--shift=50", 10)):
+        done = odradek_command(*reset, *position.split("="), "-b", broker.bootstrap_servers)
+        assert done.status == 0 and f"its offset is {offset}, not " in done.err, done
+    done = odradek_command(*reset, "--to", "-500", "-b", broker.bootstrap_servers)
+    assert (done.status, done.err) == (0, "")
+    done = odradek_command("topic", "trim", "ten", "--before", "99", "--dry-run", "-b", broker.bootstrap_servers)
+    assert done.status == 0 and "ten-0 ends at 10" in done.err

@@ -1,0 +1,76 @@
+"""Records that a search has read: each is counted once, however often it was fetched, and over all its pages."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import odradek
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from odradek.cli.client.connection import Connection
+from odradek.console.cluster import merge
+from odradek.console.cluster.found import Found
+from odradek.console.cluster.masks import Masks
+from odradek.console.cluster.query import NEWEST, OLDEST, Query
+from odradek.console.cluster.records import RecordMaker
+from odradek.console.cluster.search import RecordReader
+
+pytestmark = pytest.mark.usefixtures("sockets")
+
+_NAMES = itertools.count()
+#: In place of 16 MB: a window with more of them is read again in parts.
+_SHOWN_BYTES = 4_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        yield running
+
+
+def pages(broker: odradek.Broker, query: Query) -> Iterator[Found]:
+    connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+    reader = RecordReader(connection, RecordMaker(connection, Masks(()), None))
+    while True:
+        found = reader.read(query)
+        yield found
+        if not found.edges:
+            return
+        query = replace(query, edges=found.edges)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.integers(0, 2 * _SHOWN_BYTES), min_size=1, max_size=12),
+    limit=st.integers(1, 12),
+    order=st.sampled_from([NEWEST, OLDEST]),
+    value=st.sampled_from(["", "a", "b"]),
+)
+def test_pages_together_read_each_record_once(
+    broker: odradek.Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: list[int],
+    limit: int,
+    order: str,
+    value: str,
+) -> None:
+    monkeypatch.setattr(merge, "MOST_SHOWN_BYTES", _SHOWN_BYTES)
+    topic = f"sized-{next(_NAMES)}"
+    fillings = [b"ab"[number % 2 : number % 2 + 1] for number in range(len(sizes))]
+    broker.topic(topic).send(*[filling * (size + 1) for filling, size in zip(fillings, sizes, strict=True)])
+    found = list(pages(broker, Query(topic, limit=limit, order=order, value=value)))
+    expected = [offset for offset, filling in enumerate(fillings) if value in ("", filling.decode())]
+    shown = [record.offset for page in found for record in page.records]
+    assert shown == (expected if order == OLDEST else expected[::-1])
+    assert sum(page.read for page in found) == len(sizes), [page.read for page in found]
+    assert all(len(page.records) <= page.read <= page.scanned for page in found)
+
+
+def test_records_that_were_fetched_again_are_read_once(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge, "MOST_SHOWN_BYTES", _SHOWN_BYTES)
+    broker.topic("large").send(*[b"x" * _SHOWN_BYTES] * 4)
+    (first, *_) = pages(broker, Query("large", order=OLDEST))
+    assert first.scanned > 4 >= first.read == len(first.records)

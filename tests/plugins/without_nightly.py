@@ -1,0 +1,205 @@
+"""Leaves out the tests that only `make nightly` runs, by the table below. Loaded by tests/run without `--nightly`.
+
+A test is chosen by its cost and by what a change must hold: `make test` keeps one test of each kind, and `make nightly` has
+all clusters, clients, pages and seeds. docs/development/testing.md shows the table; tests/test_nightly.py compares them.
+Any of these tests runs by its name: `pytest PATH::TEST`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tests of `make nightly`. `kept`: what `make test` has of the same kind.
+
+    A name is that of a test, a file or a folder and stands for all below it. A star stands for any characters.
+    """
+
+    title: str
+    kept: str
+    names: tuple[str, ...]
+
+    def has(self, test: str) -> bool:
+        return any(_pattern(name).match(test) for name in self.names)
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(r"\*", ".*") + r"(?=$|::|\[|/)")
+
+
+NIGHTLY = (
+    Part(
+        "mixed clusters without security, and moves of clusters between Apache Kafka and Odradek",
+        "the secured mixed cluster, in which a directory changes hands, and that with TLS",
+        (
+            "compat_tests/cluster/test_migration.py",
+            "compat_tests/cluster/test_mixed_cluster.py::*[plain]",
+            "compat_tests/security/test_mixed_issued_cluster.py",
+            "compat_tests/security/test_mixed_sasl_cluster.py",
+            "compat_tests/tiers/test_migration.py",
+            "compat_tests/tiers/test_mixed_cluster.py::test_leaders_of_both_kinds_follow_one_another",
+            "compat_tests/tiers/test_mixed_cluster.py::test_apache_kafka_goes_on_behind_the_events_of_a_deleted_partition",
+        ),
+    ),
+    Part(
+        "orders on a cluster without security while brokers are killed and moved",
+        "the same steps on the secured cluster",
+        ("compat_tests/cluster/test_order_events.py::*[plain]",),
+    ),
+    Part(
+        "deaths of producers and brokers at each step of a transaction, and copiers on three brokers",
+        "deaths of a broker, a coordinator, and of producers at two steps and in three requests",
+        (
+            "compat_tests/exactly_once/test_exactly_once.py::test_a_broker_that_dies_at_any_step_*[java]",
+            "compat_tests/exactly_once/test_exactly_once.py::*[begun]",
+            "compat_tests/exactly_once/test_exactly_once.py::*[sent]",
+            "compat_tests/exactly_once/test_exactly_once.py::*[offsets joined]",
+            "compat_tests/exactly_once/test_exactly_once.py::*[committed]",
+            "compat_tests/exactly_once/test_exactly_once.py::*_under_way_*[Add*]",
+            "compat_tests/exactly_once/test_exactly_once.py::*_under_way_*[Txn*]",
+            "compat_tests/exactly_once/test_exactly_once.py::test_copiers_copy_each_record_once_and_kafka_shows_*",
+        ),
+    ),
+    Part(
+        "rounds of faults on clusters and stores, and clients' reactions beside Apache Kafka",
+        "one round on the secured cluster, rolls, groups and share groups, and one reaction",
+        (
+            "compat_tests/faults/test_faults.py::test_nothing_acknowledged_is_lost_moved_or_doubled",
+            "compat_tests/faults/test_moves_beside_apache.py",
+            "compat_tests/faults/test_beside_apache.py::*[producer, leader moved]",
+            "compat_tests/faults/test_beside_apache.py::*[producer, MESSAGE_TOO_LARGE]",
+            "compat_tests/faults/test_beside_apache.py::*[producer, broker paused]",
+            "compat_tests/faults/test_beside_apache.py::*[consumer, connection lost]",
+            "compat_tests/sent_again/test_sent_again.py::test_with_apache_kafka_it_stands_twice_*",
+            "compat_tests/sent_again/test_sent_again.py::test_delivered_records_of_a_new_producer_are_kept_*",
+            "compat_tests/tiers/test_fault_rounds.py",
+        ),
+    ),
+    Part(
+        "longer histories, histories of brokers with bugs, and the delayed EndTxn of Apache Kafka",
+        "one round of the Python clients under three faults, the delayed EndTxn of Odradek, and the checker",
+        (
+            "compat_tests/histories/test_rounds.py::test_history_of_a_longer_round_*",
+            "compat_tests/histories/test_rounds.py::test_bug_*",
+            "compat_tests/histories/test_delayed_end.py::*[*apache]",
+        ),
+    ),
+    Part(
+        "tiered storage: leaders killed in each phase of a copy and of a deletion, share groups, Spark",
+        "one phase of each, one broker, three brokers, a store without answers, direct reading",
+        (
+            "compat_tests/tiers/test_direct_reading.py::test_tasks_of_spark_read_the_store",
+            "compat_tests/tiers/test_followers.py::test_topic_expands_to_an_empty_broker_that_reads_the_store_and_leads",
+            "compat_tests/tiers/test_interrupted_deletion.py::test_emptying_of_a_disabled_topic_goes_on_after_a_kill",
+            "compat_tests/tiers/test_interrupted_deletion.py::test_segments_of_a_topic_that_was_deleted_while_*",
+            "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_that_goes_on_after_its_deletion_by_*",
+            "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_that_ends_before_its_deletion_by_*",
+            "compat_tests/tiers/test_share_groups.py::test_share_group_gets_the_records_once_the_store_is_back",
+            "compat_tests/tiers/test_share_groups.py::test_apache_s_share_consumer_gets_the_records_of_the_store",
+        ),
+    ),
+    Part(
+        "Spark and Kafka Streams that are killed, or run through other front ends",
+        "the programs of the Spark guide and the data source in one application, two instances of Kafka Streams",
+        (
+            "compat_tests/archive/test_archive.py::test_drivers_of_spark_that_die_within_commits_*",
+            "compat_tests/security/test_scram_ecosystem.py::test_spark_*",
+            "compat_tests/security/test_scram_ecosystem.py::test_kafka_streams_*",
+            "compat_tests/streams/test_streams_cluster.py",
+            "compat_tests/streams/test_kafka_streams.py::test_a_restart_counts_on_where_it_was_*",
+            "spark_examples/tests/test_connect.py",
+            "spark_examples/tests/test_recipe.py",
+            "spark_examples/tests/test_revenue_crash.py",
+            "spark_examples/tests/test_revenue_ledger.py",
+            "spark_examples/tests/test_stock_sink.py",
+            "spark_examples/tests/test_submit.py",
+        ),
+    ),
+    Part(
+        "the console in the dark, in screenshots, and page by page without a broker",
+        "each page in the light with its words and contrasts, and each action without a broker",
+        (
+            "compat_tests/console/test_killed_broker.py::test_page_answers_and_shows_the_cluster_without_the_broker",
+            "compat_tests/console/test_pages.py::test_page_meets_wcag_aa_in_the_dark",
+            "compat_tests/console/test_pages.py::test_screenshots_of_the_guide_are_made",
+        ),
+    ),
+    Part(
+        "commands and the console against Apache Kafka",
+        "the same commands and pages against Odradek",
+        (
+            "compat_tests/console/test_apache_pages.py",
+            "compat_tests/cli/test_backup.py::*[apache*",
+            "compat_tests/cli/test_clusters.py::*[apache*",
+            "compat_tests/cli/test_files.py::*[apache*",
+            "compat_tests/cli/test_groups.py::*[apache*",
+            "compat_tests/cli/test_measures.py::*[apache*",
+            "compat_tests/cli/test_records.py::*[apache*",
+            "compat_tests/cli/test_security.py::*[apache*",
+            "compat_tests/cli/test_topics.py::*[apache*",
+            "compat_tests/console/test_actions.py::*[apache*",
+        ),
+    ),
+    Part(
+        "explored states, mutants, and bugs that are injected to be found by simulations",
+        "the simulations without bugs, with a third of their seeds",
+        (
+            "tests/explored",
+            "tests/coordinator/test_*simulation.py::test_simulation_detects_injected_bug_*",
+            "tests/mutants/test_mutants.py::test_run_over_a_module_counts_what_its_tests_notice",
+            "tests/replication/quorum/test_quorum_simulation.py::test_injected_bug_is_caught",
+            "tests/server/node/test_cluster_simulation.py::test_injected_bug_of_a_cluster_is_caught",
+            "tests/server/node/test_cluster_simulation.py::test_seed_of_a_cluster_is_independent_of_machine_speed",
+        ),
+    ),
+    Part(
+        "attacks that are measured: memory, latency and time of large requests, and odd command lines",
+        "each attack beside a good client, the fields on one node, stalls, and the cost of configs and envelopes",
+        (
+            "tests/hostile/test_cost.py::test_twice_the_items_take_at_most_twice_the_time_and_no_long_turn",
+            "tests/hostile/test_command_lines.py::test_random_command_line_ends_in_one_line_and_the_right_status",
+            "tests/hostile/test_fields.py::test_fields_at_their_edges_end_nothing[3]",
+            "tests/hostile/test_good_client.py::test_memory_comes_back_after_requests_of_many_items[3]",
+            "tests/hostile/test_good_client.py::test_room_finds_dead_node_and_bug_lines",
+            "tests/hostile/test_half_open_handshakes.py::test_half_open_handshakes_that_are_held_leave_p99_within_twice",
+        ),
+    ),
+    Part(
+        "compilations of the loops of scans, once more with numba's own checks, and without a cache",
+        "the same scans with the compiled kernel, and its loops beside those of numba",
+        (
+            "tests/columns/test_hostile.py::test_checks_of_the_kernel_hold_with_numbas_own_bounds_checks",
+            "tests/columns/test_hostile.py::test_compiled_loops_are_shared_by_processes_and_not_needed",
+        ),
+    ),
+    Part(
+        "installations of a clean clone",
+        "the tests of the wheel",
+        ("tests/test_make_run.py::test_make_run_and_make_docs_install_what_they_need_and_no_more",),
+    ),
+)
+
+
+def is_nightly(test: str) -> bool:
+    return any(part.has(test) for part in NIGHTLY) or _is_of_unchanged_page(test)
+
+
+def _is_of_unchanged_page(test: str) -> bool:
+    """Whether a test runs the programs of a page that are, with their code, those that ran in the last `make nightly`."""
+    from tests.docs import programs  # the root is on the path when tests are collected
+
+    page = programs.page_of(test)
+    return page is not None and not programs.is_changed(page)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = {item for item in items if is_nightly(item.nodeid)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
