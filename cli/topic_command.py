@@ -16,8 +16,8 @@ from ..admin.places import sum_by_topic
 from ..admin.replicas import ReplicaCounts
 from ..admin.topic_changes import NewTopic
 from ..admin.topics import described_topics
+from ..client.user_errors import Misused
 from .client.connection import Connection
-from .client.errors import Misused
 from .client.options import DryRun, Yes, client_command, new_app
 from .client.properties import pairs
 from .client.readings import partition_states, replica_sizes

@@ -17,9 +17,10 @@ from ..admin.nodes import describe_cluster
 from ..admin.reassignments import alter_reassignments
 from ..admin.topic_changes import NewTopic
 from ..admin.topics import described_topics
+from ..client.explained_errors import from_library
+from ..client.user_errors import Misused, UserError
 from ..client.wording import counted
 from .client.config_changes import alter_configs
-from .client.errors import CommandError, Misused, from_library
 from .messages import warn
 from .progress import Progress
 
@@ -56,7 +57,7 @@ class _Outcome:
     def __init__(self, word: str) -> None:
         self._word = word
         self.done: list[str] = []
-        self._errors: list[CommandError] = []
+        self._errors: list[UserError] = []
 
     def add(self, name: str, code: int, message: str | None = None) -> None:
         if code:
@@ -67,7 +68,7 @@ class _Outcome:
             self.done.append(name)
 
     def result(self) -> list[str]:
-        """Raises CommandError for the first error; the line names what was done all the same."""
+        """Raises UserError for the first error; the line names what was done all the same."""
         if not self._errors:
             return self.done
         words = [str(error) for error in self._errors[:3]]
@@ -75,7 +76,7 @@ class _Outcome:
             words.append(f"and {counted(len(self._errors) - 3, 'more error')}")
         if self.done:
             words.append(f"{self._word} nevertheless: {', '.join(self.done)}")
-        raise CommandError("; ".join(words), self._errors[0].status)
+        raise UserError("; ".join(words), self._errors[0].kind)
 
 
 def delete_topics(admin: Admin, names: Sequence[str], *, if_exists: bool, dry_run: bool) -> list[str]:
@@ -162,7 +163,7 @@ def trim_topic(admin: Admin, name: str, partition: int | None, before: int | Non
         raise Misused(f"{name} has no partition {partition}")
     ends = partition_offsets(admin, [topic], LATEST)
     if leaderless := [f"{name}-{index}" for index in chosen if (name, index) not in ends]:
-        raise CommandError(
+        raise UserError(
             f"{', '.join(leaderless)}: no leader now, and nothing was deleted; start a broker with a replica"
         )
     offsets = {index: ends[name, index] if before is None else min(before, ends[name, index]) for index in chosen}

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.errors import CommandError
 from ..cli.records.schema_registry import RegistryFailure, Schema, SchemaRegistry, framed
+from ..client.user_errors import UserError
 from .avro_values import AvroDecoder
 from .errors import InvalidScan, SchemaRegistryUnavailable
 from .inference import MOST_LEVELS, SAMPLE_ROWS, Inference
@@ -151,7 +151,7 @@ def decoder_of(named: ValueSchema, topic: str, sample: Callable[[], pa.Array], u
         return _avro_decoder(named, topic) if named.format == "avro" else _json_decoder(named, topic, sample)
     except RegistryFailure as failure:
         raise SchemaRegistryUnavailable(str(failure)) from None
-    except CommandError as error:
+    except UserError as error:
         raise InvalidScan(str(error)) from None
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ...admin import config_changes
 from ...admin.errors import ResponseError
 from ...admin.session import Admin
-from ..messages import FAILED
-from .errors import status_of_code
+from ...client.error_kinds import ErrorKind, kind_of_code
 
 
 def alter_configs(admin: Admin, kind: str, name: str, changes: config_changes.Changes, *, dry_run: bool) -> None:
@@ -14,7 +13,7 @@ def alter_configs(admin: Admin, kind: str, name: str, changes: config_changes.Ch
     try:
         config_changes.alter_configs(admin, kind, name, changes, dry_run=dry_run)
     except ResponseError as error:
-        if status_of_code(error.code) != FAILED:
+        if kind_of_code(error.code) != ErrorKind.FAILED:
             raise
         hint = f"; `odradek config get {kind} {name or 'default'} --all` lists the keys"
         raise ResponseError(error.subject, error.code, error.message, hint) from None

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...client.error_kinds import ErrorKind
 from ...client.security_options import Security, login_of, security_of, ssl_context
+from ...client.user_errors import Misused, UserError
 from .contexts import read_contexts
-from .errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
 from .librdkafka import check_names, librdkafka_settings
 from .properties import REGISTRY_URL, REGISTRY_USER_INFO, REGISTRY_VARIABLE, pairs, read_client_properties
 
@@ -141,7 +142,7 @@ class Connection:
     def reach(self) -> None:
         """Logs in at one of the addresses, and ends the connection: libraries retry what fails in silence for long.
 
-        Raises CommandError where nothing listens at any, and LoginRejected where one does not let this client in.
+        Raises UserError where nothing listens at any, and LoginRejected where one does not let this client in.
         """
         from ...client.errors import LoginRejected
 
@@ -158,9 +159,9 @@ class Connection:
             else:
                 self._is_reached = True
                 return
-        raise CommandError(
+        raise UserError(
             f"cannot connect to {', '.join(failed)}: start a broker, or name one with --bootstrap-server HOST:PORT",
-            UNREACHABLE,
+            ErrorKind.UNREACHABLE,
         )
 
     def silent_addresses(self, timeout_s: float) -> list[str]:
@@ -235,7 +236,7 @@ def _silent_logger() -> logging.Logger:
 def connection_of(
     bootstrap: str | None, command_config: Path | None, context: str | None, settings: list[str], timeout_s: float
 ) -> Connection:
-    """Raises Misused for options that cannot be meant, and CommandError for a context that does not exist."""
+    """Raises Misused for options that cannot be meant, and UserError for a context that does not exist."""
     properties: dict[str, str] = {}
     if context is not None or bootstrap is None:
         properties |= _of_context(context)
@@ -259,5 +260,5 @@ def _of_context(name: str | None) -> dict[str, str]:
         return {}
     if chosen not in contexts.named:
         known = ", ".join(sorted(contexts.named)) or "none; add one with `odradek context add`"
-        raise CommandError(f"there is no context {chosen!r}; contexts: {known}", NOT_FOUND)
+        raise UserError(f"there is no context {chosen!r}; contexts: {known}", ErrorKind.NOT_FOUND)
     return dict(contexts.named[chosen])

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 from ..output import Output, Table
 from .contexts import Contexts, contexts_file, read_contexts, write_contexts
-from .errors import NOT_FOUND, CommandError, Misused
 from .librdkafka import check_names
 from .options import DryRun, client_command, new_app
 from .properties import pairs, read_client_properties, shown_properties
@@ -98,7 +99,7 @@ def show(
     contexts = read_contexts()
     chosen = name if name is not None else contexts.current
     if chosen is None:
-        raise CommandError("there is no current context; choose one with `odradek context use NAME`", NOT_FOUND)
+        raise UserError("there is no current context; choose one with `odradek context use NAME`", ErrorKind.NOT_FOUND)
     properties = shown_properties(_with(chosen).named[chosen])
     rows = sorted(properties.items())
     output.show([{"name": chosen, "properties": properties}], Table("", ("PROPERTY", "VALUE"), rows))
@@ -121,5 +122,5 @@ def _with(name: str) -> Contexts:
     contexts = read_contexts()
     if name not in contexts.named:
         known = ", ".join(sorted(contexts.named)) or "none; add one with `odradek context add`"
-        raise CommandError(f"there is no context {name!r}; contexts: {known}", NOT_FOUND)
+        raise UserError(f"there is no context {name!r}; contexts: {known}", ErrorKind.NOT_FOUND)
     return contexts

@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import CommandError
+from ...client.user_errors import UserError
 
 #: A file of more bytes is none of ours.
 _MOST_FILE_BYTES = 1 << 20
@@ -35,7 +35,7 @@ def contexts_file() -> Path:
 
 
 def read_contexts() -> Contexts:
-    """Returns what the file has; nothing when there is none. Raises CommandError for a damaged file."""
+    """Returns what the file has; nothing when there is none. Raises UserError for a damaged file."""
     file = contexts_file()
     try:
         with file.open("rb") as opened:
@@ -43,7 +43,7 @@ def read_contexts() -> Contexts:
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
     import tomllib
 
     try:
@@ -55,13 +55,13 @@ def read_contexts() -> Contexts:
             for name, properties in parsed.get("contexts", {}).items()
         }
     except (ValueError, AttributeError):
-        raise CommandError(f"{file} is damaged: correct the file, or delete it and add the contexts again") from None
+        raise UserError(f"{file} is damaged: correct the file, or delete it and add the contexts again") from None
     current = parsed.get("current")
     return Contexts(named, current if isinstance(current, str) else None)
 
 
 def write_contexts(contexts: Contexts) -> None:
-    """Replaces the file in one step. Raises CommandError when it cannot be written."""
+    """Replaces the file in one step. Raises UserError when it cannot be written."""
     import tempfile  # which commands that only read contexts need not load
 
     file = contexts_file()
@@ -78,7 +78,7 @@ def write_contexts(contexts: Contexts) -> None:
             os.fsync(opened.fileno())
         Path(temporary).replace(file)
     except OSError as error:
-        raise CommandError(f"cannot write {file}: {error.strerror}") from None
+        raise UserError(f"cannot write {file}: {error.strerror}") from None
 
 
 def _quoted(text: str) -> str:

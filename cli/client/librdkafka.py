@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...client.security_options import NAMES, Security
+from ...client.user_errors import Misused
 from ..command_parser import did_you_mean
 from ..messages import shown
-from .errors import Misused
 from .properties import REGISTRY_URL, REGISTRY_USER_INFO, is_of_registry, is_of_store
 
 _NO_PROPERTY = "odradek.no.property"

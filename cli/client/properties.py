@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import Misused
+from ...client.user_errors import Misused
 
 #: Parts of names of which no value is shown.
 _SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info", "account_key")

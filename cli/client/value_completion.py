@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from ...client.security_options import login_of
+from ...client.user_errors import UserError
 from .connection import Connection, connection_of
-from .errors import CommandError
 
 if TYPE_CHECKING:
     from ...client.blocking import BlockingConnection
@@ -32,7 +32,7 @@ def complete_context(incomplete: str) -> list[str]:
 
     try:
         return [name for name in sorted(read_contexts().named) if name.startswith(incomplete)]
-    except CommandError:
+    except UserError:
         return []
 
 

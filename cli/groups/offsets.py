@@ -12,7 +12,8 @@ from ...admin.group_offsets import committed
 from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
 from ...admin.places import Place
 from ...admin.topics import describe_topics
-from ..client.errors import NOT_FOUND, CommandError, Misused, status_of_code
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.user_errors import Misused, UserError
 from ..records.selection import BEGINNING, END, STORED, Position
 from .share_offsets import alter_share_offsets, share_offsets
 
@@ -32,7 +33,7 @@ def stored_offsets(admin: Admin, group: str, *, shares: bool) -> dict[Place, int
     try:
         found = share_offsets(admin, [group])[group]
     except ResponseError as error:
-        if status_of_code(error.code) == NOT_FOUND:
+        if kind_of_code(error.code) == ErrorKind.NOT_FOUND:
             return {}
         raise
     return {place: offset for place, (offset, _) in sorted(found.items()) if offset is not None}
@@ -49,26 +50,26 @@ def chosen_places(
 ) -> list[Place]:
     """Partitions of `TOPIC` or `TOPIC:0,2`; without any, those with `stored` offsets, by default the committed ones.
 
-    Raises CommandError.
+    Raises UserError.
     """
     if not topics:
         found = list(committed_offsets(admin, group) if stored is None else stored)
         if not found:
-            raise CommandError(f"group {group} has no committed offsets: name topics by --topic", NOT_FOUND)
+            raise UserError(f"group {group} has no committed offsets: name topics by --topic", ErrorKind.NOT_FOUND)
         return found
     places = []
     for text in topics:
         name, colon, numbers = text.partition(":")
         known = [p.partition_index for topic in topics_of(admin, [name]) for p in topic.partitions]
         if not known:
-            raise CommandError(f"topic {name} does not exist", NOT_FOUND)
+            raise UserError(f"topic {name} does not exist", ErrorKind.NOT_FOUND)
         try:
             wanted = [int(number) for number in numbers.split(",")] if colon else sorted(known)
         except ValueError:
             raise Misused(f"--topic {text!r}: give TOPIC or TOPIC:0,2") from None
         for partition in wanted:
             if partition not in known:
-                raise CommandError(f"{name} has no partition {partition}", NOT_FOUND)
+                raise UserError(f"{name} has no partition {partition}", ErrorKind.NOT_FOUND)
             places.append((name, partition))
     return places
 
@@ -90,7 +91,7 @@ def targets(
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
     missing = [f"{topic}-{partition}" for topic, partition in places if (topic, partition) not in last]
     if missing:
-        raise CommandError(f"{', '.join(missing)} have no leader: try again when they have one")
+        raise UserError(f"{', '.join(missing)} have no leader: try again when they have one")
     stored = committed_offsets(admin, group) if stored is None else stored
     wanted = _wanted(admin, stored, topics, places, to, first, last)
     made = {}
@@ -135,7 +136,7 @@ def commit(
     shares: bool = False,
     metadata: Mapping[Place, str] = MappingProxyType({}),
 ) -> None:
-    """Raises CommandError for a group with members, which would commit over it."""
+    """Raises UserError for a group with members, which would commit over it."""
     if shares:
         alter_share_offsets(admin, group, offsets)
         return

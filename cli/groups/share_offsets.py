@@ -56,7 +56,7 @@ def _known(number: int) -> int | None:
 
 
 def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) -> None:
-    """Sets start offsets, of a group that need not exist yet. Raises CommandError for a group with members."""
+    """Sets start offsets, of a group that need not exist yet. Raises UserError for a group with members."""
     from ...protocol.messages.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
@@ -76,7 +76,7 @@ def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) 
 
 
 def delete_share_offsets(admin: Admin, group: str, topics: Sequence[str]) -> None:
-    """Deletes the start offsets of whole topics. Raises CommandError for a group with members."""
+    """Deletes the start offsets of whole topics. Raises UserError for a group with members."""
     from ...protocol.messages.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 from .avro_marked import marked
 from .avro_schemas import parsed_avro
 from .kept_schemas import drop_oldest

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ...server.runtime.gc_policy import GC_PAUSES
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
 from ..messages import INTERRUPTED, warn
 from ..progress import Progress
@@ -214,7 +214,7 @@ class _Skipped:
     def __init__(self) -> None:
         self._count = 0
 
-    def note(self, error: CommandError) -> None:
+    def note(self, error: UserError) -> None:
         self._count += 1
         if self._count <= _MOST_SKIPPED_NAMED:
             warn(f"left out: {error}")
@@ -277,7 +277,7 @@ def _kept(
     filters: list[Filter],
     most: int | None,
     skipped: _Skipped | None,
-) -> tuple[Kept, int, CommandError | None]:
+) -> tuple[Kept, int, UserError | None]:
     """Messages that pass the filters, with their keys and values; the number of messages that were looked at, which a group
     does not read again; the error for the next one, if it does not decode.
     """
@@ -307,9 +307,9 @@ def _kept(
     return kept, len(messages), None
 
 
-def _located(message: ConsumedRecord, part: str, words: str) -> CommandError:
+def _located(message: ConsumedRecord, part: str, words: str) -> UserError:
     """The error with the record that it is of."""
-    return CommandError(
+    return UserError(
         f"{message.topic()}-{message.partition()}: offset {message.offset()}: the {part} does not decode: {words}"
     )
 

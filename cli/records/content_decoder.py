@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...client.user_errors import Misused, UserError
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from .formats import NUMBERS, Coding, Form, registry_of
 from .json_parsing import loaded
 from .writing import Decode
@@ -33,7 +33,7 @@ def decoder(coding: Coding, connection: Connection) -> Decode | None:
     return _explained_decode(coding.form, _DECODERS[coding.form])
 
 
-class UndecodableContent(CommandError):
+class UndecodableContent(UserError):
     """A key or a value that is not of the format."""
 
 
@@ -88,7 +88,7 @@ def decoder_by_schema(
     registry: SchemaRegistry, decode_json: Callable[[bytes], Content] = _decode_json
 ) -> Callable[[bytes], tuple[str, Content]]:
     """A function of a value with a schema's id before it. The id decides: the function returns the schema's kind and the
-    value. It raises ValueError and so on for damaged values, CommandError for schemas that cannot be read.
+    value. It raises ValueError and so on for damaged values, UserError for schemas that cannot be read.
     """
     from .schema_registry import framed
 

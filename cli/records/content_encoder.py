@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...client.user_errors import Misused, UserError
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from .formats import NUMBERS, Coding, Form, registry_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _explained_encode(form: Form, encode: Encode) -> Encode:
             return encode(text)
         except (ValueError, KeyError, TypeError, AttributeError, struct.error, OverflowError, RecursionError) as error:
             shown = text[:60].decode(errors="backslashreplace")
-            raise CommandError(f"{shown!r} is not {form}: {error or type(error).__name__}") from None
+            raise UserError(f"{shown!r} is not {form}: {error or type(error).__name__}") from None
 
     return encoded
 

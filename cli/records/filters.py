@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 
 if TYPE_CHECKING:
     from jsonpath import JSONPathEnvironment

@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Callable
 
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 from .consumed import ConsumedRecord
 
 _TOKEN = re.compile(rb"%(.)|%$|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(\\$)", re.DOTALL)

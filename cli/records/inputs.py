@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 from .input_record import InputForm, Record, Records, Shape, name_of, opened_input, readable
 from .line_input import read_file, read_lines
 from .row_input import read_csv, read_json_lines, records_of_rows

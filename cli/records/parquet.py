@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..client.errors import CommandError
+from ...client.user_errors import UserError
 
 if TYPE_CHECKING:
     from .consumed import ConsumedRecord
@@ -78,7 +78,7 @@ def _binary(content: Content) -> bytes | None:
 
 def parquet_rows(path: Path) -> Iterator[dict[str, object]]:
     """Rows of a file, a group at a time. The `timestamp` of a record is in milliseconds: Python has the years 1 to 9999.
-    Raises CommandError for a file that is damaged, or no Parquet.
+    Raises UserError for a file that is damaged, or no Parquet.
     """
     import pyarrow
     import pyarrow.parquet
@@ -86,7 +86,7 @@ def parquet_rows(path: Path) -> Iterator[dict[str, object]]:
     try:
         yield from _rows_of(path)
     except pyarrow.ArrowInvalid as error:
-        raise CommandError(f"{path} is not Parquet, or damaged: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path} is not Parquet, or damaged: {str(error).splitlines()[0]}") from None
 
 
 def _rows_of(path: Path) -> Iterator[dict[str, object]]:

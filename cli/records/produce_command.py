@@ -14,8 +14,8 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from ...client.user_errors import Misused
 from ..client.connection import Connection
-from ..client.errors import Misused
 from ..client.options import DryRun, client_command, new_app
 from ..client.value_completion import complete_topic
 from ..output import Output, Table

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...client.reasons import reason_of
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 from .kept_schemas import drop_oldest
 from .schema_registry import Schema, SchemaRegistry, framed
 

@@ -11,17 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ...admin.topics import describe_topics
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.explained_errors import from_library_at, of_librdkafka
+from ...client.user_errors import Misused, UserError
 from ..client.connection import Connection
-from ..client.errors import (
-    DENIED,
-    NOT_FOUND,
-    UNREACHABLE,
-    CommandError,
-    Misused,
-    from_library_at,
-    of_librdkafka,
-    status_of_code,
-)  # fmt: skip
 from ..client.groupless import GROUPLESS, of_partitions
 from .selection import BEGINNING, END, STORED, TAIL, Position, Selection
 
@@ -76,7 +69,7 @@ class Reader:
         self._connection = connection
         self._open: set[Place] = set()
         self._is_assigned = False
-        self._lost: CommandError | None = None
+        self._lost: UserError | None = None
         own = {
             "isolation.level": "read_committed" if selection.committed else "read_uncommitted",
             "auto.offset.reset": _reset_of(selection.start),
@@ -95,7 +88,7 @@ class Reader:
         self._consumer = Consumer(settings)
 
     def _note_error(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() == _ALL_BROKERS_DOWN or status_of_code(error.code()) > 4:
+        if error.fatal() or error.code() == _ALL_BROKERS_DOWN or kind_of_code(error.code()) == ErrorKind.DENIED:
             self._lost = of_librdkafka(error)
 
     def close(self) -> None:
@@ -105,7 +98,7 @@ class Reader:
     # ---- partitions
 
     def begin(self) -> None:
-        """Assigns partitions, or joins the group. Raises CommandError for a topic that does not exist."""
+        """Assigns partitions, or joins the group. Raises UserError for a topic that does not exist."""
         partitions = self._partitions()
         if self.selection.group is not None:
             if self.selection.partitions:
@@ -140,15 +133,17 @@ class Reader:
             known = sorted(described.partitions)
             for partition in self.selection.partitions or known:
                 if partition not in described.partitions:
-                    raise CommandError(f"{topic} has no partition {partition}, but 0 to {len(known) - 1}", NOT_FOUND)
+                    raise UserError(
+                        f"{topic} has no partition {partition}, but 0 to {len(known) - 1}", ErrorKind.NOT_FOUND
+                    )
                 found.append(TopicPartition(topic, partition))
         return found
 
     def described(self, topic: str) -> TopicMetadata:
-        """The metadata of a topic. Raises CommandError for one that does not exist."""
+        """The metadata of a topic. Raises UserError for one that does not exist."""
         described: TopicMetadata = self._metadata(topic).topics[topic]
         if described.error is not None:
-            raise CommandError(f"topic {topic}: {described.error.str()}", status_of_code(described.error.code()))
+            raise UserError(f"topic {topic}: {described.error.str()}", kind_of_code(described.error.code()))
         return described
 
     def _metadata(self, topic: str) -> ClusterMetadata:
@@ -164,7 +159,7 @@ class Reader:
             except KafkaException as error:
                 if not self._is_assigned:  # else a record would come with the errors
                     self._consumer.poll(0)
-                if self._lost is not None and self._lost.status == DENIED:
+                if self._lost is not None and self._lost.kind == ErrorKind.DENIED:
                     raise self._lost from None
                 if time.monotonic() > deadline:
                     raise from_library_at(error, self._connection.bootstrap) or error from None
@@ -263,15 +258,17 @@ class Reader:
             if self._lost is not None and not messages:
                 self._check_lost(self._lost)
             if not self.selection.follow and time.monotonic() > deadline:
-                raise CommandError(f"no response for {self._connection.timeout_s:g} s; check the brokers", UNREACHABLE)
+                raise UserError(
+                    f"no response for {self._connection.timeout_s:g} s; check the brokers", ErrorKind.UNREACHABLE
+                )
 
-    def _check_lost(self, error: CommandError) -> None:
+    def _check_lost(self, error: UserError) -> None:
         """Raises the error, unless its text is that all brokers are down, and one responds: librdkafka reports this when the
         first of the addresses is of a dead broker, and before it connects to the second.
         """
         from confluent_kafka import KafkaException
 
-        if error.status == UNREACHABLE:
+        if error.kind == ErrorKind.UNREACHABLE:
             with contextlib.suppress(KafkaException):
                 self._consumer.list_topics(self.selection.topics[0], timeout=min(_LOST_S, self._connection.timeout_s))
                 self._lost = None
@@ -284,9 +281,9 @@ class Reader:
             if not self.selection.follow:
                 self._open.discard((str(message.topic()), message.partition() or 0))
         elif not error.retriable() and error.code() != 3:
-            raise CommandError(f"{self._subject(message)}: {_words(error)}", status_of_code(error.code()))
+            raise UserError(f"{self._subject(message)}: {_words(error)}", kind_of_code(error.code()))
         elif error.code() == 3:
-            raise CommandError(f"topic {message.topic()}: {error.str()}", NOT_FOUND)
+            raise UserError(f"topic {message.topic()}: {error.str()}", ErrorKind.NOT_FOUND)
 
     def _subject(self, message: Message) -> str:
         """The partition that an error is of; the group where it is of none."""
@@ -357,7 +354,7 @@ def _some(words: list[str]) -> str:
 
 
 def matching_topics(connection: Connection, patterns: Sequence[str]) -> list[str]:
-    """The topics, without internal ones, whose whole name matches an expression. Raises CommandError where none does."""
+    """The topics, without internal ones, whose whole name matches an expression. Raises UserError where none does."""
     try:
         compiled = [re.compile(pattern) for pattern in patterns]
     except re.error as error:
@@ -370,7 +367,9 @@ def matching_topics(connection: Connection, patterns: Sequence[str]) -> list[str
         if not topic.is_internal and any(one.fullmatch(topic.name) for one in compiled)
     )
     if not found:
-        raise CommandError(f"no topic matches {', '.join(patterns)}; `odradek topic list` lists the topics", NOT_FOUND)
+        raise UserError(
+            f"no topic matches {', '.join(patterns)}; `odradek topic list` lists the topics", ErrorKind.NOT_FOUND
+        )
     return found
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
 from ..progress import Progress
 from .reading import Reader
@@ -53,7 +53,7 @@ def record(
         with Progress("records", None) as progress:
             written = write(_records(connection, selection, progress), file, Masking(mask or (), keys=mask_keys))
     except ValueError as error:
-        raise CommandError(f"{error}; nothing is recorded") from None
+        raise UserError(f"{error}; nothing is recorded") from None
     print(f"recorded: {counted(written, 'record')} in {file}")
 
 

@@ -13,7 +13,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misused
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 from ..messages import shown
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 10
+_KINDS = {401: ErrorKind.DENIED, 403: ErrorKind.DENIED, 404: ErrorKind.NOT_FOUND}
 #: HTTP statuses of a server that has no time for the request.
 _BUSY = (408, 429)
 #: Limit of one schema.
@@ -59,7 +61,7 @@ class Registered:
     schema: Schema
 
 
-class RegistryFailure(CommandError):
+class RegistryFailure(UserError):
     """The registry does not respond, has an error of its own, or rejects the login: the schema may exist."""
 
 
@@ -93,7 +95,7 @@ class SchemaRegistry:
         self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
-        """Raises CommandError when there is none, or no response."""
+        """Raises UserError when there is none, or no response."""
         made = self._known.pop(schema_id, None)
         if made is None:
             response = self._get(f"/schemas/ids/{schema_id}")
@@ -106,7 +108,7 @@ class SchemaRegistry:
         return made
 
     def latest(self, subject: str) -> Registered:
-        """The newest schema of a subject. Raises CommandError when there is none, or no response."""
+        """The newest schema of a subject. Raises UserError when there is none, or no response."""
         path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest"
         response = self._get(path)
         if response.id is None:
@@ -122,7 +124,7 @@ class SchemaRegistry:
             if one.name in into.references:
                 continue
             if len(into.references) >= _MOST_REFERENCES or into.size > _MOST_BYTES:
-                raise CommandError(
+                raise UserError(
                     f"a schema has more than {_MOST_REFERENCES} references, or more than {_MOST_BYTES} bytes"
                 )
             response = self._get(f"/subjects/{urllib.parse.quote(one.subject, safe='')}/versions/{one.version}")
@@ -139,7 +141,7 @@ class SchemaRegistry:
         return SchemaResponse(Schema(kind, found["schema"]), _references(path, found.get("references") or []), number)
 
     def ask(self, method: str, path: str, body: JsonObject | None = None) -> Any:
-        """Sends a request of the REST interface. Returns the JSON of the response. Raises CommandError."""
+        """Sends a request of the REST interface. Returns the JSON of the response. Raises UserError."""
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
@@ -147,18 +149,18 @@ class SchemaRegistry:
             with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
                 return json.loads(self._read(response))
         except urllib.error.HTTPError as error:
-            status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
-            reason = _reason(error)
-            kind = RegistryFailure if status == DENIED or error.code in _BUSY or error.code >= 500 else CommandError
-            raise kind(f"the schema registry returned HTTP status {error.code} for {path}{reason}", status) from None
+            kind = _KINDS.get(error.code, ErrorKind.FAILED)
+            is_of_registry = kind == ErrorKind.DENIED or error.code in _BUSY or error.code >= 500
+            words = f"the schema registry returned HTTP status {error.code} for {path}{_reason(error)}"
+            raise (RegistryFailure(words, kind) if is_of_registry else UserError(words, kind)) from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             words = shown(" ".join(str(error).split()) or type(error).__name__)
             raise RegistryFailure(
-                f"no response from the schema registry at {self._url}: {words}", UNREACHABLE
+                f"no response from the schema registry at {self._url}: {words}", ErrorKind.UNREACHABLE
             ) from None
 
     def ask_for(self, kind: type[T], method: str, path: str, body: JsonObject | None = None) -> T:
-        """The same, for a response of this type. Raises CommandError for any other."""
+        """The same, for a response of this type. Raises UserError for any other."""
         found = self.ask(method, path, body)
         if not isinstance(found, kind):
             raise _unusable(path, f"is no {_WORDS.get(kind, 'JSON')}")
@@ -179,8 +181,8 @@ class SchemaRegistry:
         return b"".join(pieces)
 
 
-def _unusable(path: str, words: str) -> CommandError:
-    return CommandError(f"the schema registry's response for {path} {words}")
+def _unusable(path: str, words: str) -> UserError:
+    return UserError(f"the schema registry's response for {path} {words}")
 
 
 def _is_id(value: object) -> bool:

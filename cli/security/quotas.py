@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ...admin import quotas
+from ...client.user_errors import Misused
 from ..client.connection import Connection
-from ..client.errors import Misused
 from ..client.options import DryRun, client_command, new_app
 from ..client.properties import pairs
 from ..output import Output, Table

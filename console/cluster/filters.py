@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...cli.client.errors import Misused
 from ...cli.records.filters import filters_of
+from ...client.user_errors import Misused
 from ..budgets import UNLIMITED, Budget
 from ..documents import parsed
 from .masks import compiled, searchable

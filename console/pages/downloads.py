@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ...cli.client.errors import CommandError, Misused
 from ...cli.records.formats import Form
 from ...cli.records.writing import JsonArray, begins_formula, writer_of
+from ...client.user_errors import Misused, UserError
 from ...extras import install_command
 from ..backend import Backend
 from ..budgets import Budget
@@ -82,7 +82,7 @@ def _writer(form: str, file: IO[bytes]) -> Writer:
     try:
         return writer_of(form, None, cast("BinaryIO", file))
     except ImportError:
-        raise CommandError(f"Parquet needs pyarrow where the console runs: {install_command('parquet')}") from None
+        raise UserError(f"Parquet needs pyarrow where the console runs: {install_command('parquet')}") from None
 
 
 def _written(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...cli.client.errors import Misused
 from ...cli.records.content_encoder import encoder
 from ...cli.records.formats import Coding
 from ...cli.records.formats import Form as Format
+from ...client.user_errors import Misused
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend

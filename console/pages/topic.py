@@ -20,10 +20,12 @@ from ...admin.offsets import offsets_of
 from ...admin.sizes import ReplicaSize, bytes_by_partition, bytes_of_replicas
 from ...admin.topics import Partition, Topic, described_topics
 from ...cli.client.config_changes import alter_configs
-from ...cli.client.errors import NOT_FOUND, CommandError, Misused, from_library, status_of_code
 from ...cli.client.properties import HIDDEN
 from ...cli.client.readings import replicas_in
 from ...cli.topics import alter_topic, delete_topics, trim_topic
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.explained_errors import from_library
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
@@ -148,7 +150,7 @@ def rules(backend: Backend, request: Request) -> Page:
         table.next = [Link("Create an ACL", "/access#do-create-an-acl")]
         parts: list[Part] = [table]
     except Exception as error:
-        known = error if isinstance(error, CommandError) else from_library(error)
+        known = error if isinstance(error, UserError) else from_library(error)
         if known is None:
             raise
         parts = [Text(f"ACLs: {known}")]
@@ -191,7 +193,7 @@ def described(admin: Admin, name: str, *, is_new: bool) -> Topic:
             (found,) = described_topics(admin, [name])
             return found
         except ResponseError as error:
-            if status_of_code(error.code) != NOT_FOUND or time.monotonic() >= deadline:
+            if kind_of_code(error.code) != ErrorKind.NOT_FOUND or time.monotonic() >= deadline:
                 raise
             time.sleep(_NEW_TOPIC_POLL_S)
 

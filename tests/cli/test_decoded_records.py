@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import Misused
 from odradek.cli.main import main
 from odradek.cli.records.consume_command import _kept
 from odradek.cli.records.content_decoder import UndecodableContent, decoder
@@ -25,6 +24,7 @@ from odradek.cli.records.formats import Coding, Form
 from odradek.cli.records.parquet import parquet_rows
 from odradek.cli.records.selection import timestamp_ms
 from odradek.cli.records.writing import CSV_COLUMNS, JsonArray, JsonLines, writer_of
+from odradek.client.user_errors import Misused
 
 from tests.harness.examples import examples
 
