@@ -66,6 +66,10 @@ def committed(admin: Admin, group: str) -> dict[Place, Committed]:
     return admin.repeated(step)
 
 
+def committed_offsets(admin: Admin, group: str) -> dict[Place, int]:
+    return {place: offset for place, (offset, _) in committed(admin, group).items()}
+
+
 def commit(
     admin: Admin, group: str, offsets: Mapping[Place, int], metadata: Mapping[Place, str] = MappingProxyType({})
 ) -> None:

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli.client.connection import Connection
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
-from ..cli.client.properties import pairs
 from ..cli.messages import warn
 from ..cli.output import Output
 from ..cli.output import Table as ResultTable
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
+from ..client.properties import pairs
 from ..client.user_errors import Misused, UserError
 from ..columns import INFER, ValueSchema
 from ..extras import install_command

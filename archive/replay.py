@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..admin.connection import DEFAULT_TIMEOUT_S, Connection
 from ..admin.log_offsets import LATEST, offsets_at
 from ..admin.topics import described_topics
-from ..cli.client.connection import DEFAULT_TIMEOUT_S, Connection
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library
 from ..client.wording import counted

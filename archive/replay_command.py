@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..cli.client.connection import Connection
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.messages import warn
 from ..cli.output import Output

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.records.schema_registry import SchemaRegistry
 from ..client.error_kinds import ErrorKind
 from ..client.user_errors import UserError
 from ..columns import SCHEMA, Unread, ValueSchema, decoder_of
@@ -22,6 +21,7 @@ from ..columns.inference import Inference
 from ..columns.json_texts import texts_of
 from ..columns.json_values import JsonDecoder, JsonTextDecoder
 from ..columns.values import Decoder
+from ..records.schema_registry import SchemaRegistry
 from .column_types import Times, cut_fields, in_nanoseconds, merged, storable, times_of_day
 from .conforming import conformed, without_rows
 from .store import ArchiveError

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli.client.properties import pairs
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library
+from ..client.properties import pairs
 from ..client.user_errors import Misused, UserError
 from ..columns import ScanError
 from .iceberg import open_catalog

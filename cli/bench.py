@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..admin.connection import Connection
 from ..admin.rates import percentiles, throughput
 from ..client.error_kinds import ErrorKind, kind_of_code
+from ..client.groupless import GROUPLESS, of_partitions
 from ..client.user_errors import UserError
 from ..client.wording import counted
-from .client.connection import Connection
-from .client.groupless import GROUPLESS, of_partitions
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..admin import reassignments
+from ..admin.connection import Connection
 from ..admin.features import Change, describe_features, update_features
 from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
+from ..client.properties import pairs
 from ..client.user_errors import Misused, UserError
-from .client.connection import Connection
 from .client.options import DryRun, client_command, new_app
-from .client.properties import pairs
 from .client.value_completion import complete_topic
 from .output import Output
 

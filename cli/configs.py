@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ..admin.config_key_hint import alter_configs
 from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs
 from ..admin.configs import Kind as Resource
+from ..admin.connection import Connection, connection_of
 from ..client.error_kinds import ErrorKind
+from ..client.properties import HIDDEN, pairs
 from ..client.user_errors import Misused, UserError
-from .client.config_changes import alter_configs
-from .client.connection import Connection, connection_of
 from .client.options import DryRun, client_command, new_app
-from .client.properties import HIDDEN, pairs
 from .output import Output, Table
 
 #: The name that stands for all brokers; a broker's own is a number.

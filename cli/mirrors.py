@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..admin import followed_access, mirrors
+from ..admin.connection import Connection
 from ..admin.mirror_change import ChangeFailed, MirrorChange
 from ..admin.mirror_comparison import compare
 from ..admin.mirror_reversal import NotReversible, reverse
 from ..admin.nodes import describe_cluster
 from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
+from ..client.properties import pairs, read_client_properties
 from ..client.user_errors import Misused, UserError
 from ..client.wording import counted
 from ..metadata.mirror_keys import (
@@ -32,9 +34,7 @@ from ..metadata.mirror_keys import (
 )
 from ..replication.mirror.change import FAIL_OVER, SWITCH, Effect
 from ..replication.mirror.link import InvalidLink, LinkState, parse_link
-from .client.connection import Connection
 from .client.options import DryRun, Yes, client_command, new_app
-from .client.properties import pairs, read_client_properties
 from .link_file import read_link_file
 from .output import Output, Table
 

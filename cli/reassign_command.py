@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..admin.balance import Balance
+from ..admin.connection import Connection
+from ..admin.places import Place
+from ..admin.readings import replica_sizes
 from ..admin.reassignments import alter_reassignments, list_reassignments
 from ..admin.topics import described_topics
 from ..client.user_errors import Misused, UserError
-from .balance import Balance, Place
-from .client.connection import Connection
 from .client.options import DryRun, client_command, new_app
-from .client.readings import replica_sizes
 from .client.value_completion import complete_topic
 from .messages import warn
 from .output import Output, Table

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..admin.balance import Placement
 from ..admin.nodes import describe_cluster
+from ..admin.places import Place
 from ..client.error_kinds import ErrorKind
 from ..client.reasons import reason_of
 from ..client.user_errors import Misused, UserError
-from .balance import Place, Placement
 
 if TYPE_CHECKING:
     from ..admin.session import Admin

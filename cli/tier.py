@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ..admin.connection import Connection
 from ..admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, offsets_at
 from ..admin.topics import described_topics
 from ..client.user_errors import UserError
@@ -19,7 +20,6 @@ from ..client.wording import counted
 from ..protocol.uuids import uuid_to_text
 from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED
 from ..tiers.store import RemoteStorageError
-from .client.connection import Connection
 from .client.options import DryRun, Yes, client_command, new_app
 from .client.value_completion import complete_topic
 from .messages import FAILED, warn

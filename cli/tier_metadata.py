@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ..admin.connection import Connection
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library_at
+from ..client.groupless import GROUPLESS, of_partitions
 from ..client.user_errors import UserError
 from ..tiers.cache import RemoteLogMetadataCache
 from ..tiers.events import DamagedMetadata, decode_event
 from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from .client.connection import Connection
-from .client.groupless import GROUPLESS, of_partitions
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

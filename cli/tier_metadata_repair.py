@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from ..admin.connection import Connection
 from ..admin.topic_changes import delete_records
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library_at
@@ -25,7 +26,6 @@ from ..tiers.segment_metadata import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
-from .client.connection import Connection
 from .tier_metadata import RemoteMetadata, read_range
 
 #: Brokers let nodes write to the topic, by their client ids (`odradek.remote.log.metadata.client.ids`).

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
+from ..admin.connection import Connection
+from ..admin.open_transactions import open_transactions
 from ..admin.topics import described_topics
 from ..admin.transactions import abort_in_log, describe_transactions
 from ..admin.transactions import list_transactions as listed_transactions
 from ..client.error_kinds import ErrorKind
 from ..client.user_errors import Misused, UserError
-from .client.connection import Connection
 from .client.options import DryRun, Yes, client_command, new_app
 from .output import Output, Table
-from .transactions import open_transactions
 
 app = new_app("List, describe and abort transactions, also hanging ones.")
 

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ..admin.connection import Connection
 from ..admin.log_directories import describe_log_dirs
 from ..admin.log_offsets import EARLIEST, LATEST, LATEST_TIERED, list_offsets, partition_offsets
 from ..admin.nodes import describe_cluster
+from ..admin.readings import replica_sizes
 from ..admin.topics import described_topics
 from ..admin.topics import list_topics as listed_topics
-from ..cli.client.connection import Connection
-from ..cli.client.properties import store_settings
-from ..cli.client.readings import replica_sizes
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library
+from ..client.properties import store_settings
 from ..client.user_errors import UserError
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

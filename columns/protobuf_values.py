@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.records.schema_registry import RegistryFailure
 from ..client.user_errors import UserError
+from ..records.schema_registry import RegistryFailure
 from .errors import SchemaRegistryUnavailable
 from .json_values import Decoded
 from .layout import Numbers

@@ -13,13 +13,13 @@ import duckdb
 import pyarrow as pa
 import typer
 
-from ..cli.client.connection import Connection
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
-from ..cli.client.properties import is_of_store
 from ..cli.messages import warn
 from ..cli.output import Output, Table
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..client.error_kinds import ErrorKind
+from ..client.properties import is_of_store
 from ..client.user_errors import Misused, UserError
 from ..client.wording import counted
 from .dataset import ScanDataset, UndecodableDataset

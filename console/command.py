@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..cli.client.connection import Connection, connection_of
+from ..admin.connection import Connection, connection_of
 from ..cli.client.options import client_command, new_app
 from ..client.user_errors import Misused, UserError
 from .access import audit

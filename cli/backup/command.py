@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import Misused, UserError
-from ..client.connection import Connection
 from ..client.options import DryRun, client_command, new_app
 from ..messages import warn
 from ..output import Output, Table

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...admin.config_key_hint import alter_configs
 from ...admin.configs import own_configs
+from ...admin.connection import Connection
 from ...admin.groups import list_groups
 from ...admin.log_offsets import LATEST, partition_offsets
 from ...admin.nodes import describe_cluster
+from ...admin.offset_reset import commit
 from ...admin.topics import described_topics
 from ...client.user_errors import UserError
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.config_changes import alter_configs
-from ..client.connection import Connection
-from ..groups.offsets import commit
 from .chunks import records
 from .fillers import Fillers
 from .manifests import GroupOffsets, Manifest, Part, Topic

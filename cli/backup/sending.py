@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...client.user_errors import UserError
 from ...protocol.records.record import Record
-from ..client.connection import Connection
 from ..client.producer_ids import request_producer_id
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from ...admin.configs import own_configs
+from ...admin.connection import Connection
 from ...admin.group_offsets import committed
 from ...admin.groups import list_groups
 from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
 from ...admin.nodes import describe_cluster
+from ...admin.share_offsets import share_offsets
 from ...admin.topics import described_topics
 from ...client.error_kinds import ErrorKind
+from ...client.groupless import GROUPLESS, of_partitions
 from ...client.user_errors import UserError
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.connection import Connection
-from ..client.groupless import GROUPLESS, of_partitions
-from ..groups.share_offsets import share_offsets
 from .chunks import ChunkWriter
 from .manifests import Chunk, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
 from .settings import SettingsReader
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ...admin.session import Admin
     from ...admin.topics import Topic as TopicDescription
-    from ..records.consumed import ConsumedRecord, PolledMessage
+    from ...records.consumed import ConsumedRecord, PolledMessage
 
 
 #: A partition of which nothing comes for so long has no leader.

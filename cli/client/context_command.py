@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from ...client.contexts import Contexts, contexts_file, read_contexts, write_contexts
 from ...client.error_kinds import ErrorKind
+from ...client.librdkafka import check_names
+from ...client.properties import pairs, read_client_properties, shown_properties
 from ...client.user_errors import Misused, UserError
 from ..output import Output, Table
-from .contexts import Contexts, contexts_file, read_contexts, write_contexts
-from .librdkafka import check_names
 from .options import DryRun, client_command, new_app
-from .properties import pairs, read_client_properties, shown_properties
 from .value_completion import complete_context
 
 app = new_app(
@@ -40,7 +40,7 @@ def add(
     dry_run: DryRun = False,
 ) -> None:
     """Add or replace a context. The first context becomes the current one."""
-    from .connection import Connection
+    from ...admin.connection import Connection
 
     properties = read_client_properties(command_config) if command_config is not None else {}
     given = pairs(setting or [], "-X")

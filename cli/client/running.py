@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ...client.explained_errors import from_library
+from ...client.suggestions import did_you_mean
 from ...client.user_errors import UserError
-from ..command_parser import did_you_mean
 from ..messages import FAILED, INTERRUPTED, MISUSED, complain
 from .commands import EXTRA, ClientCommand
 from .exit_statuses import exit_status_of

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
-from ..client.connection import Connection
 from ..client.options import client_command, new_app
 from ..output import Output, Table
 from ..progress import Progress

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
+from ...admin.group_lag import lags
 from ...admin.group_offsets import delete_offsets
 from ...admin.groups import delete_group
 from ...admin.groups import list_groups as group_rows
 from ...admin.lag import Lag, Total, total_of
+from ...admin.offset_reset import chosen_places, commit, stored_offsets, targets
+from ...admin.positions import parse_position
+from ...admin.share_offsets import delete_share_offsets
 from ...client.error_kinds import ErrorKind
+from ...client.suggestions import did_you_mean
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
-from ..client.connection import Connection
 from ..client.options import DryRun, Yes, client_command, new_app
 from ..client.value_completion import complete_group
-from ..command_parser import did_you_mean
 from ..messages import warn
 from ..output import Output, Table
-from ..records.selection import parse_position
 from .descriptions import GroupDescription, ListedGroup, description_of, share_groups, streams_groups
-from .lag import lags
-from .offsets import chosen_places, commit, stored_offsets, targets
-from .share_offsets import delete_share_offsets
 
 if TYPE_CHECKING:
     from ...admin.session import Admin

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...admin.errors import NotSupported, RequestFailed
 from ...admin.metadata_quorum import describe_quorum
+from ...client.properties_file import read_properties
 from ...client.user_errors import UserError
 from ...metadata.features import FEATURES
 from ...protocol.errors import ErrorCode
-from ...server.config.properties import read_properties
 from ...server.controller.metadata_survey import newer_leader_changes
 from .survey import APACHE, ODRADEK, Survey
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import typer
 
+from ...admin.connection import Connection
+from ...client.properties_file import read_properties
 from ...client.user_errors import UserError
-from ...server.config.properties import read_properties
 from ...storage.files.lock_holder import lock_holder
-from ..client.connection import Connection
 from ..local_cluster.node_processes import LOCK_FILE, end
 from .findings import directories_of
 from .steps import look, order

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...admin.connection import Connection
 from ...admin.errors import RequestFailed
 from ...admin.metadata_quorum import QuorumDescription
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
-from ..client.connection import Connection
 from .survey import Survey, SurveyedNode, survey
 
 #: A voter that fetched everything within this time has caught up; one fetch waits for half a second.

@@ -14,7 +14,7 @@ from ...client.user_errors import Misused, UserError
 from .line_ranges import ALL, Lines
 
 if TYPE_CHECKING:
-    from .consumed import ProducedHeaders
+    from ...records.consumed import ProducedHeaders
 
 #: Limit of a line, and of a file that is one record. Brokers take 1 MB by default.
 MOST_RECORD_BYTES = 64 << 20

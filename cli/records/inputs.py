@@ -26,7 +26,7 @@ def records_of(source: Path | None, stdin: BinaryIO, form: InputForm | None, sha
     if chosen is InputForm.parquet:
         if source is None:
             raise Misused("Parquet cannot be read from standard input: give a file")
-        from .parquet import parquet_rows
+        from ...records.parquet import parquet_rows
 
         with opened_input(source), readable(name):
             yield from records_of_rows(enumerate(parquet_rows(source), 1), name, "row", shape)

@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+from ...admin.positions import timestamp_ms
 from ...client.user_errors import Misused, UserError
 from .input_record import Record, Shape
-from .selection import timestamp_ms
 
 if TYPE_CHECKING:
-    from .consumed import ProducedHeaders
+    from ...records.consumed import ProducedHeaders
 
 
 def read_json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:

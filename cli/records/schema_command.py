@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
+from ...client.properties import REGISTRY_URL, REGISTRY_VARIABLE
 from ...client.user_errors import Misused, UserError
-from ..client.connection import Connection
+from ...records.schema_registry import SchemaRegistry
 from ..client.options import Yes, client_command, new_app
-from ..client.properties import REGISTRY_URL, REGISTRY_VARIABLE
 from ..output import Output, Table
-from .schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject

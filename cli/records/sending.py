@@ -15,11 +15,11 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind, kind_of_code
 from ...client.explained_errors import from_library, of_librdkafka
 from ...client.user_errors import UserError
 from ...client.wording import counted
-from ..client.connection import Connection
 from ..client.interruption import Interrupted, InterruptedCommand, Interruption
 from ..client.producer_ids import request_producer_id
 from ..messages import warn

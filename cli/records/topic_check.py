@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 
+from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind
 from ...client.explained_errors import from_library
+from ...client.suggestions import did_you_mean
 from ...client.user_errors import UserError
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ..client.connection import Connection
-from ..command_parser import did_you_mean
 from ..messages import warn
 
 #: The first version that can leave the creation of topics out. Brokers since 0.11 have it.

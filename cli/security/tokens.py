@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
 from ...admin.errors import check
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import Misused, UserError
-from ..client.connection import Connection
 from ..client.options import client_command, new_app
 from ..output import Output, Table
 

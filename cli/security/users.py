@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from ...admin import users
+from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import Misused, UserError
-from ..client.connection import Connection
 from ..client.options import DryRun, Yes, client_command, new_app
 from ..output import Output, Table
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...cli.client.properties import read_client_properties
+from ...client.properties import read_client_properties
 from ...client.reasons import reason_of
 from ...client.user_errors import Misused, UserError
 from .guard import CALLBACK, is_loopback

@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...cli.client.connection import Connection
-from ...cli.records.content_decoder import decoder, decoder_by_schema
-from ...cli.records.formats import Coding, Form
-from ...cli.records.schema_registry import SchemaRegistry, framed
+from ...admin.connection import Connection
 from ...client.user_errors import Misused, UserError
 from ...extras import install_command
+from ...records.content_decoder import decoder, decoder_by_schema
+from ...records.formats import Coding, Form
+from ...records.schema_registry import SchemaRegistry, framed
 from ..documents import parsed, parsed_with_text
 from ..texts import drawn_text
 
 if TYPE_CHECKING:
-    from ...cli.records.contents import Content
-    from ...cli.records.writing import Decode
+    from ...records.contents import Content
+    from ...records.writing import Decode
 
 AUTO = "auto"
 FORMS = (AUTO, *(form.value for form in Form))

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...admin.errors import COORDINATOR_MOVES, NoResponse, ResponseError, UnknownNode
+from ...admin.group_lag import Positions, committed_positions, lags_of, shared_positions
 from ...admin.groups import list_groups
 from ...admin.lag import Lag
 from ...admin.places import Place
-from ...cli.groups.lag import Positions, committed_positions, lags_of, shared_positions
-from ...cli.groups.subscriptions import Reading, read_topics
+from ...admin.subscriptions import Reading, read_topics
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...admin.errors import ResponseError
-from ...cli.client.connection import Connection
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 

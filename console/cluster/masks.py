@@ -24,7 +24,7 @@ from ..texts import drawn_text
 from .wrapped_texts import has_fields, unwrapped
 
 if TYPE_CHECKING:
-    from ...cli.records.contents import Content
+    from ...records.contents import Content
 
 MASKED = "••••"
 _PATTERN = "pattern:"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...cli.client.connection import Connection
-from ...cli.records.reading import Reader
-from ...cli.records.selection import Position, Selection
+from ...admin.connection import Connection
+from ...admin.positions import Position
 from ...client.user_errors import UserError
+from ...records.reading import Reader
+from ...records.selection import Selection
 from .sending import Outgoing, send
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord, ProducedHeaders
+    from ...records.consumed import ConsumedRecord, ProducedHeaders
 
 #: Headers of dead-letter records, with where each came from.
 ORIGIN = "__dlq.errors."

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from ...cli.records.schema_registry import SchemaRegistry
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
+from ...records.schema_registry import SchemaRegistry
 from .unreachable import Unreachable
 
 if TYPE_CHECKING:

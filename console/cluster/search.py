@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...cli.client.connection import Connection
-from ...cli.records.reading import Place, Reader
-from ...cli.records.selection import Position, Selection
+from ...admin.connection import Connection
+from ...admin.places import Place
+from ...admin.positions import Position
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
+from ...records.reading import Reader
+from ...records.selection import Selection
 from ..budgets import RECORD_THREADS, UNLIMITED, Budget
 from .filters import filters
 from .found import Found

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from ...cli.client.connection import Connection
+from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind, kind_of_code
 from ...client.user_errors import UserError
 from ...client.wording import counted
@@ -14,7 +14,7 @@ from ...client.wording import counted
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-    from ...cli.records.consumed import ConsumedRecord, ProducedHeaders
+    from ...records.consumed import ConsumedRecord, ProducedHeaders
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ...admin.configs import config_values
 from ...admin.errors import check
 from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
-from ...cli.groups.offsets import topics_of
-from ...cli.records.selection import BEGINNING, END, Position
+from ...admin.positions import BEGINNING, END, Position
+from ...admin.topics import existing_topics
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import Misused, UserError
 
@@ -25,7 +25,7 @@ Place = tuple[str, int]
 def share_targets(admin: Admin, before: Mapping[Place, int], topic: str, to: Position) -> dict[Place, int]:
     """Offsets that a reset gives, within what the logs have."""
     name = topic.partition(":")[0]
-    topics = topics_of(admin, [name] if name else sorted({one for one, _ in before}))
+    topics = existing_topics(admin, [name] if name else sorted({one for one, _ in before}))
     if not topics:
         raise UserError("the group has no offsets for that topic", ErrorKind.NOT_FOUND)
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)

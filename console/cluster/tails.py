@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...cli.records.reading import Reader
-from ...cli.records.selection import END, Position
+from ...admin.positions import END, Position
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
+from ...records.reading import Reader
 from ..budgets import UNLIMITED, Budget
 from .filters import filters
 from .query import Query
@@ -20,7 +20,7 @@ from .records import Record
 from .search import RecordReader
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
+    from ...records.consumed import ConsumedRecord
 
 #: Consumers of all viewers together.
 MOST_TAILS = 8

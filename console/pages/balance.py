@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from ...admin.balance import Balance, Placement
 from ...admin.errors import RequestFailed
 from ...admin.log_directories import describe_log_dirs
 from ...admin.nodes import describe_cluster
+from ...admin.readings import replicas_in
 from ...admin.reassignments import Reassignment, alter_reassignments, elect_leaders, list_reassignments
 from ...admin.topics import described_topics
-from ...cli.balance import Balance, Placement
-from ...cli.client.readings import replicas_in
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ..actions import Done, required

@@ -12,9 +12,9 @@ from ...admin.features import describe_features
 from ...admin.log_directories import describe_log_dirs
 from ...admin.metadata_quorum import describe_quorum
 from ...admin.quorum import quorum_replicas
-from ...cli.client.properties import HIDDEN
-from ...cli.client.readings import quorum_members
+from ...admin.readings import quorum_members
 from ...client.error_kinds import ErrorKind
+from ...client.properties import HIDDEN
 from ...client.user_errors import UserError
 from ..backend import Backend
 from ..cluster.model import BrokerRow

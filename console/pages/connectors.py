@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from ...cli.client.properties import HIDDEN, is_secret
 from ...client.error_kinds import ErrorKind
+from ...client.properties import HIDDEN, is_secret
 from ...client.user_errors import Misused, UserError
 from ..actions import Done, required
 from ..actions import Form as Fields

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from ...admin.nodes import describe_cluster
+from ...admin.open_transactions import OpenTransaction, open_transactions
 from ...admin.transactions import TransactionListing, abort_in_log, describe_transactions, list_transactions
-from ...cli.transactions import OpenTransaction, open_transactions
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 from ..actions import Done, required, whole

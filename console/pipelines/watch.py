@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...admin.log_offsets import LATEST, offsets_at
 from ...admin.places import Place
 from ...admin.topics import describe_topics
-from ...cli.client.connection import Connection
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
 from ..cluster.links import AdminLink

@@ -13,12 +13,12 @@ from typing import Any
 
 import fastavro
 import pytest
-from odradek.cli.client.connection import Connection
-from odradek.cli.records.content_decoder import decoder
-from odradek.cli.records.content_encoder import encoder
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.protobuf_decoding import _compiled, _pool
+from odradek.admin.connection import Connection
 from odradek.client.user_errors import Misused, UserError
+from odradek.records.content_decoder import decoder
+from odradek.records.content_encoder import encoder
+from odradek.records.formats import Coding, Form
+from odradek.records.protobuf_decoding import _compiled, _pool
 
 AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}
 ORDER = {

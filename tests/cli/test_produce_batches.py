@@ -10,7 +10,7 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.cli.client.producer_ids import request_producer_id
 from odradek.cli.records import input_record, line_input
 from odradek.cli.records.input_record import Batch

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from odradek.cli.client.librdkafka import check_names, librdkafka_settings
-from odradek.cli.client.properties import shown_properties, store_settings
+from odradek.client.librdkafka import check_names, librdkafka_settings
+from odradek.client.properties import shown_properties, store_settings
 from odradek.client.security_options import security_of
 from odradek.client.user_errors import Misused
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.cli.main import main
 from odradek.client.user_errors import Misused, UserError
 from odradek.columns.errors import InvalidScan

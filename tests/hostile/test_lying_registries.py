@@ -13,15 +13,15 @@ import fastavro
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.cli.main import main
-from odradek.cli.records.avro_schemas import parsed_avro
-from odradek.cli.records.content_decoder import decoder
-from odradek.cli.records.content_encoder import encoder
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.client.user_errors import UserError
 from odradek.console.cluster.decoding import AUTO, RecordDecoder
+from odradek.records.avro_schemas import parsed_avro
+from odradek.records.content_decoder import decoder
+from odradek.records.content_encoder import encoder
+from odradek.records.formats import Coding, Form
+from odradek.records.schema_registry import SchemaRegistry
 
 from tests.hostile.liar import Liar
 
