@@ -22,7 +22,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ...admin.lag import GroupProgress, Log, lag_of
 from ...admin.markers import note_gap
-from ...coordinator.groups.share.persister_requests import InitializedPartitions
+from ...coordinator.groups.share.persister_requests import INTERNAL_VERSION, InitializedPartitions
 from ...protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from ...protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
 from ..coordinators.persister_requests import ASKER
@@ -49,7 +49,6 @@ LIMIT_KEY: Final = "odradek.metrics.lag.series"
 WAIT_S = 1.0
 _CLASSIC = "classic"
 _SHARE = "share"
-_OWN_VERSION = 0
 #: Protocol types of groups that assign whole topics to their members; groups with another type only commit.
 _SUBSCRIBING = ("consumer", "streams")
 
@@ -168,7 +167,7 @@ def _of_share_group(
                     positions.append(GroupPosition(group, _SHARE, place, position))
         done(None)
 
-    services.coordinators.groups.submit(group, InitializedPartitions(group), _OWN_VERSION, ASKER, known)
+    services.coordinators.groups.submit(group, InitializedPartitions(group), INTERNAL_VERSION, ASKER, known)
 
 
 def _gaps(positions: Iterable[GroupPosition], ends: Ends) -> Steps[dict[TopicPartition, Gap]]:
