@@ -1,1 +1,1 @@
-"""One typed administrator of any Kafka cluster: lag, sizes, rates and states are computed here."""
+"""One typed administrator of any Kafka cluster: lag, sizes, rates, states and plans are computed here."""

@@ -11,7 +11,7 @@ from ..metadata.acls import PatternType, ResourceType
 from .acls import Acl, AclFilter, create_acls, describe_acls
 from .groups import list_groups
 from .quotas import alter_quotas, describe_quotas
-from .share_offsets import set_share_start_offsets, share_start_offsets
+from .share_offsets import alter_share_offsets, share_start_offsets
 from .users import describe_users
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def copy_share_groups(
                 if link.follows_topic(topic)
             }
             if offsets and not dry_run:
-                set_share_start_offsets(here, name, offsets)
+                alter_share_offsets(here, name, offsets)
         except RequestFailed as error:
             skipped[name] = str(error)
         else:

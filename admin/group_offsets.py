@@ -19,12 +19,13 @@ from ..protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from .errors import ResponseError, check
 from .session import Admin, Place
 
 #: The last versions that name topics in place of their ids.
-_BY_NAME = Bounds(most=9)
+_COMMITS_BY_NAME = Bounds(most=OffsetCommitRequestTopic.versions_with("name")[-1])
+_FETCHES_BY_NAME = Bounds(most=OffsetFetchRequestTopics.versions_with("name")[-1])
 _NO_GENERATION = -1
 _WITH_MEMBERS = (
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -51,7 +52,7 @@ def committed(admin: Admin, group: str) -> dict[Place, Committed]:
     )
 
     def step() -> dict[Place, Committed]:
-        response = admin.ask(request, admin.coordinator_now(group), _BY_NAME)
+        response = admin.ask(request, admin.coordinator_now(group), _FETCHES_BY_NAME)
         found = response.groups[0] if response.groups else response
         check(f"group {group}", found.error_code)
         offsets: dict[Place, Committed] = {}
@@ -64,6 +65,10 @@ def committed(admin: Admin, group: str) -> dict[Place, Committed]:
         return dict(sorted(offsets.items()))
 
     return admin.repeated(step)
+
+
+def committed_offsets(admin: Admin, group: str) -> dict[Place, int]:
+    return {place: offset for place, (offset, _) in committed(admin, group).items()}
 
 
 def commit(
@@ -84,7 +89,7 @@ def commit(
     )
 
     def step() -> None:
-        response = admin.ask(request, admin.coordinator(group), _BY_NAME)
+        response = admin.ask(request, admin.coordinator(group), _COMMITS_BY_NAME)
         for topic in response.topics:
             for one in topic.partitions:
                 _check(f"group {group}, {topic.name}-{one.partition_index}", one.error_code)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from .places import Place
 
 
-class Position(NamedTuple):
+class GroupProgress(NamedTuple):
     """How far a group is in a partition. `offset`: the committed offset, or the start offset of a share group; None without
     one. `counted`: the lag that a share coordinator has counted. `delivered`: records from `offset` on that a share group is
     done with.
@@ -76,14 +76,14 @@ class Total:
     unknown: int
 
 
-def lag_of(place: Place, position: Position, log: Log, *, from_start: bool = False) -> Lag:
+def lag_of(place: Place, position: GroupProgress, log: Log, *, from_start: bool = False) -> Lag:
     """The lag of one position. `from_start`: a partition without a commit counts from the start of its log."""
     counts = position.offset is not None or from_start
     lag = _count(position, log) if counts else None
     return Lag(*place, position.offset, log.end, lag, counts and lag is None and not log.is_deleted)
 
 
-def _count(position: Position, log: Log) -> int | None:
+def _count(position: GroupProgress, log: Log) -> int | None:
     if position.offset is not None and position.counted is not None:
         return position.counted
     offset = log.start if position.offset is None else position.offset
@@ -94,7 +94,9 @@ def _count(position: Position, log: Log) -> int | None:
     return max(0, log.end - offset - position.delivered)
 
 
-def lags_of(positions: Mapping[Place, Position], logs: Mapping[Place, Log], *, from_start: bool = False) -> list[Lag]:
+def lags_of(
+    positions: Mapping[Place, GroupProgress], logs: Mapping[Place, Log], *, from_start: bool = False
+) -> list[Lag]:
     """The lag of a group by partition, sorted."""
     return [
         lag_of(place, positions[place], logs.get(place, NO_LOG), from_start=from_start) for place in sorted(positions)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..protocol.records.batch import iter_headers
 from ..protocol.records.errors import BatchError
-from .lag import Position
+from .lag import GroupProgress
 from .places import Place
 
 #: A reader looks at no more offsets: more of them are seldom markers alone.
@@ -29,7 +29,7 @@ class Gap(NamedTuple):
     end: int
 
 
-def gaps_of(groups: Iterable[Mapping[Place, Position]], ends: Mapping[Place, int]) -> dict[Place, Gap]:
+def gaps_of(groups: Iterable[Mapping[Place, GroupProgress]], ends: Mapping[Place, int]) -> dict[Place, Gap]:
     """The gaps of groups that may hold markers alone."""
     found: dict[Place, Gap] = {}
     for positions in groups:
@@ -38,7 +38,7 @@ def gaps_of(groups: Iterable[Mapping[Place, Position]], ends: Mapping[Place, int
     return found
 
 
-def note_gap(gaps: dict[Place, Gap], place: Place, position: Position, ends: Mapping[Place, int]) -> None:
+def note_gap(gaps: dict[Place, Gap], place: Place, position: GroupProgress, ends: Mapping[Place, int]) -> None:
     """Notes the gap behind a commit near a known end: of each partition the longest one, at most MOST_LOOKS together."""
     offset, end = position.offset, ends.get(place)
     if offset is None or position.counted is not None or end is None or not may_be_markers(offset, end):

@@ -1,56 +1,116 @@
-"""Start offsets of share groups (KIP-932)."""
+"""Start offsets of share groups (KIP-932), read, set and deleted."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ..protocol.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-    AlterShareGroupOffsetsResponse,
-)
-from ..protocol.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsResponse,
-)
-from .errors import check
-from .session import Admin, Place
+from .errors import ResponseError
+from .places import Place
+
+if TYPE_CHECKING:
+    from ..protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+    from ..protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+    from ..protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
+    from ..protocol.schema import Request
+    from .session import Admin
+
+_NON_EMPTY_GROUP = 68
+#: The response to a change of a share group.
+Changed = TypeVar("Changed", "AlterShareGroupOffsetsResponse", "DeleteShareGroupOffsetsResponse")
+
+#: Start offset, None for a partition that the group has not begun, and lag, None of brokers before KIP-1226.
+Started = tuple[int | None, int | None]
+
+
+def share_offsets(admin: Admin, names: Iterable[str]) -> dict[str, dict[Place, Started]]:
+    """Start offset and lag of share groups by partition."""
+    asked = list(names)
+    return admin.patiently(lambda: _share_offsets(admin, asked))
 
 
 def share_start_offsets(admin: Admin, group: str) -> dict[Place, int]:
     """The start offsets of a group; without partitions that it has not begun. Raises ResponseError."""
-    request = DescribeShareGroupOffsetsRequest(
-        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+    found = admin.repeated(lambda: share_offsets(admin, [group]))[group]
+    return {place: offset for place, (offset, _) in found.items() if offset is not None}
+
+
+def _share_offsets(admin: Admin, names: list[str]) -> dict[str, dict[Place, Started]]:
+    from ..protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
     )
 
-    def step() -> dict[Place, int]:
-        response: DescribeShareGroupOffsetsResponse = admin.ask(request, admin.coordinator_now(group))
-        (found,) = response.groups
-        check(f"share group {group}", found.error_code, found.error_message)
-        return {
-            (topic.topic_name, one.partition_index): one.start_offset
-            for topic in found.topics
-            for one in topic.partitions
-            if not one.error_code and one.start_offset >= 0
-        }
+    made: dict[str, dict[Place, Started]] = {}
+    for node, groups in admin.by_coordinator(names).items():
+        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+        response: DescribeShareGroupOffsetsResponse = admin.ask(DescribeShareGroupOffsetsRequest(groups=asked), node)
+        for group in response.groups:
+            _check(group.group_id, group)
+            made[group.group_id] = {
+                (topic.topic_name, one.partition_index): (_known(one.start_offset), _known(one.lag))
+                for topic in group.topics
+                for one in topic.partitions
+                if not one.error_code
+            }
+    return made
 
-    return admin.repeated(step)
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
-def set_share_start_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) -> None:
-    """Raises ResponseError, also for a group with members."""
-    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = defaultdict(list)
-    for (topic, index), offset in offsets.items():
-        by_topic[topic].append(AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset))
-    request = AlterShareGroupOffsetsRequest(
-        group_id=group,
-        topics=[AlterShareGroupOffsetsRequestTopic(name, partitions) for name, partitions in by_topic.items()],
+def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) -> None:
+    """Sets start offsets, of a group that need not exist yet. Raises ResponseError for a group with members."""
+    from ..protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
     )
-    response: AlterShareGroupOffsetsResponse = admin.ask(request, admin.coordinator(group))
-    check(f"share group {group}", response.error_code, response.error_message)
-    for result in response.responses:
-        for one in result.partitions:
-            check(f"{group}, {result.topic_name}-{one.partition_index}", one.error_code, one.error_message)
+
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(
+            name, [AlterShareGroupOffsetsRequestPartition(index, offsets[name, index]) for _, index in places]
+        )
+        for name, places in groupby(sorted(offsets), key=lambda place: place[0])
+    ]
+    response: AlterShareGroupOffsetsResponse = _asked(admin, group, AlterShareGroupOffsetsRequest(group, topics))
+    for topic in response.responses:
+        for one in topic.partitions:
+            _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)
+
+
+def delete_share_offsets(admin: Admin, group: str, topics: Sequence[str]) -> None:
+    """Deletes the start offsets of whole topics. Raises ResponseError for a group with members."""
+    from ..protocol.messages.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+    )
+
+    request = DeleteShareGroupOffsetsRequest(group, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics])
+    response: DeleteShareGroupOffsetsResponse = _asked(admin, group, request)
+    for topic in response.responses:
+        _check(f"{group}, {topic.topic_name}", topic)
+
+
+def _asked(admin: Admin, group: str, request: Request[Changed]) -> Changed:
+    """The response of the group's coordinator."""
+
+    def step() -> Changed:
+        response = admin.ask(request, admin.coordinator(group))
+        _check(group, response)
+        return response
+
+    return admin.patiently(step)
+
+
+class _Result(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+def _check(subject: str, result: _Result) -> None:
+    if result.error_code:
+        hint = "; stop its members first" if result.error_code == _NON_EMPTY_GROUP else ""
+        raise ResponseError(f"group {subject}", result.error_code, result.error_message, hint)

@@ -68,6 +68,12 @@ def describe_topics(admin: Admin, names: Sequence[str] | None) -> list[Topic]:
     return [_topic(one) for one in found.topics]
 
 
+def existing_topics(admin: Admin, names: Iterable[str]) -> list[Topic]:
+    """Those of the topics that exist."""
+    wanted = sorted(names)
+    return [topic for topic in describe_topics(admin, wanted) if not topic.error_code] if wanted else []
+
+
 def described_topics(admin: Admin, names: Iterable[str] | None) -> list[Topic]:
     """Topics and their partitions, sorted. Raises ResponseError for one of `names` that does not exist."""
     wanted = None if names is None else list(names)

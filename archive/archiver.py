@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from ..cli.client.errors import DENIED
+from ..client.error_kinds import ErrorKind
 from ..columns.cluster import Cluster, ClusterError
 from ..protocol.uuids import uuid_to_text
 from .ownership import Owner
@@ -114,7 +114,7 @@ class Archiver:
         except SparkEnded:
             raise
         except Exception as error:
-            if isinstance(error, ClusterError) and error.status == DENIED and not self._has_connected:
+            if isinstance(error, ClusterError) and error.kind == ErrorKind.DENIED and not self._has_connected:
                 raise  # the login: the next turn would be rejected, too
             return self._failed(topic, error)
         self._failures.pop(topic, None)

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli.client.connection import Connection
-from ..cli.client.errors import CommandError, Misused
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
-from ..cli.client.properties import pairs
 from ..cli.messages import warn
 from ..cli.output import Output
 from ..cli.output import Table as ResultTable
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
+from ..client.properties import pairs
+from ..client.user_errors import Misused, UserError
 from ..columns import INFER, ValueSchema
 from ..extras import install_command
 from .archiver import Archiver
@@ -174,7 +174,7 @@ def _opened_archives(master: str | None) -> Iterator[Callable[[str, Table, Archi
     try:
         from . import spark_tasks
     except ImportError as error:
-        raise CommandError(f"--spark needs Spark ({error}): {install_command('spark', 'tables')}") from None
+        raise UserError(f"--spark needs Spark ({error}): {install_command('spark', 'tables')}") from None
     session = spark_tasks.spark_session(master)
     try:
         yield spark_tasks.opener(session)

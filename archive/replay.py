@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..admin.connection import DEFAULT_TIMEOUT_S, Connection
 from ..admin.log_offsets import LATEST, offsets_at
 from ..admin.topics import described_topics
-from ..cli.client.connection import DEFAULT_TIMEOUT_S, Connection
-from ..cli.client.errors import from_library
+from ..client.error_kinds import ErrorKind
+from ..client.explained_errors import from_library
 from ..client.wording import counted
 from .rows import UNREAD, VALUE_BYTES
 from .store import ArchiveError, FileRange, Source
@@ -78,7 +79,7 @@ class Replay:
         rate: float | None = None,
         name: str | None = None,
     ) -> None:
-        """`rate`: records a second. `name`: of the progress; another one begins anew. Raises ArchiveError, CommandError."""
+        """`rate`: records a second. `name`: of the progress; another one begins anew. Raises ArchiveError, UserError."""
         self._source = source
         self._connection = Connection(dict(client), DEFAULT_TIMEOUT_S)
         self._topic = topic
@@ -149,7 +150,7 @@ class Replay:
         return ArchiveError(
             f"{self._topic}-{partition}: the row of offset {offset} of {self._source.name} cannot be written: {reason}; "
             "raise the limits of the topic and of the client (-X message.max.bytes=N), and run the command again",
-            1 if found is None else found.status,
+            ErrorKind.FAILED if found is None else found.kind,
         )
 
     def raise_failed(self) -> None:

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ..cli.client.connection import Connection
-from ..cli.client.errors import Misused
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.messages import warn
 from ..cli.output import Output
 from ..cli.output import Table as ResultTable
 from ..cli.progress import Progress
+from ..client.user_errors import Misused
 from ..client.wording import counted
 from .iceberg import IcebergSource
 from .parquet import ParquetSource

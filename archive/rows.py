@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.errors import NOT_FOUND, CommandError
-from ..cli.records.schema_registry import SchemaRegistry
+from ..client.error_kinds import ErrorKind
+from ..client.user_errors import UserError
 from ..columns import SCHEMA, Unread, ValueSchema, decoder_of
 from ..columns.inference import Inference
 from ..columns.json_texts import texts_of
 from ..columns.json_values import JsonDecoder, JsonTextDecoder
 from ..columns.values import Decoder
+from ..records.schema_registry import SchemaRegistry
 from .column_types import Times, cut_fields, in_nanoseconds, merged, storable, times_of_day
 from .conforming import conformed, without_rows
 from .store import ArchiveError
@@ -125,7 +126,7 @@ class TypedRows:
         self._decoder = JsonDecoder(kind) if pa.types.is_struct(kind) else JsonTextDecoder()
 
     def prepare(self, batch: pa.RecordBatch) -> None:
-        """Takes the new columns of a batch's values into the schema. Raises CommandError where the registry is away."""
+        """Takes the new columns of a batch's values into the schema. Raises UserError where the registry is away."""
         values = batch.column("value")
         if self.is_inferred:
             self._prepare_inferred(batch)
@@ -150,8 +151,8 @@ class TypedRows:
         """Returns whether the registry has the schema: without it the rows do not decode."""
         try:
             registry.schema(int.from_bytes(framed_id, "big"))
-        except CommandError as error:
-            if error.status == NOT_FOUND:
+        except UserError as error:
+            if error.kind == ErrorKind.NOT_FOUND:
                 return False
             raise
         return True

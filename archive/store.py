@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..client.error_kinds import ErrorKind
 from ..client.reasons import reason_of
 
 T = TypeVar("T")
@@ -34,11 +35,11 @@ _MOST_MERGED_BYTES = 1 << 30
 
 
 class ArchiveError(Exception):
-    """A table cannot be opened, written or read. `status`: of the command line (docs/command-line.md)."""
+    """A table cannot be opened, written or read. `kind`: by what a user does about it."""
 
-    def __init__(self, message: str, status: int = 1) -> None:
+    def __init__(self, message: str, kind: ErrorKind = ErrorKind.FAILED) -> None:
         super().__init__(message)
-        self.status = status
+        self.kind = kind
 
 
 class TableChanged(ArchiveError):

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli.client.errors import CommandError, Misused, from_library
-from ..cli.client.properties import pairs
-from ..cli.messages import FAILED
+from ..client.error_kinds import ErrorKind
+from ..client.explained_errors import from_library
+from ..client.properties import pairs
+from ..client.user_errors import Misused, UserError
 from ..columns import ScanError
 from .iceberg import open_catalog
 from .store import ArchiveError
@@ -63,13 +64,13 @@ def explained() -> Iterator[None]:
     """Raises errors as errors of a command: one line, and its exit status."""
     try:
         yield
-    except CommandError:
+    except UserError:
         raise
     except (ArchiveError, ScanError, SparkEnded) as error:
-        raise CommandError(str(error), getattr(error, "status", FAILED)) from None
+        raise UserError(str(error), getattr(error, "kind", ErrorKind.FAILED)) from None
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:  # of a catalog, of a file system, of Arrow
         _logger.debug("a command failed", exc_info=error)
         found = from_library(error) or of_library(error, "the table cannot be read or written")
-        raise CommandError(str(found), getattr(found, "status", FAILED)) from None
+        raise UserError(str(found), getattr(found, "kind", ErrorKind.FAILED)) from None

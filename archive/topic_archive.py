@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from ..cli.client.errors import CommandError
+from ..client.error_kinds import ErrorKind
+from ..client.user_errors import UserError
 from ..columns import Plan, Reader, ScanError, Split, ValueSchema, kernel
 from ..columns.cluster import Cluster, ClusterError, open_split
 from ..columns.inference import SAMPLE_ROWS, Inference
@@ -86,18 +87,18 @@ class Archived:
 
 def of_library(error: Exception, where: str) -> ArchiveError:
     """An error of the archive for any other: its text, and what it concerns."""
-    status = getattr(error, "status", 1)
+    kind = getattr(error, "kind", ErrorKind.FAILED)
     text = str(error).strip().partition("\n")[0]
-    if isinstance(error, ArchiveError | CommandError | ScanError):
-        return ArchiveError(text if where in text else f"{where}: {text}", status)
-    return ArchiveError(f"{where}: {type(error).__name__}{': ' if text else ''}{text}", status)
+    if isinstance(error, ArchiveError | UserError | ScanError):
+        return ArchiveError(text if where in text else f"{where}: {text}", kind)
+    return ArchiveError(f"{where}: {type(error).__name__}{': ' if text else ''}{text}", kind)
 
 
 class TopicArchive:
     """One topic and its table."""
 
     def __init__(self, topic: str, table: Table, options: ArchiveOptions) -> None:
-        """Raises ArchiveError, InvalidScan and CommandError for a table or a schema that does not fit."""
+        """Raises ArchiveError, InvalidScan and UserError for a table or a schema that does not fit."""
         self.archived = Archived(topic)
         self._table = table
         self._options = options
@@ -393,4 +394,4 @@ def _check_same_log(plan: Plan, covered: Covered | None, topic_id: str) -> None:
 
 def is_explained(error: Exception) -> bool:
     """Returns whether an error has words for a person; others are of libraries, or defects."""
-    return isinstance(error, ArchiveError | CommandError | ScanError)
+    return isinstance(error, ArchiveError | UserError | ScanError)

@@ -26,11 +26,11 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from confluent_kafka import Producer
+from odradek.admin.connection import Connection
 from odradek.admin.features import describe_features
 from odradek.admin.nodes import describe_cluster
+from odradek.admin.topic_batches import create_topics
 from odradek.admin.topic_changes import NewTopic
-from odradek.cli.client.connection import Connection
-from odradek.cli.topics import create_topics
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
 from odradek.protocol.messages.registrations import RegisteredFeature, RegisteredListener

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..admin.connection import Connection
 from ..admin.rates import percentiles, throughput
+from ..client.error_kinds import ErrorKind, kind_of_code
+from ..client.groupless import GROUPLESS, of_partitions
+from ..client.user_errors import UserError
 from ..client.wording import counted
-from .client.connection import Connection
-from .client.errors import UNREACHABLE, CommandError, status_of_code
-from .client.groupless import GROUPLESS, of_partitions
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -59,7 +60,9 @@ class Bench:
         seconds = time.perf_counter() - began
         if failed or left:
             words = failed[0].str() if failed else f"{counted(left, 'record')} not acknowledged"
-            raise CommandError(f"bench produce: {words}", status_of_code(failed[0].code()) if failed else UNREACHABLE)
+            raise UserError(
+                f"bench produce: {words}", kind_of_code(failed[0].code()) if failed else ErrorKind.UNREACHABLE
+            )
         return throughput(sent, load.size, seconds)
 
     def _produce(self, producer: Producer, value: bytes) -> None:
@@ -93,7 +96,7 @@ class Bench:
         finally:
             consumer.close()
         if not read:
-            raise CommandError(f"bench consume: {self.topic} has no records that can be read")
+            raise UserError(f"bench consume: {self.topic} has no records that can be read")
         return throughput(read, size / read, seconds)
 
     def _consumer(self, settings: dict[str, object]) -> Consumer:
@@ -115,7 +118,7 @@ class Bench:
             # The end comes first: then the position is known.
             while not any(message.error() for message in of_partitions(consumer.consume(1, 0.1))):
                 if time.perf_counter() > deadline:
-                    raise CommandError("bench latency: the consumer got no response", UNREACHABLE)
+                    raise UserError("bench latency: the consumer got no response", ErrorKind.UNREACHABLE)
             began = time.perf_counter()
             for number in range(load.count):
                 due = began + number / load.rate
@@ -140,7 +143,7 @@ class Bench:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                raise CommandError(f"bench latency: {error.str()}", status_of_code(error.code()))
+                raise UserError(f"bench latency: {error.str()}", kind_of_code(error.code()))
             done.append(time.perf_counter())
 
         producer.produce(self.topic, os.urandom(size), partition=0, on_delivery=delivered)
@@ -152,7 +155,7 @@ class Bench:
             if message is not None and message.error() is None:
                 came = time.perf_counter()
             if time.perf_counter() > deadline:
-                raise CommandError("bench latency: a record did not arrive", UNREACHABLE)
+                raise UserError("bench latency: a record did not arrive", ErrorKind.UNREACHABLE)
         acknowledged.append((done[0] - sent) * 1000)
         arrived.append((came - sent) * 1000)
 

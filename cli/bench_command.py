@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from ..admin import topic_changes
+from ..admin.connection import Connection, connection_of
 from ..admin.errors import check
 from ..admin.rates import median_of, ratio_of
+from ..client.user_errors import Misused
 from .bench import Bench, Load
-from .client.connection import Connection, connection_of
-from .client.errors import Misused
 from .client.options import client_command, new_app
 from .output import Output, Table
 from .progress import Progress

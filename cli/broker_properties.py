@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import argparse
 
+from ..client.message_text import shown
 from .command_parser import UsageError
-from .messages import shown
 from .options import DEFAULT_DATA_DIR, overrides_of
 
 _PORT_LISTENER = "PLAINTEXT"
@@ -52,7 +52,7 @@ def properties_of(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _file(options: argparse.Namespace) -> dict[str, str]:
-    from ..server.config.properties import read_properties
+    from ..client.properties_file import read_properties
 
     if options.properties is None:
         return {}

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..admin import reassignments
+from ..admin.connection import Connection
 from ..admin.features import Change, describe_features, update_features
 from ..admin.topics import described_topics
-from .client.connection import Connection
-from .client.errors import NOT_FOUND, CommandError, Misused
+from ..client.error_kinds import ErrorKind
+from ..client.properties import pairs
+from ..client.user_errors import Misused, UserError
 from .client.options import DryRun, client_command, new_app
-from .client.properties import pairs
 from .client.value_completion import complete_topic
 from .output import Output
 
@@ -77,7 +78,9 @@ def set_feature(
         updates = {}
         for name, level in wanted.items():
             if name not in described:
-                raise CommandError(f"there is no feature {name}; `odradek cluster features` lists them", NOT_FOUND)
+                raise UserError(
+                    f"there is no feature {name}; `odradek cluster features` lists them", ErrorKind.NOT_FOUND
+                )
             finalized = described[name].finalized
             downgrade = Change.UNSAFE_DOWNGRADE if unsafe else Change.SAFE_DOWNGRADE
             updates[name] = level, downgrade if finalized and level < finalized.highest else Change.UPGRADE

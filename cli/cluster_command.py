@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..client.message_text import shown
 from .client.commands import second_words
 from .command_parser import CommandParser, UsageError
 from .local_cluster.security import NAMES, ClusterSecurity, chosen
-from .messages import FAILED, MISUSED, complain, shown, warn
+from .messages import FAILED, MISUSED, complain, warn
 from .options import add_override, overrides_of, path, port
 from .stop_signals import ignore_stop_signals, stop_on_signals
 
@@ -196,7 +197,7 @@ def _overrides(options: argparse.Namespace) -> dict[str, str]:
     """Returns the properties that all nodes have, and warns of unknown keys. Raises UsageError for a key that the cluster
     sets itself.
     """
-    from ..server.config.properties import read_properties
+    from ..client.properties_file import read_properties
     from ..server.config.unknown_properties import unknown_properties
     from .local_cluster.plan import OWN_KEYS
 

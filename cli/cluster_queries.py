@@ -50,8 +50,8 @@ def _connections(plan: Plan, directory: Path) -> tuple[str, Callable[[], Peers]]
     """Returns the listener on which the brokers meet, and how this command connects to it: as they do. Raises InvalidConfig,
     OSError.
     """
+    from ..client.properties_file import read_properties
     from ..server.config.broker_config import BrokerConfig
-    from ..server.config.properties import read_properties
 
     properties = read_properties(properties_file(directory, plan.nodes[0]))
     names = ListenerNames.of(properties)

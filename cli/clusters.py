@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..admin.connection import Connection
 from ..admin.features import describe_features
 from ..admin.log_directories import describe_log_dirs
 from ..admin.metadata_quorum import describe_quorum
 from ..admin.nodes import describe_cluster
 from ..admin.quorum import quorum_replicas
+from ..admin.readings import controller_of, partition_states, quorum_members
 from ..admin.replicas import ReplicaCounts
 from ..admin.topics import described_topics
-from .client.connection import Connection
 from .client.options import client_command, new_app
-from .client.readings import controller_of, partition_states, quorum_members
 from .output import Output, Table
 
 if TYPE_CHECKING:

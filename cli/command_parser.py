@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from .messages import MISUSED, MOST_SHOWN_CHARACTERS, complain, one_line, shown
+from ..client.message_text import one_line, shown
+from ..client.suggestions import did_you_mean
+from .messages import MISUSED, complain
 
 
 class UsageError(Exception):
@@ -57,11 +59,3 @@ def wrapped(text: str) -> str:
         indent = " " * (len(line) - len(line.lstrip()))
         made += textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
     return "\n".join(made)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`, did you mean X?` for the known word that is most like this one; "" when none is."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(word[:MOST_SHOWN_CHARACTERS], sorted(set(known)), n=1)
-    return f", did you mean {found[0]}?" if found else ""

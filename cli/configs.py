@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ..admin.config_key_hint import alter_configs
 from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs
 from ..admin.configs import Kind as Resource
-from .client.config_changes import alter_configs
-from .client.connection import Connection, connection_of
-from .client.errors import NOT_FOUND, CommandError, Misused
+from ..admin.connection import Connection, connection_of
+from ..client.error_kinds import ErrorKind
+from ..client.properties import HIDDEN, pairs
+from ..client.user_errors import Misused, UserError
 from .client.options import DryRun, client_command, new_app
-from .client.properties import HIDDEN, pairs
 from .output import Output, Table
 
 #: The name that stands for all brokers; a broker's own is a number.
@@ -57,7 +58,9 @@ def get(
     values = _read(connection, kind, name)
     unknown = [key for key in keys or () if key not in values]
     if unknown:
-        raise CommandError(f"{kind.value} {name} has no config {', '.join(unknown)}; --all lists them", NOT_FOUND)
+        raise UserError(
+            f"{kind.value} {name} has no config {', '.join(unknown)}; --all lists them", ErrorKind.NOT_FOUND
+        )
     shown = {
         key: value
         for key, value in sorted(values.items())
@@ -69,7 +72,7 @@ def get(
 
 
 def _read(connection: Connection, kind: Kind, name: str) -> dict[str, ConfigValue]:
-    """Raises CommandError for a topic that does not exist."""
+    """Raises UserError for a topic that does not exist."""
     with connection.admin() as admin:
         return describe_configs(admin, Resource[kind.word.upper()], ALL_BROKERS if _is_of_all(kind, name) else name)
 

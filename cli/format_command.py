@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..client.message_text import shown
 from .broker_properties import properties_of
 from .command_parser import UsageError
-from .messages import FAILED, MISUSED, complain, shown
+from .messages import FAILED, MISUSED, complain
 from .options import add_configuration, process_count
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..client.user_errors import Misused
 from ..metadata.mirror_keys import BOOTSTRAP, CUTS_DIVERGED, GROUPS, PREFIX, REPLICATION_FACTOR, THROTTLE, TOPICS
-from .client.errors import Misused
 
 #: The keys of the file, and the properties of a link.
 _KEYS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import NamedTuple
 
-from .command_parser import did_you_mean
-from .messages import shown
+from ..client.message_text import shown
+from ..client.suggestions import did_you_mean
 
 _ROOT = "root"
 #: Kafka's names of levels, and Python's for two of them.

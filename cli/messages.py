@@ -9,30 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from ..client.message_text import one_line
+
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
-#: Longer messages are cut: a value of a megabyte on a command line is no help in its error.
-MOST_MESSAGE_CHARACTERS = 800
-#: Limit of a value that a message repeats.
-MOST_SHOWN_CHARACTERS = 80
 
 #: Writes a command's message to standard error; None for a line of text.
 _write_message: Callable[[str], None] | None = None
-
-
-def shown(text: str) -> str:
-    """A text between quotes in a message: one line, and not too long."""
-    return repr(text if len(text) <= MOST_SHOWN_CHARACTERS else f"{text[:MOST_SHOWN_CHARACTERS]}...")
-
-
-def one_line(message: object) -> str:
-    """The message without line breaks and control characters, cut in its middle to a length that a person reads."""
-    text = " ".join(str(message).split())
-    if len(text) > MOST_MESSAGE_CHARACTERS:
-        half = MOST_MESSAGE_CHARACTERS // 2
-        text = f"{text[:half]} ... {text[-half:]}"
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def write_messages_with(write: Callable[[str], None] | None) -> None:

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..admin import followed_access, mirrors
+from ..admin.connection import Connection
 from ..admin.mirror_change import ChangeFailed, MirrorChange
 from ..admin.mirror_comparison import compare
 from ..admin.mirror_reversal import NotReversible, reverse
 from ..admin.nodes import describe_cluster
 from ..admin.topics import described_topics
+from ..client.error_kinds import ErrorKind
+from ..client.properties import pairs, read_client_properties
+from ..client.user_errors import Misused, UserError
 from ..client.wording import counted
 from ..metadata.mirror_keys import (
     BOOTSTRAP,
@@ -30,10 +34,7 @@ from ..metadata.mirror_keys import (
 )
 from ..replication.mirror.change import FAIL_OVER, SWITCH, Effect
 from ..replication.mirror.link import InvalidLink, LinkState, parse_link
-from .client.connection import Connection
-from .client.errors import NOT_FOUND, CommandError, Misused
 from .client.options import DryRun, Yes, client_command, new_app
-from .client.properties import pairs, read_client_properties
 from .link_file import read_link_file
 from .output import Output, Table
 
@@ -107,23 +108,23 @@ def create(
         raise Misused(str(error)) from None
     with connection.admin() as admin:
         if name in mirrors.read_links(admin):
-            raise CommandError(f"link {name} exists: delete it first, or take another name")
-        # Raises CommandError for a source that this machine cannot log in to.
+            raise UserError(f"link {name} exists: delete it first, or take another name")
+        # Raises UserError for a source that this machine cannot log in to.
         with Connection(
             {**link.client, "bootstrap.servers": properties[BOOTSTRAP]}, connection.timeout_s
         ).admin() as there:
             if describe_cluster(there).cluster_id == describe_cluster(admin).cluster_id:
-                raise CommandError("the source is this cluster itself: a circle")
+                raise UserError("the source is this cluster itself: a circle")
         mirrors.create_link(admin, name, properties, dry_run=dry_run)
     output.changed("created", [name], dry_run=dry_run)
 
 
 def _existing(admin: Admin, name: str) -> dict[str, str | None]:
-    """The properties of a link. Raises CommandError where there is none of the name."""
+    """The properties of a link. Raises UserError where there is none of the name."""
     links = mirrors.read_links(admin)
     if name not in links:
         known = f"there is {', '.join(sorted(links))}" if links else "`odradek mirror create` makes one"
-        raise CommandError(f"link {name} does not exist: {known}", NOT_FOUND)
+        raise UserError(f"link {name} does not exist: {known}", ErrorKind.NOT_FOUND)
     return links[name]
 
 
@@ -157,7 +158,7 @@ def status(name: Name, connection: Connection, output: Output) -> None:
         typer.echo(line, err=True)
     stopped = sum(map(mirrors.is_stopped, progress.values()))
     if stopped:
-        raise CommandError(f"stopped: {stopped} of {counted(len(found), 'partition')}; the table has the reasons")
+        raise UserError(f"stopped: {stopped} of {counted(len(found), 'partition')}; the table has the reasons")
 
 
 def _shown(place: Place, progress: MirrorProgress, now_ms: int) -> dict[str, object]:
@@ -189,9 +190,7 @@ def resume(name: Name, connection: Connection, output: Output, dry_run: DryRun =
     """Follow again after `pause`."""
     with connection.admin() as admin:
         if _existing(admin, name).get(STATE) == LinkState.PROMOTED.value:
-            raise CommandError(
-                f"link {name} was on its way to a fail-over: complete it with `odradek mirror fail-over`"
-            )
+            raise UserError(f"link {name} was on its way to a fail-over: complete it with `odradek mirror fail-over`")
         mirrors.set_state(admin, name, LinkState.ACTIVE, dry_run=dry_run)
     output.changed("resumed", [name], dry_run=dry_run)
 
@@ -224,7 +223,7 @@ def delete(name: Name, connection: Connection, output: Output, dry_run: DryRun =
         _existing(admin, name)
         topics = mirrors.mirrored_topics(admin, name)
         if topics:
-            raise CommandError(
+            raise UserError(
                 f"link {name} still has {counted(len(topics), 'topic')}: make them writable with "
                 f"`odradek mirror switch {name}` or `odradek mirror fail-over {name}`, or delete them"
             )
@@ -252,7 +251,7 @@ def verify(
         topics = mirrors.mirrored_topics(admin, name)
         unknown = sorted(set(topic or ()) - set(topics))
         if unknown:
-            raise CommandError(f"{', '.join(unknown)} does not follow link {name}", NOT_FOUND)
+            raise UserError(f"{', '.join(unknown)} does not follow link {name}", ErrorKind.NOT_FOUND)
         link = mirrors.shown_link(name, properties)
         places = {
             (one.name, partition.partition_index): (link.name_there(one.name), partition.partition_index)
@@ -270,7 +269,7 @@ def verify(
     output.show(found, Table("", columns, rows))
     different = [one for one in found if one["differences"]]
     if different:
-        raise CommandError(f"{counted(len(different), 'partition')} differ from the source")
+        raise UserError(f"{counted(len(different), 'partition')} differ from the source")
 
 
 @app.command("copy")
@@ -433,7 +432,7 @@ def _changed(change: MirrorChange, effects: Sequence[Effect], admin: Admin, link
     try:
         change.run(effects)
     except ChangeFailed as error:
-        raise CommandError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _say(words: str) -> None:
@@ -477,5 +476,5 @@ def reverse_link(
             try:
                 topics = reverse(admin, source, link, back or f"{name}-back", client, dry_run=dry_run)
             except NotReversible as error:
-                raise CommandError(str(error)) from None
+                raise UserError(str(error)) from None
     output.changed("reversed", topics, dry_run=dry_run)

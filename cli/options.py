@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from ..client.message_text import shown
 from .command_parser import UsageError
-from .messages import shown
 
 DEFAULT_DATA_DIR = "odradek-data"
 

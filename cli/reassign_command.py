@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..admin.balance import Balance
+from ..admin.connection import Connection
+from ..admin.places import Place
+from ..admin.readings import replica_sizes
 from ..admin.reassignments import alter_reassignments, list_reassignments
 from ..admin.topics import described_topics
-from .balance import Balance, Place
-from .client.connection import Connection
-from .client.errors import CommandError, Misused
+from ..client.user_errors import Misused, UserError
 from .client.options import DryRun, client_command, new_app
-from .client.readings import replica_sizes
 from .client.value_completion import complete_topic
 from .messages import warn
 from .output import Output, Table
@@ -96,7 +97,7 @@ def run(
     with connection.admin() as admin:
         before = placement_of(described_topics(admin, sorted({topic for topic, _ in wanted})))
         if missing := [f"{topic}-{index}" for topic, index in wanted if (topic, index) not in before]:
-            raise CommandError(f"{', '.join(missing[:5])} of the plan do not exist")
+            raise UserError(f"{', '.join(missing[:5])} of the plan do not exist")
         check_brokers(admin, wanted)
         moved = {place: held for place, held in wanted.items() if held != before[place]}
         if rollback is not None and not dry_run:

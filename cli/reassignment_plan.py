@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..admin.balance import Placement
 from ..admin.nodes import describe_cluster
+from ..admin.places import Place
+from ..client.error_kinds import ErrorKind
 from ..client.reasons import reason_of
-from .balance import Place, Placement
-from .client.errors import NOT_FOUND, CommandError, Misused
+from ..client.user_errors import Misused, UserError
 
 if TYPE_CHECKING:
     from ..admin.session import Admin
@@ -36,10 +38,10 @@ def racks_of(admin: Admin, brokers: str | None) -> dict[int, str | None]:
 
 
 def check_brokers(admin: Admin, wanted: Placement) -> None:
-    """Raises CommandError for replicas on brokers that the cluster does not have."""
+    """Raises UserError for replicas on brokers that the cluster does not have."""
     known = {one.broker_id for one in describe_cluster(admin).brokers}
     if unknown := sorted({node for held in wanted.values() for node in held} - known):
-        raise CommandError(f"the cluster has no broker {', '.join(map(str, unknown))}", NOT_FOUND)
+        raise UserError(f"the cluster has no broker {', '.join(map(str, unknown))}", ErrorKind.NOT_FOUND)
 
 
 def placement_of(topics: Iterable[Topic]) -> Placement:

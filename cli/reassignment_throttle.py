@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ..admin.balance import Placement
+from ..admin.config_key_hint import alter_configs
 from ..admin.nodes import describe_cluster
-from .balance import Place, Placement
-from .client.config_changes import alter_configs
+from ..admin.places import Place
 
 if TYPE_CHECKING:
     from ..admin.session import Admin

@@ -7,18 +7,19 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+from ..admin.group_lag import lags
 from ..admin.groups import list_groups
 from ..admin.lag import total_of
 from ..admin.log_offsets import LATEST, partition_offsets
 from ..admin.nodes import describe_cluster
 from ..admin.places import sum_by_topic
 from ..admin.rates import growth, per_second
+from ..admin.readings import partition_states, replica_sizes
 from ..admin.replicas import ReplicaCounts
 from ..admin.topics import described_topics
+from ..client.error_kinds import ErrorKind
 from ..client.reasons import reason_of
-from .client.errors import UNREACHABLE, CommandError, Misused
-from .client.readings import partition_states, replica_sizes
-from .groups.lag import lags
+from ..client.user_errors import Misused, UserError
 
 if TYPE_CHECKING:
     from ..admin.session import Admin
@@ -99,7 +100,7 @@ class Sampler:
             with urllib.request.urlopen(self._metrics, timeout=5) as response:
                 text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
         except (OSError, ValueError) as error:
-            raise CommandError(f"no response from {self._metrics}: {reason_of(error)}", UNREACHABLE) from None
+            raise UserError(f"no response from {self._metrics}: {reason_of(error)}", ErrorKind.UNREACHABLE) from None
         now = request_times(text)
         found = []
         for name, (total_ms, count) in now.items():

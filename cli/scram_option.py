@@ -10,6 +10,7 @@ import base64
 import binascii
 import secrets
 
+from ..client.message_text import shown
 from ..metadata.credentials import (
     BY_NAME,
     MAX_ITERATIONS,
@@ -21,7 +22,6 @@ from ..metadata.credentials import (
 )
 from ..protocol.internal.cluster_metadata import UserScramCredentialRecord
 from .command_parser import UsageError
-from .messages import shown
 
 _KEYS = ("name", "salt", "iterations", "password", "saltedpassword")
 

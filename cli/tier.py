@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ..admin.connection import Connection
 from ..admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, offsets_at
 from ..admin.topics import described_topics
+from ..client.user_errors import UserError
 from ..client.wording import counted
 from ..protocol.uuids import uuid_to_text
 from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED
 from ..tiers.store import RemoteStorageError
-from .client.connection import Connection
-from .client.errors import CommandError
 from .client.options import DryRun, Yes, client_command, new_app
 from .client.value_completion import complete_topic
 from .messages import FAILED, warn
@@ -146,7 +146,7 @@ def repair(connection: Connection, output: Output, config: Config, yes: Yes = Fa
             try:
                 store.delete_log_segment_data(one)
             except RemoteStorageError as error:
-                raise CommandError(f"{one.partition}: {error}") from None
+                raise UserError(f"{one.partition}: {error}") from None
     names = [f"{one.partition} {one.start_offset} {uuid_to_text(one.segment_id)}" for one in doomed.values()]
     output.changed("deleted", [*names, *damaged], dry_run=dry_run)
     if found.report.wrong_parts:

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..admin.connection import Connection
 from ..admin.topics import described_topics
+from ..client.properties import STORE_CLASS, read_client_properties, store_settings
+from ..client.user_errors import Misused, UserError
 from ..protocol.uuids import uuid_to_text
 from ..tiers.named_store import make_store
 from ..tiers.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
 from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject
 from ..tiers.store_check import StoreReport, check_store, copied_segments
-from .client.connection import Connection
-from .client.errors import CommandError, Misused
-from .client.properties import STORE_CLASS, read_client_properties, store_settings
 from .messages import warn
 from .tier_metadata import RemoteMetadata
 
@@ -71,7 +71,7 @@ def checked(connection: Connection, metadata: RemoteMetadata, store: RemoteStore
     try:
         objects = list(store.objects())
     except RemoteStorageError as error:
-        raise CommandError(f"the store cannot be listed: {error}") from None
+        raise UserError(f"the store cannot be listed: {error}") from None
     metadata.read()
     with connection.admin() as admin:
         existing = {id_of(one) for one in described_topics(admin, None)}

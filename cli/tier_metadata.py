@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ..admin.connection import Connection
+from ..client.error_kinds import ErrorKind
+from ..client.explained_errors import from_library_at
+from ..client.groupless import GROUPLESS, of_partitions
+from ..client.user_errors import UserError
 from ..tiers.cache import RemoteLogMetadataCache
 from ..tiers.events import DamagedMetadata, decode_event
 from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from .client.connection import Connection
-from .client.errors import UNREACHABLE, CommandError, from_library_at
-from .client.groupless import GROUPLESS, of_partitions
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -30,7 +32,7 @@ class RemoteMetadata:
         self._next_offsets: dict[int, int] = {}
 
     def read(self) -> None:
-        """Reads the topic up to its present end; a cluster without the topic has no events. Raises CommandError."""
+        """Reads the topic up to its present end; a cluster without the topic has no events. Raises UserError."""
         from confluent_kafka import Consumer, KafkaException
 
         consumer = Consumer({**self._connection.librdkafka(), **GROUPLESS, "enable.partition.eof": False})
@@ -58,7 +60,7 @@ class RemoteMetadata:
             for message in of_partitions(consumer.consume(_AT_ONCE, _POLL_S)):
                 error, number, offset = message.error(), message.partition(), message.offset()
                 if error is not None or number is None or offset is None:
-                    raise CommandError(f"{METADATA_TOPIC}: {error}", UNREACHABLE)
+                    raise UserError(f"{METADATA_TOPIC}: {error}", ErrorKind.UNREACHABLE)
                 self._consume(number, offset, message.value(), ends[number])
                 self._next_offsets[number] = offset + 1
                 deadline = time.monotonic() + timeout_s
@@ -67,7 +69,7 @@ class RemoteMetadata:
                 if one.offset >= ends[one.partition]:
                     unread.discard(one.partition)
             if unread and time.monotonic() > deadline:
-                raise CommandError(f"{METADATA_TOPIC}: no record came for {timeout_s:g} s", UNREACHABLE)
+                raise UserError(f"{METADATA_TOPIC}: no record came for {timeout_s:g} s", ErrorKind.UNREACHABLE)
 
     def _consume(self, number: int, offset: int, value: bytes | None, end: int) -> None:
         state = self._partitions.setdefault(number, MetadataPartition(number))
@@ -106,7 +108,7 @@ class RemoteMetadata:
 
 
 def read_range(connection: Connection, number: int, first: int, end: int) -> list[tuple[int, bytes]]:
-    """Returns offset and value of the records from `first` up to before `end`. Raises CommandError."""
+    """Returns offset and value of the records from `first` up to before `end`. Raises UserError."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer = Consumer({**connection.librdkafka(), **GROUPLESS, "auto.offset.reset": "error"})
@@ -119,10 +121,10 @@ def read_range(connection: Connection, number: int, first: int, end: int) -> lis
                 break
             for message in of_partitions(consumer.consume(_AT_ONCE, _POLL_S)):
                 if message.error() is not None:
-                    raise CommandError(f"{METADATA_TOPIC}-{number}: {message.error()}", UNREACHABLE)
+                    raise UserError(f"{METADATA_TOPIC}-{number}: {message.error()}", ErrorKind.UNREACHABLE)
                 found.append((message.offset() or 0, message.value() or b""))
             if time.monotonic() > deadline:
-                raise CommandError(f"{METADATA_TOPIC}-{number}: no record came", UNREACHABLE)
+                raise UserError(f"{METADATA_TOPIC}-{number}: no record came", ErrorKind.UNREACHABLE)
     except KafkaException as error:
         raise from_library_at(error, connection.bootstrap) or error from None
     finally:

@@ -10,7 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from ..admin.connection import Connection
 from ..admin.topic_changes import delete_records
+from ..client.error_kinds import ErrorKind
+from ..client.explained_errors import from_library_at
+from ..client.user_errors import UserError
 from ..tiers.events import DamagedMetadata, decode_event, encode_event
 from ..tiers.metadata_topic import Followed, MetadataPartition
 from ..tiers.segment_metadata import (
@@ -22,8 +26,6 @@ from ..tiers.segment_metadata import (
     RemotePartitionDeleteState,
     TopicIdPartition,
 )
-from .client.connection import Connection
-from .client.errors import UNREACHABLE, CommandError, from_library_at
 from .tier_metadata import RemoteMetadata, read_range
 
 #: Brokers let nodes write to the topic, by their client ids (`odradek.remote.log.metadata.client.ids`).
@@ -33,7 +35,7 @@ _MOST_ROUNDS = 10
 
 
 def repair_metadata(connection: Connection, metadata: RemoteMetadata) -> None:
-    """Writes the partitions with damaged records anew, and deletes what they had before. Raises CommandError."""
+    """Writes the partitions with damaged records anew, and deletes what they had before. Raises UserError."""
     metadata.read()
     with connection.admin() as admin:
         for number in metadata.damaged_partitions():
@@ -75,7 +77,7 @@ def _copy_later_events(connection: Connection, number: int, end: int, written: s
         if not others:
             return
         end, written = last + 1, _write(connection, number, others)
-    raise CommandError(f"{METADATA_TOPIC}-{number}: nodes write too often now; try again")
+    raise UserError(f"{METADATA_TOPIC}-{number}: nodes write too often now; try again")
 
 
 def _is_event(value: bytes) -> bool:
@@ -87,7 +89,7 @@ def _is_event(value: bytes) -> bool:
 
 
 def _write(connection: Connection, number: int, values: list[bytes]) -> set[int]:
-    """Writes records to a metadata partition. Returns their offsets. Raises CommandError."""
+    """Writes records to a metadata partition. Returns their offsets. Raises UserError."""
     from confluent_kafka import KafkaException, Producer
 
     settings = {"client.id": _CLIENT_ID, "acks": "all", "enable.idempotence": True}
@@ -113,5 +115,7 @@ def _write(connection: Connection, number: int, values: list[bytes]) -> set[int]
     except KafkaException as error:
         raise from_library_at(error, connection.bootstrap) or error from None
     if left or failures:
-        raise CommandError(f"{METADATA_TOPIC}-{number}: {failures[0] if failures else 'no response'}", UNREACHABLE)
+        raise UserError(
+            f"{METADATA_TOPIC}-{number}: {failures[0] if failures else 'no response'}", ErrorKind.UNREACHABLE
+        )
     return offsets

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .client.connection import Connection
-from .client.errors import Misused
+from ..admin.connection import Connection
+from ..client.user_errors import Misused
 from .client.options import client_command, new_app
 from .output import Output, Table
 from .sampler import Sample, Sampler

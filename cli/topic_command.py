@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 import typer
 
 from ..admin.configs import config_values
+from ..admin.connection import Connection
 from ..admin.log_offsets import EARLIEST, LATEST, partition_offsets
 from ..admin.offsets import offsets_of
 from ..admin.places import sum_by_topic
+from ..admin.readings import partition_states, replica_sizes
+from ..admin.record_deletion import trim_topic
 from ..admin.replicas import ReplicaCounts
+from ..admin.topic_alteration import alter_topic
+from ..admin.topic_batches import create_topics, delete_topics
 from ..admin.topic_changes import NewTopic
 from ..admin.topics import described_topics
-from .client.connection import Connection
-from .client.errors import Misused
+from ..client.properties import pairs
+from ..client.user_errors import Misused
 from .client.options import DryRun, Yes, client_command, new_app
-from .client.properties import pairs
-from .client.readings import partition_states, replica_sizes
 from .client.record_counter import record_counter
 from .client.value_completion import complete_topic
+from .messages import warn
 from .output import Output, Table
 from .progress import Progress
-from .topics import alter_topic, create_topics, delete_topics, trim_topic
 
 if TYPE_CHECKING:
     from ..admin.session import Admin
@@ -217,8 +220,10 @@ def create(
         -1 if replication_factor is None else replication_factor,
         pairs(config or [], "--config"),
     )
-    with connection.admin() as admin:
-        made = create_topics(admin, names, options, if_not_exists=if_not_exists, dry_run=dry_run)
+    with connection.admin() as admin, Progress("creating topics", len(names)) as progress:
+        made = create_topics(
+            admin, names, options, if_not_exists=if_not_exists, dry_run=dry_run, advance=progress.advance
+        )
     output.changed("created", made, dry_run=dry_run)
 
 
@@ -265,8 +270,8 @@ def delete(
     """Delete topics with their records. On a terminal, ask for confirmation first."""
     if sys.stdin.isatty() and not yes and not dry_run:
         typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
-    with connection.admin() as admin:
-        gone = delete_topics(admin, names, if_exists=if_exists, dry_run=dry_run)
+    with connection.admin() as admin, Progress("deleting topics", len(names)) as progress:
+        gone = delete_topics(admin, names, if_exists=if_exists, dry_run=dry_run, advance=progress.advance)
     output.changed("deleted", gone, dry_run=dry_run)
 
 
@@ -288,5 +293,6 @@ def trim(
     if before != "end" and not (before.isascii() and before.isdecimal() and len(before) <= 19):
         raise Misused("--before needs an offset, or `end` for all records")
     with connection.admin() as admin:
-        done = trim_topic(admin, name, partition, None if before == "end" else int(before), dry_run=dry_run)
+        offset = None if before == "end" else int(before)
+        done = trim_topic(admin, name, partition, offset, dry_run=dry_run, note=warn)
     output.changed("trimmed", done, dry_run=dry_run)

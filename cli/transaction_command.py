@@ -9,14 +9,15 @@ from typing import Annotated
 
 import typer
 
+from ..admin.connection import Connection
+from ..admin.open_transactions import open_transactions
 from ..admin.topics import described_topics
 from ..admin.transactions import abort_in_log, describe_transactions
 from ..admin.transactions import list_transactions as listed_transactions
-from .client.connection import Connection
-from .client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from ..client.error_kinds import ErrorKind
+from ..client.user_errors import Misused, UserError
 from .client.options import DryRun, Yes, client_command, new_app
 from .output import Output, Table
-from .transactions import open_transactions
 
 app = new_app("List, describe and abort transactions, also hanging ones.")
 
@@ -138,7 +139,7 @@ def _abort_by_id(connection: Connection, name: str, *, dry_run: bool) -> None:
     """A new producer with the id makes the coordinator abort what the old one left open (KIP-98)."""
     found = _described(connection, name)
     if found["state"] not in ("Ongoing", "PrepareAbort"):
-        raise CommandError(f"transaction {name} is not open: its state is {found['state']}")
+        raise UserError(f"transaction {name} is not open: its state is {found['state']}")
     if dry_run:
         return
     from confluent_kafka import Producer
@@ -153,12 +154,14 @@ def _abort_by_place(connection: Connection, topic: str, partition: int, producer
         for one in open_transactions(admin, [topic]):
             if (one["partition"], one["producer_id"]) == (partition, producer_id):
                 if one["hangs"] is None:
-                    raise CommandError("not every transaction coordinator can be asked now: try again", UNREACHABLE)
+                    raise UserError(
+                        "not every transaction coordinator can be asked now: try again", ErrorKind.UNREACHABLE
+                    )
                 if not one["hangs"]:
-                    raise CommandError(
+                    raise UserError(
                         f"transaction {one['transactional_id']} has a coordinator: abort it by its transactional id"
                     )
                 if not dry_run:
                     abort_in_log(admin, (topic, partition), producer_id, one["producer_epoch"])
                 return
-    raise CommandError(f"{topic}-{partition} has no open transaction of producer {producer_id}", NOT_FOUND)
+    raise UserError(f"{topic}-{partition} has no open transaction of producer {producer_id}", ErrorKind.NOT_FOUND)

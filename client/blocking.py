@@ -6,7 +6,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, cast
 
-from ..protocol.apis import APIS
+from ..protocol.apis import APIS, api_named
 from ..protocol.codec import MalformedMessage
 from ..protocol.schema import Request, ResponseT
 from .errors import LoginRejected, NoResponse
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 #: A buffer grows by so much: with the bytes that arrive, not with the length that a peer promises.
 _CHUNK_BYTES = 64 * 1024
 #: SaslHandshake: tokens follow in SaslAuthenticate. Every broker with SaslAuthenticate has the first version of it.
-_HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 0
+_HANDSHAKE_VERSION = api_named("SaslHandshake").newest_version
+_AUTHENTICATE_VERSION = api_named("SaslAuthenticate").versions.low
 
 
 class Ended(NoResponse):

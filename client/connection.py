@@ -38,8 +38,8 @@ KEPT_BUFFER_BYTES = 2 * 1024 * 1024
 SMALL_RESPONSES = 8
 #: Frames up to this are copied out of the buffer: codecs are quickest on bytes of their own.
 COPIED_FRAME_BYTES = 16 * 1024
-#: Every Kafka since 2.4 supports it; a newer one is not needed to learn versions.
-_API_VERSIONS_VERSION = 3
+#: The first that names the software. Every Kafka since 2.4 supports it; a newer one is not needed to learn versions.
+_API_VERSIONS_VERSION = ApiVersionsRequest.versions_with("client_software_name")[0]
 
 Reply = Callable[[Message | None], None]
 

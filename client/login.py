@@ -26,7 +26,7 @@ PASSWORD_MECHANISMS = ("PLAIN", *BY_NAME)
 #: The part of a session after which it is renewed. Kafka's clients draw one between 0.85 and 0.95.
 RENEWED_AFTER = 0.85
 #: SaslHandshake: tokens follow in SaslAuthenticate.
-_HANDSHAKE_VERSION = 1
+_HANDSHAKE_VERSION = SaslHandshakeRequest.newest_version()
 
 #: Sends a request of a version, or of the highest that both sides have; the reply gets the response.
 SendSasl = Callable[[Message, ResponseCallback, int | None], None]

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ..cli.records.avro_logical import AvroType, AvroValue, Logical, logical_type
-from ..cli.records.avro_marked import marked, named_types
-from ..cli.records.contents import for_json
-from ..cli.records.schema_registry import RegistryFailure
+from ..records.avro_logical import AvroType, AvroValue, Logical, logical_type
+from ..records.avro_marked import marked, named_types
+from ..records.contents import for_json
+from ..records.schema_registry import RegistryFailure
 from .errors import InvalidScan, SchemaRegistryUnavailable
 from .inference import MOST_LEVELS
 from .json_values import Decoded

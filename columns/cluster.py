@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ..admin.connection import Connection
 from ..admin.log_directories import describe_log_dirs
 from ..admin.log_offsets import EARLIEST, LATEST, LATEST_TIERED, list_offsets, partition_offsets
 from ..admin.nodes import describe_cluster
+from ..admin.readings import replica_sizes
 from ..admin.topics import described_topics
 from ..admin.topics import list_topics as listed_topics
-from ..cli.client.connection import Connection
-from ..cli.client.errors import DENIED, UNREACHABLE, CommandError, from_library
-from ..cli.client.properties import store_settings
-from ..cli.client.readings import replica_sizes
+from ..client.error_kinds import ErrorKind
+from ..client.explained_errors import from_library
+from ..client.properties import store_settings
+from ..client.user_errors import UserError
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ..protocol.records.batch import CONTROL_FLAG
@@ -71,11 +73,11 @@ _PASSING = frozenset(
 
 
 class ClusterError(ScanError):
-    """The cluster does not answer, or denies a request. `status`: of the command line (docs/command-line.md)."""
+    """The cluster does not answer, or denies a request. `kind`: by what a user does about it."""
 
-    def __init__(self, message: str, status: int = 1) -> None:
+    def __init__(self, message: str, kind: ErrorKind = ErrorKind.FAILED) -> None:
         super().__init__(message)
-        self.status = status
+        self.kind = kind
 
 
 @contextlib.contextmanager
@@ -83,25 +85,27 @@ def _explained() -> Iterator[None]:
     """Raises errors of the client libraries as ClusterError."""
     try:
         yield
-    except CommandError as error:
-        raise ClusterError(str(error), error.status) from None
+    except UserError as error:
+        raise ClusterError(str(error), error.kind) from None
     except ScanError:
         raise
     except Exception as error:
         found = from_library(error)
         if found is None:
             raise
-        raise ClusterError(str(found), found.status) from None
+        raise ClusterError(str(found), found.kind) from None
 
 
 def _denied(topic: str) -> ClusterError:
     name = ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
-    return ClusterError(f"topic {topic}: not authorized to read it ({name}): the user needs READ on it", DENIED)
+    return ClusterError(
+        f"topic {topic}: not authorized to read it ({name}): the user needs READ on it", ErrorKind.DENIED
+    )
 
 
 def _wait_for_broker(error: ClusterError, deadline: float) -> None:
     """Waits after an error of a broker that may be starting again; raises others, and those behind the deadline."""
-    if error.status != UNREACHABLE or time.monotonic() > deadline:
+    if error.kind != ErrorKind.UNREACHABLE or time.monotonic() > deadline:
         raise error
     time.sleep(_PAUSE_S)
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..cli.client.errors import CommandError
-from ..cli.messages import FAILED
+from ..client.error_kinds import ErrorKind
+from ..client.user_errors import UserError
 from .errors import ScanError
 from .scan import scan
 
 
 def count_records(client: Mapping[str, str], topic: str) -> int:
-    """The records of a topic, with those of open and aborted transactions. Raises CommandError."""
+    """The records of a topic, with those of open and aborted transactions. Raises UserError."""
     try:
         return scan(topic, client=client).count()
     except ScanError as error:
-        raise CommandError(str(error), getattr(error, "status", FAILED)) from None
+        raise UserError(str(error), getattr(error, "kind", ErrorKind.FAILED)) from None

@@ -33,9 +33,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from ..cli.records.json_parsing import Literal, NotJson, double_of, is_unicode, parsed
 from ..client.wording import counted
 from ..protocol.json_value import JsonObject, JsonValue
+from ..records.json_parsing import Literal, NotJson, double_of, is_unicode, parsed
 from .json_texts import texts_of
 
 #: Values of a sample from which types follow.

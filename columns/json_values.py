@@ -1,7 +1,7 @@
 """JSON values as columns: structs of a type, or JSON text.
 
 DuckDB transforms the rows, which is fast. What it may read otherwise than RFC 8259 has it is read again, by
-cli/records/json_parsing.py: rows of which a field is null, rows with constants or commas that JSON lacks, with more levels
+records/json_parsing.py: rows of which a field is null, rows with constants or commas that JSON lacks, with more levels
 than MOST_DEPTH, with digits that a double would round. So each row has its value, or its reason, whatever the others are.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.records.json_parsing import MOST_DEPTH, Literal, NotJson, double_of, is_unicode, parsed, written
 from ..protocol.json_value import JsonValue
+from ..records.json_parsing import MOST_DEPTH, Literal, NotJson, double_of, is_unicode, parsed, written
 from .errors import InvalidScan
 from .inference import MOST_LEVELS, is_nameable
 from .json_texts import texts_of

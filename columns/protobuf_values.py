@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.errors import CommandError
-from ..cli.records.schema_registry import RegistryFailure
+from ..client.user_errors import UserError
+from ..records.schema_registry import RegistryFailure
 from .errors import SchemaRegistryUnavailable
 from .json_values import Decoded
 from .layout import Numbers
@@ -76,7 +76,7 @@ class ProtobufDecoder:
                 message, rest = self._message_of(value)
             except RegistryFailure as failure:
                 raise SchemaRegistryUnavailable(str(failure)) from None
-            except (ValueError, IndexError, CommandError) as error:
+            except (ValueError, IndexError, UserError) as error:
                 bad[number] = str(error)
                 continue
             rows, bodies = by_message.setdefault(message, ([], []))

@@ -13,13 +13,14 @@ import duckdb
 import pyarrow as pa
 import typer
 
-from ..cli.client.connection import Connection
-from ..cli.client.errors import CommandError, Misused
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
-from ..cli.client.properties import is_of_store
-from ..cli.messages import FAILED, warn
+from ..cli.messages import warn
 from ..cli.output import Output, Table
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..client.error_kinds import ErrorKind
+from ..client.properties import is_of_store
+from ..client.user_errors import Misused, UserError
 from ..client.wording import counted
 from .dataset import ScanDataset, UndecodableDataset
 from .errors import ScanError, Unread
@@ -112,18 +113,18 @@ def query(
 
 @contextmanager
 def _explained(scans: _Scans) -> Iterator[None]:
-    """Raises what a user meets as CommandError: DuckDB has words of its own, with a traceback, for what a scan raises."""
+    """Raises what a user meets as UserError: DuckDB has words of its own, with a traceback, for what a scan raises."""
     try:
         yield
-    except (CommandError, Misused):
+    except (UserError, Misused):
         raise
     except Exception as error:
         failure = scans.failure or error
-        if isinstance(failure, ScanError | CommandError):
-            raise CommandError(str(failure), getattr(failure, "status", FAILED)) from None
+        if isinstance(failure, ScanError | UserError):
+            raise UserError(str(failure), getattr(failure, "kind", ErrorKind.FAILED)) from None
         if isinstance(failure, duckdb.Error | OSError):
-            raise CommandError(str(failure)) from None
-        raise CommandError(_unexpected(failure)) from failure
+            raise UserError(str(failure)) from None
+        raise UserError(_unexpected(failure)) from failure
 
 
 def _unexpected(error: Exception) -> str:

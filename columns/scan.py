@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.properties import StoreSettings, store_settings
+from ..client.properties import StoreSettings, store_settings
 from .batches import SCHEMA, schema_of
 from .cluster import Cluster, Reader, connected, open_split
 from .directory import has_tier_metadata

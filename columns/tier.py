@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..cli.client.properties import StoreSettings
+from ..client.properties import StoreSettings
 from ..protocol.records.batch import HEADER_BYTES
 from ..tiers.auxiliary_state import fetch_auxiliary_state, parse_leader_epochs
 from ..tiers.cache import RemoteLogMetadataCache

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..cli.client.errors import CommandError
-from ..cli.records.schema_registry import RegistryFailure, Schema, SchemaRegistry, framed
+from ..client.user_errors import UserError
+from ..records.schema_registry import RegistryFailure, Schema, SchemaRegistry, framed
 from .avro_values import AvroDecoder
 from .errors import InvalidScan, SchemaRegistryUnavailable
 from .inference import MOST_LEVELS, SAMPLE_ROWS, Inference
@@ -26,7 +26,7 @@ from .json_values import Decoded, JsonDecoder, JsonTextDecoder
 from .protobuf_values import ProtobufDecoder
 
 if TYPE_CHECKING:
-    from ..cli.client.connection import Connection
+    from ..admin.connection import Connection
 
 FORMATS = ("json", "avro", "protobuf")
 #: In place of a schema of JSON: the type follows from the values, in a table, too.
@@ -151,7 +151,7 @@ def decoder_of(named: ValueSchema, topic: str, sample: Callable[[], pa.Array], u
         return _avro_decoder(named, topic) if named.format == "avro" else _json_decoder(named, topic, sample)
     except RegistryFailure as failure:
         raise SchemaRegistryUnavailable(str(failure)) from None
-    except CommandError as error:
+    except UserError as error:
         raise InvalidScan(str(error)) from None
 
 
@@ -176,7 +176,7 @@ def inferred_decoder(inference: Inference) -> Decoder:
 
 
 def _avro_decoder(named: ValueSchema, topic: str) -> Decoder:
-    from ..cli.records.avro_decoding import parsed_schema, schema_of_file
+    from ..records.avro_decoding import parsed_schema, schema_of_file
 
     if named.registry is None:
         schema = schema_of_file(_path(named))
@@ -204,7 +204,7 @@ def _of_kind(schema: Schema, parse: Callable[[Schema], T]) -> T:
 
 
 def _protobuf_decoder(named: ValueSchema, topic: str, unit: str) -> Decoder:
-    from ..cli.records.protobuf_decoding import message_of_file, message_of_schema, message_of_value
+    from ..records.protobuf_decoding import message_of_file, message_of_schema, message_of_value
 
     if named.registry is None:
         message = message_of_file(_path(named), named.message)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from odradek.cli.client.properties import read_client_properties
+from odradek.client.properties import read_client_properties
 from odradek.client.sasl import PasswordLogin
 from odradek.client.security_options import jaas_options
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

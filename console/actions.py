@@ -15,7 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from ..cli.client.errors import CommandError, Misused, from_library
+from ..client.explained_errors import from_library
+from ..client.user_errors import Misused, UserError
 from .access import audit
 from .access.drafts import Drafts
 from .access.guard import is_same_origin
@@ -47,7 +48,7 @@ class Done:
 
 
 Change = Callable[[Backend, Form], Done]
-"""Gets the fields of the form and of the path. Raises CommandError."""
+"""Gets the fields of the form and of the path. Raises UserError."""
 
 
 def required(form: Form, name: str) -> str:
@@ -94,7 +95,7 @@ def action(
         if not user.may_change and not user.may_change_topic(form.get(str(field), "").strip()):
             return refused(f"User {user.name} may not change this topic.")
         result = await run_in_threadpool(attempted, change, backend, form)
-        outcome = f"failed: {result}" if isinstance(result, CommandError) else f"done: {result.words}"
+        outcome = f"failed: {result}" if isinstance(result, UserError) else f"done: {result.words}"
         audit.note(user.name, address, name, outcome, form)
         backend.poller.poll_soon()
         base = request.scope.get("root_path", "")
@@ -113,11 +114,11 @@ def action(
     return endpoint
 
 
-def attempted(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | CommandError:
+def attempted(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | UserError:
     """Returns what the step returns, or its error where the viewer can do something about it."""
     try:
         return step(*arguments, **named)
-    except CommandError as error:
+    except UserError as error:
         return error
     except Exception as error:
         known = from_library(error)

@@ -21,15 +21,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ..cli.client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError
-from ..cli.messages import MISUSED
+from ..client.error_kinds import ErrorKind
+from ..client.user_errors import UserError
 from .access.drafts import Drafts
 from .access.guard import HEALTH, START, Guard
 from .access.sessions import Sessions
 from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S
 from .actions import Change, action, attempted
 from .backend import Backend
-from .budgets import BUSY, DOWNLOAD_CPU_S, PAGE_CPU_S, Budget, Budgets, Busy
+from .budgets import DOWNLOAD_CPU_S, PAGE_CPU_S, Budget, Budgets, Busy, Stopped
 from .login import Login
 from .pages import (
     access,
@@ -130,7 +130,15 @@ ACTIONS: dict[str, tuple[str, Change]] = {
 _MOST_THREADS = 8
 #: A view that could not reach a broker waits so long for the poll that finds out which.
 _PROBE_S = 3.0
-_STATUS = {NOT_FOUND: 404, UNREACHABLE: 503, DENIED: 403, MISUSED: 400, BUSY: 429}
+_STATUS = {
+    ErrorKind.FAILED: 502,
+    ErrorKind.MISUSED: 400,
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.UNREACHABLE: 503,
+    ErrorKind.DENIED: 403,
+}
+#: The status of a response to a user who is to try again later.
+_BUSY_STATUS = 429
 
 #: The status of a response without a reader (nginx has it).
 _READER_LEFT = 499
@@ -249,7 +257,7 @@ class _Drawer:
             try:
                 response = await self._budgets.run_records(request, request.state.user.name, cpu_s, drawn)
             except Busy as error:
-                return PlainTextResponse(f"{error}\n", _STATUS[error.status])
+                return PlainTextResponse(f"{error}\n", _BUSY_STATUS)
             return response if response is not None else PlainTextResponse("", _READER_LEFT)
 
         return endpoint
@@ -262,12 +270,11 @@ class _Drawer:
 def _viewed(backend: Backend, request: Request, view: View) -> tuple[Page | Response, int]:
     """The page, and its status. A view that asked a broker which has just died runs again, and leaves that broker out."""
     known = attempted(view, backend, request)
-    if isinstance(known, CommandError) and known.status == UNREACHABLE and backend.poller.probe_now(_PROBE_S):
+    if isinstance(known, UserError) and known.kind == ErrorKind.UNREACHABLE and backend.poller.probe_now(_PROBE_S):
         known = attempted(view, backend, request)
-    if isinstance(known, CommandError):
-        return Page("That did not work", [Text(str(known), "bad")], below=_typed(request)), _STATUS.get(
-            known.status, 502
-        )
+    if isinstance(known, UserError):
+        status = _BUSY_STATUS if isinstance(known, Busy | Stopped) else _STATUS[known.kind]
+        return Page("That did not work", [Text(str(known), "bad")], below=_typed(request)), status
     return known, known.status if isinstance(known, Page) else 200
 
 

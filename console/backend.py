@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..cli.client.connection import Connection
+from ..admin.connection import Connection
 from .access.single_sign_on import SingleSignOn, read_settings
 from .access.users import Users
 from .cluster.connect import ConnectCluster

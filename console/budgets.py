@@ -19,7 +19,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from starlette.requests import Request
 
-from ..cli.client.errors import CommandError
+from ..client.user_errors import UserError
 
 T = TypeVar("T")
 
@@ -35,22 +35,14 @@ _MOST_WAITING = 16
 _MOST_USERS = 1000
 #: Calls of functions between two looks at the clock, while a filter runs.
 _CALLS = 200
-#: The exit status for "try again later" (EX_TEMPFAIL).
-BUSY = 75
 
 
-class Stopped(CommandError):
+class Stopped(UserError):
     """The work has to end: its reader has left, or its CPU time is spent."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words, BUSY)
 
-
-class Busy(CommandError):
+class Busy(UserError):
     """A user has used up the CPU time, or has too many requests."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words, BUSY)
 
 
 class Budget:

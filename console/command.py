@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..cli.client.connection import Connection, connection_of
-from ..cli.client.errors import CommandError, Misused
+from ..admin.connection import Connection, connection_of
 from ..cli.client.options import client_command, new_app
+from ..client.user_errors import Misused, UserError
 from .access import audit
 from .access.guard import is_loopback
 from .access.users import ADMIN, add_user, is_role
@@ -169,7 +169,7 @@ def _check(host: str, certificate: Path | None, key: Path | None, *, has_logins:
 
 
 def _clusters(names: list[str], timeout_s: float) -> dict[str, Connection]:
-    """Raises Misused for a name that no address can have, and CommandError for a context that does not exist."""
+    """Raises Misused for a name that no address can have, and UserError for a context that does not exist."""
     for name in names:
         if not _NAME.fullmatch(name):
             raise Misused(f"--cluster {name!r}: use a context with a name of letters, digits, '.', '_' and '-'")
@@ -200,7 +200,7 @@ def _archives(warehouse: Path | None, catalog: list[str] | None, parquet: Path |
         raise Misused("give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR")
     for folder in filter(None, (warehouse, parquet)):
         if not folder.is_dir():
-            raise CommandError(f"there is no folder {folder}")
+            raise UserError(f"there is no folder {folder}")
     return Archives(warehouse, tuple(catalog or ()), parquet, namespace)
 
 
@@ -281,5 +281,5 @@ def _listener(settings: Settings) -> HandshakeListener:
     except OSError as error:
         made.close()
         hint = "; choose another with --port N, or --port 0" if error.errno == errno.EADDRINUSE else ""
-        raise CommandError(f"{settings.host}:{settings.port}: {error.strerror}{hint}") from None
+        raise UserError(f"{settings.host}:{settings.port}: {error.strerror}{hint}") from None
     return made

@@ -37,8 +37,6 @@ from ..protocol.records.batch import NO_PRODUCER_EPOCH
 
 NO_TIMESTAMP = -1
 MAX_EPOCH = 32_767
-#: From this transaction version on, ends bump the epoch and partitions are added by writing to them.
-EPOCH_BUMP_VERSION = 2
 
 
 #: Topic and partition.

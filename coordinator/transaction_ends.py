@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from ..metadata.image import TopicPartition
 from ..protocol.errors import ErrorCode
+from ..protocol.feature_levels import TRANSACTIONS_BUMP_EPOCHS
 from ..protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ..protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from .transaction import EPOCH_BUMP_VERSION, MAX_EPOCH, PREPARED, Transaction, TransactionStatus
+from .transaction import MAX_EPOCH, PREPARED, Transaction, TransactionStatus
 from .transaction_requests import MarkersWritten, SendMarkers, TransactionRequest
 from .transactions_state import TransactionsState, error_response
 
@@ -135,7 +136,7 @@ def end(
 
     `is_fencing`: the producer did not request the end, and the next epoch fences it.
     """
-    bumps = bumps or (is_fencing and state.config.transaction_version >= EPOCH_BUMP_VERSION)
+    bumps = bumps or (is_fencing and state.config.transaction_version >= TRANSACTIONS_BUMP_EPOCHS)
     value = transaction.changed(TransactionStatus.PREPARE_COMMIT if committed else TransactionStatus.PREPARE_ABORT, now)
     if bumps or is_fencing:
         transaction.last_producer_epoch = transaction.producer_epoch if bumps else NO_PRODUCER_EPOCH
@@ -143,13 +144,13 @@ def end(
     if transaction.state is not TransactionStatus.ONGOING:
         value.transaction_start_timestamp_ms = now
     value.next_producer_id = next_producer_id
-    value.client_transaction_version = EPOCH_BUMP_VERSION if bumps else 0
+    value.client_transaction_version = TRANSACTIONS_BUMP_EPOCHS if bumps else 0
     state.write(transaction.transactional_id, value)
 
 
 def rotates_when_fenced(state: TransactionsState, transaction: Transaction) -> bool:
     """Returns whether fencing the producer takes a new producer id, since no epoch is left."""
-    return transaction.is_epoch_exhausted and state.config.transaction_version >= EPOCH_BUMP_VERSION
+    return transaction.is_epoch_exhausted and state.config.transaction_version >= TRANSACTIONS_BUMP_EPOCHS
 
 
 def fence(state: TransactionsState, transaction: Transaction, now: int, new_producer_id: int) -> None:
@@ -201,7 +202,7 @@ def _complete(state: TransactionsState, transaction: Transaction, now: int) -> N
     value = transaction.changed(
         TransactionStatus.COMPLETE_COMMIT if committed else TransactionStatus.COMPLETE_ABORT, now, set()
     )
-    if old.client_transaction_version >= EPOCH_BUMP_VERSION and old.next_producer_id != NO_PRODUCER_ID:
+    if old.client_transaction_version >= TRANSACTIONS_BUMP_EPOCHS and old.next_producer_id != NO_PRODUCER_ID:
         value.producer_id, value.producer_epoch = old.next_producer_id, 0
     value.next_producer_id = NO_PRODUCER_ID
     state.write(transaction.transactional_id, value)

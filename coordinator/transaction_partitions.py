@@ -8,7 +8,9 @@ that they are in the transaction (`verify_only`). A group's offsets are represen
 from __future__ import annotations
 
 from ..metadata.image import TopicPartition
+from ..protocol.behaviour_versions import WITH_PRODUCER_FENCED
 from ..protocol.errors import ErrorCode
+from ..protocol.feature_levels import TRANSACTIONS_BUMP_EPOCHS
 from ..protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -18,7 +20,7 @@ from ..protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from .transaction import EPOCH_BUMP_VERSION, NOT_IN_TRANSACTION, PREPARED, Transaction, TransactionStatus
+from .transaction import NOT_IN_TRANSACTION, PREPARED, Transaction, TransactionStatus
 from .transaction_requests import TransactionRequest
 from .transactions_state import WITH_TRANSACTIONS, TransactionsState, as_known, result, results_by_topic
 
@@ -28,11 +30,11 @@ def add_partitions(state: TransactionsState, message: TransactionRequest, now: i
     assert isinstance(request, AddPartitionsToTxnRequest)
     if message.version in WITH_TRANSACTIONS:
         # A leader adds partitions only for clients with transaction version 2; for others it only verifies them.
-        results = [_of_broker(state, asked, EPOCH_BUMP_VERSION, now) for asked in request.transactions]
+        results = [_of_broker(state, asked, TRANSACTIONS_BUMP_EPOCHS, now) for asked in request.transactions]
         state.reply(message, AddPartitionsToTxnResponse(results_by_transaction=results))
         return
     error = _add(state, _as_transaction(request), 0, now)
-    said = as_known(error, message.version, 2)
+    said = as_known(error, message.version, WITH_PRODUCER_FENCED["AddPartitionsToTxn"])
     topics = results_by_topic(request.v3_and_below_topics, said)
     state.reply(message, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
 

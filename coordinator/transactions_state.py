@@ -5,6 +5,7 @@ Only `write` and `forget` change it: each records a change and replays it.
 
 from __future__ import annotations
 
+from ..protocol.behaviour_versions import WITH_PRODUCER_FENCED
 from ..protocol.error_responses import error_response_to
 from ..protocol.errors import ErrorCode
 from ..protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
@@ -20,7 +21,7 @@ from ..protocol.messages.add_partitions_to_txn import (
 from ..protocol.messages.end_txn import EndTxnRequest
 from ..protocol.messages.init_producer_id import InitProducerIdRequest
 from ..protocol.records.batch import NO_PRODUCER_ID
-from ..protocol.schema import Message
+from ..protocol.schema import NEVER, Message
 from .result import Record, Reply
 from .timers import Timers
 from .transaction import VALID_PREVIOUS_STATES, Transaction, TransactionStatus
@@ -29,13 +30,14 @@ from .transaction_requests import Effect, TransactionRequest, TransactionsConfig
 
 #: The first version of AddPartitionsToTxn that brokers send to each other, for several transactions.
 WITH_TRANSACTIONS = AddPartitionsToTxnRequest.versions_with("transactions")
-#: The first versions whose clients know PRODUCER_FENCED (KIP-588).
-_FENCED_VERSIONS: dict[type[Message], int] = {
-    InitProducerIdRequest: 4,
-    AddPartitionsToTxnRequest: 2,
-    AddOffsetsToTxnRequest: 2,
-    EndTxnRequest: 2,
+_WITH_PRODUCER_FENCED: dict[type[Message], range] = {
+    InitProducerIdRequest: WITH_PRODUCER_FENCED["InitProducerId"],
+    AddPartitionsToTxnRequest: WITH_PRODUCER_FENCED["AddPartitionsToTxn"],
+    AddOffsetsToTxnRequest: WITH_PRODUCER_FENCED["AddOffsetsToTxn"],
+    EndTxnRequest: WITH_PRODUCER_FENCED["EndTxn"],
 }
+#: Of other requests.
+_EVERY_VERSION = range(NEVER)
 
 
 class TransactionsState:
@@ -87,13 +89,13 @@ class TransactionsState:
 
 def error_response(request: Message, version: int, error: int) -> Message:
     """Returns the response to a request that failed as a whole; of a batched AddPartitionsToTxn, each transaction did."""
-    said = as_known(error, version, _FENCED_VERSIONS.get(type(request), 0))
+    said = as_known(error, version, _WITH_PRODUCER_FENCED.get(type(request), _EVERY_VERSION))
     return error_response_to(request, version, ErrorCode(said), at_items=isinstance(request, AddPartitionsToTxnRequest))
 
 
-def as_known(error: int, version: int, first_version: int) -> int:
+def as_known(error: int, version: int, with_producer_fenced: range) -> int:
     """Replaces PRODUCER_FENCED (KIP-588) in versions without it."""
-    if error == ErrorCode.PRODUCER_FENCED and version < first_version:
+    if error == ErrorCode.PRODUCER_FENCED and version not in with_producer_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .schema import Request, Versions
+from .schema import NEVER, Request, Versions
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -57,6 +57,15 @@ class Api:
     @property
     def _messages(self) -> ModuleType:
         return import_module(f".messages.{self.module}", __package__)
+
+    @property
+    def newest_version(self) -> int:
+        return self.versions.high
+
+    def versions_from(self, first: int) -> range:
+        """Returns the versions from the first one of a behaviour on, where no field tells (`behaviour_versions.py`)."""
+        assert first in self.versions, (self.name, first)
+        return range(first, NEVER)
 
     @property
     def has_response_to_any_version(self) -> bool:
@@ -174,3 +183,10 @@ APIS: dict[int, Api] = {
         Api(94, "UnregisterController", "0", "0+", "broker,controller"),
     )
 }
+
+_BY_NAME = {api.name: api for api in APIS.values()}
+
+
+def api_named(name: str) -> Api:
+    """Returns the API with Kafka's name, such as "CreateTopics". Raises KeyError."""
+    return _BY_NAME[name]

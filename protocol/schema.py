@@ -123,6 +123,10 @@ class Message:
         raise AttributeError(f"{cls.__name__} has no field {field}")
 
     @classmethod
+    def newest_version(cls) -> int:
+        return cls.SCHEMA.versions.high
+
+    @classmethod
     def flexible_versions(cls) -> range:
         """Returns the versions that have tagged fields (KIP-482)."""
         return range(cls.SCHEMA.flexible.low, cls.SCHEMA.flexible.high + 1)

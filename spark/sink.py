@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, Wri
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ..admin.connection import Connection
 from ..admin.errors import RequestFailed
-from ..cli.client.connection import Connection
 from ..sink.batches import Producer
 from ..sink.columns import COLUMNS, VALUE
 from ..sink.decision import Decisions, WrittenBatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..admin.lag import Log, Position, lags_of, sum_of, total_of
+from ..admin.lag import GroupProgress, Log, lags_of, sum_of, total_of
 from ..admin.markers import MARKER_BYTES, gaps_of, records_end_in
 from ..server.services import Services
 from .polling import reached
@@ -136,13 +136,13 @@ def offsets(run: EmbeddedRun, group_id: str) -> dict[tuple[str, int], int]:
 
 def lags(run: EmbeddedRun, group_id: str, *, from_start: bool = False) -> list[Lag]:
     """The lag in each partition of the topics that members of the group read, or that have a commit of it."""
-    positions = {place: Position(offset) for place, offset in offsets(run, group_id).items()}
+    positions = {place: GroupProgress(offset) for place, offset in offsets(run, group_id).items()}
     group = _group(run, group_id)
     has_protocol = group is not None and group.protocol_type in _SUBSCRIBING
     topics = {*(topic for topic, _ in positions), *(group.input_topics() if has_protocol else ())}
     led = {(topic, hosted.index): hosted for topic in topics for hosted in leaders(run, topic)}
     if has_protocol:
-        positions |= dict.fromkeys(led.keys() - positions.keys(), Position(None))
+        positions |= dict.fromkeys(led.keys() - positions.keys(), GroupProgress(None))
     ends = {place: hosted.role.high_watermark for place, hosted in led.items()}
     gaps = gaps_of([positions], ends)
     logs = {

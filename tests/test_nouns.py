@@ -23,6 +23,7 @@ DIVIDED = (
     "coordinator",
     "metadata",
     "protocol",
+    "records",
     "replication",
     "server/access",
     "server/config",

@@ -32,6 +32,7 @@ ROOMS = (
     "coordinator",
     "metadata",
     "protocol",
+    "records",
     "replication",
     "server",
     "sink",

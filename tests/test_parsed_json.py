@@ -12,8 +12,8 @@ CATCH_ALL = {"RecursionError", "RuntimeError", "Exception", "BaseException"}
 ELSEWHERE = {
     "cli/backup/manifests.py": {"_decode"},  # its caller's handler
     "cli/backup/restoring.py": {"_own_topics"},  # a journal of its own
-    "cli/records/avro_input.py": {"value"},  # `_explained_encode`
-    "cli/records/content_encoder.py": {"_encode_json"},  # `_explained_encode`
+    "records/avro_input.py": {"value"},  # `_explained_encode`
+    "records/content_encoder.py": {"_encode_json"},  # `_explained_encode`
     "cli/records/row_input.py": {"_headers"},  # `record_of`
     "archive/parquet.py": {"text", "read"},  # own texts
     "spark/latest.py": {"_checked_owner", "_merged"},  # properties of its own table

@@ -60,7 +60,7 @@ UNCLEAR_IN_PROSE = re.compile(
 )
 PACKAGES = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
-    "admin", "spark", "testing", "tiers",
+    "admin", "records", "spark", "testing", "tiers",
     "tests", "compat_tests", "benchmarks", "spark_examples",
 )  # fmt: skip
 #: Packages that say `response` and `respond` in names, prose and messages.
@@ -74,7 +74,7 @@ ANSWER_AS_NOUN = re.compile(
 #: Packages whose strings a user reads: help, errors, log lines, console pages, descriptions of metrics and configs.
 PRODUCT = (
     "protocol", "metadata", "storage", "replication", "coordinator", "server", "archive", "cli", "columns", "console",
-    "admin", "spark", "testing", "tiers",
+    "admin", "records", "spark", "testing", "tiers",
 )  # fmt: skip
 #: Home-made or poetic words in messages, and what to write.
 MESSAGES = {
@@ -106,7 +106,7 @@ QUOTATIONS = {("docs/troubleshooting.md", 'The client says "no brokers available
 NAMES_OF_DATA = ("compat_tests/share_faults/member.py",)
 #: Files in which a letter is a letter of the alphabet.
 LETTERS_OF_THE_ALPHABET = (
-    "server/config/properties.py",
+    "client/properties_file.py",
     "tests/metadata/test_configs_against_java.py",
     "tests/test_plain_words.py",
 )

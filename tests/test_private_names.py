@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tests.harness.facts import kept_facts
 from tests.harness.sources import files, nodes_of
 
-PACKAGES = ("admin", "archive", "cli", "client", "columns", "console", "testing", "tiers")
+PACKAGES = ("admin", "archive", "cli", "client", "columns", "console", "records", "testing", "tiers")
 #: Names that begin with an underscore and are documented, or of the standard library without another way.
 ALLOWED = {
     "_replace": "of a NamedTuple",

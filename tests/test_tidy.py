@@ -34,6 +34,7 @@ ROOMS = (
     "archive",
     "columns",
     "console",
+    "records",
     "spark",
     "tiers",
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from ...client.user_errors import UserError
 from ...protocol.records.batch import check_crc, iter_headers
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.errors import BatchError
 from ...protocol.records.record import Record, decode_batch, encode_batch
-from ..client.errors import CommandError
 from .manifests import Chunk, Part
 from .stores import Store
 
@@ -66,20 +66,20 @@ class ChunkWriter:
 
 
 def checked(store: Store, chunk: Chunk) -> bytes:
-    """The bytes of a chunk. Raises CommandError for one that is missing or damaged."""
+    """The bytes of a chunk. Raises UserError for one that is missing or damaged."""
     try:
         data = store.read(chunk.file)
     except FileNotFoundError:
-        raise CommandError(f"{chunk.file} is missing from the backup") from None
+        raise UserError(f"{chunk.file} is missing from the backup") from None
     except OSError as error:
-        raise CommandError(f"{chunk.file} cannot be read: {error.strerror}") from None
+        raise UserError(f"{chunk.file} cannot be read: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != chunk.sha256:
-        raise CommandError(f"{chunk.file} is damaged: its checksum is wrong")
+        raise UserError(f"{chunk.file} is damaged: its checksum is wrong")
     return data
 
 
 def records(store: Store, part: Part) -> Iterator[Record]:
-    """The records of a partition. Raises CommandError for damage."""
+    """The records of a partition. Raises UserError for damage."""
     for chunk in part.chunks:
         data = checked(store, chunk)
         try:
@@ -87,4 +87,4 @@ def records(store: Store, part: Part) -> Iterator[Record]:
                 check_crc(data, pos, header)
                 yield from decode_batch(data, pos, header)
         except BatchError as error:
-            raise CommandError(f"{chunk.file} cannot be read: {error}") from None
+            raise UserError(f"{chunk.file} cannot be read: {error}") from None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError, Misused
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 from ..client.options import DryRun, client_command, new_app
 from ..messages import warn
 from ..output import Output, Table
@@ -167,7 +168,7 @@ def restore(
     )
     restoring = Restoring(connection, store, manifest, options)
     if not restoring.topics:
-        raise CommandError(f"backup {manifest.number} has no topic that matches", NOT_FOUND)
+        raise UserError(f"backup {manifest.number} has no topic that matches", ErrorKind.NOT_FOUND)
     if verify:
         _verify(store, restoring.topics)
     if dry_run:

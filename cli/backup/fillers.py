@@ -32,7 +32,7 @@ _PATIENCE_S, _PAUSE_S = 30.0, 0.1
 
 
 class Fillers:
-    """Offsets of one partition, which nothing else writes to. Raises CommandError.
+    """Offsets of one partition, which nothing else writes to. Raises UserError.
 
     Fillers are of two kinds:
     - Below the log start: batches of empty records, large and well compressed. DeleteRecords deletes them at the end.

@@ -14,7 +14,8 @@ import re
 
 import msgspec
 
-from ..client.errors import NOT_FOUND, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from .stores import Store
 
 #: 2 adds settings, share groups and the metadata of offsets; 1 is read, too.
@@ -167,29 +168,31 @@ def numbers(store: Store) -> list[int]:
 
 
 def read_manifest(store: Store, number: int | None = None) -> Manifest:
-    """The newest backup, or one by its number. Raises CommandError."""
+    """The newest backup, or one by its number. Raises UserError."""
     known = numbers(store)
     if not known:
-        raise CommandError("there is no backup here", NOT_FOUND)
+        raise UserError("there is no backup here", ErrorKind.NOT_FOUND)
     if number is not None and number not in known:
-        raise CommandError(f"there is no backup {number}; `odradek backup PLACE --list` lists the backups", NOT_FOUND)
+        raise UserError(
+            f"there is no backup {number}; `odradek backup PLACE --list` lists the backups", ErrorKind.NOT_FOUND
+        )
     name = _name(known[-1] if number is None else number)
     try:
         head, _, body = store.read(name).partition(b"\n")
     except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror}") from None
+        raise UserError(f"{name} cannot be read: {error.strerror}") from None
     body = body.strip()
     try:
         expected = json.loads(head)["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         expected = ""
     if hashlib.sha256(body).hexdigest() != expected:
-        raise CommandError(f"{name} is damaged: its checksum is wrong; restore an earlier backup with --number")
+        raise UserError(f"{name} is damaged: its checksum is wrong; restore an earlier backup with --number")
     try:
         return _checked(_decode(body))
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
         reason = str(error)[:200]
-        raise CommandError(f"{name} is malformed: {reason}; restore an earlier backup with --number") from None
+        raise UserError(f"{name} is malformed: {reason}; restore an earlier backup with --number") from None
 
 
 class _Format(msgspec.Struct):
@@ -197,11 +200,11 @@ class _Format(msgspec.Struct):
 
 
 def _decode(body: bytes) -> Manifest:
-    """Raises ValueError and msgspec.ValidationError for what is no manifest, CommandError for an unknown format."""
+    """Raises ValueError and msgspec.ValidationError for what is no manifest, UserError for an unknown format."""
     data = json.loads(body)
     written = msgspec.convert(data, _Format).format
     if written not in _READ:
-        raise CommandError(f"the backup has format {written}, and this version reads up to {FORMAT}")
+        raise UserError(f"the backup has format {written}, and this version reads up to {FORMAT}")
     if written == FORMAT:
         return msgspec.convert(data, Manifest)
     old = msgspec.convert(data, _ManifestOf1)

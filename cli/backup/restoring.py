@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...admin.config_key_hint import alter_configs
 from ...admin.configs import own_configs
+from ...admin.connection import Connection
 from ...admin.groups import list_groups
 from ...admin.log_offsets import LATEST, partition_offsets
 from ...admin.nodes import describe_cluster
+from ...admin.offset_reset import commit
 from ...admin.topics import described_topics
+from ...client.user_errors import UserError
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.config_changes import alter_configs
-from ..client.connection import Connection
-from ..client.errors import CommandError
-from ..groups.offsets import commit
 from .chunks import records
 from .fillers import Fillers
 from .manifests import GroupOffsets, Manifest, Part, Topic
@@ -100,7 +100,7 @@ class Restoring:
         self._mapped: dict[tuple[str, int], dict[int, int]] = {}
 
     def restore(self, progress: Callable[[int], None] = lambda _: None) -> list[Restored]:
-        """Restores the topics. Raises CommandError; the next try continues where this one stopped."""
+        """Restores the topics. Raises UserError; the next try continues where this one stopped."""
         with self._connection.admin() as admin:
             cluster = describe_cluster(admin)
             brokers = len(cluster.brokers)
@@ -122,7 +122,7 @@ class Restoring:
         return done
 
     def check(self) -> None:
-        """Raises CommandError for what would end the restore, before anything is written."""
+        """Raises UserError for what would end the restore, before anything is written."""
         with self._connection.admin() as admin:
             cluster = describe_cluster(admin)
             journal = f"restores/{cluster.cluster_id}-{self._manifest.number:010}.json"
@@ -135,7 +135,7 @@ class Restoring:
         if foreign:
             named = ", ".join(foreign[:MOST_NAMED])
             more = f" and {len(foreign) - MOST_NAMED} more" if len(foreign) > MOST_NAMED else ""
-            raise CommandError(
+            raise UserError(
                 f"the target has {len(foreign)} of the topics already: {named}{more}; delete them, or choose others with "
                 "--topic"
             )
@@ -148,7 +148,7 @@ class Restoring:
             writer.check()
 
     def _check_groups(self, admin: Admin) -> None:
-        """Raises CommandError for a group that has members, or is of another kind in the target."""
+        """Raises UserError for a group that has members, or is of another kind in the target."""
         restored = {topic.name for topic in self.topics}
         wanted = {
             group.group: is_share
@@ -161,9 +161,9 @@ class Restoring:
             if is_share is None:
                 continue
             if (one.kind == "share") != is_share:
-                raise CommandError(f"group {one.group_id} is of another kind in the target: {_WITHOUT_GROUPS}")
+                raise UserError(f"group {one.group_id} is of another kind in the target: {_WITHOUT_GROUPS}")
             if (one.group_state or "Empty") not in _WITHOUT_MEMBERS:
-                raise CommandError(f"group {one.group_id} has members: stop them first, or {_WITHOUT_GROUPS}")
+                raise UserError(f"group {one.group_id} has members: stop them first, or {_WITHOUT_GROUPS}")
 
     def _replicas(self, topic: Topic, brokers: int) -> int:
         return min(self._options.replication_factor or topic.replication_factor, brokers)
@@ -185,7 +185,7 @@ class Restoring:
         described = description(admin, topic)
         end = partition_offsets(admin, described, LATEST).get(where)
         if end is None:
-            raise CommandError(f"{topic.name}-{part.partition} has no leader: try again when it has one")
+            raise UserError(f"{topic.name}-{part.partition} has no leader: try again when it has one")
         kept = self.keeps_offsets(part)
         sending = Sending(self._connection, topic.name, part.partition)
         if kept:
@@ -201,7 +201,7 @@ class Restoring:
             sending.flush()
         now = partition_offsets(admin, described, LATEST)[where]
         if now != total:
-            raise CommandError(
+            raise UserError(
                 f"{topic.name}-{part.partition} ends at {now}, but the restore wrote up to {total}: another client writes "
                 "to it; delete the topic and restore it again"
             )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
+from ...client.user_errors import UserError
 from ...protocol.records.record import Record
-from ..client.connection import Connection
-from ..client.errors import CommandError
 from ..client.producer_ids import request_producer_id
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _POLL_EVERY = 1000
 
 
 class Sending:
-    """A producer for one partition. Raises CommandError with the first error of a delivery."""
+    """A producer for one partition. Raises UserError with the first error of a delivery."""
 
     def __init__(self, connection: Connection, topic: str, partition: int) -> None:
         from confluent_kafka import Producer
@@ -68,4 +68,4 @@ class Sending:
 
     def _raise_failed(self) -> None:
         if self._failed is not None:
-            raise CommandError(f"{self._topic}-{self._partition}: {self._failed.str()}")
+            raise UserError(f"{self._topic}-{self._partition}: {self._failed.str()}")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...admin.errors import NotSupported, ResponseError, check
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.user_errors import UserError
 from ...client.versions import Bounds
 from ...client.wording import counted
 from ...metadata import acls
@@ -28,7 +30,6 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ...protocol.messages.list_config_resources import ListConfigResourcesRequest
 from ...protocol.messages.quota_entities import EntityData
-from ..client.errors import DENIED, CommandError, status_of_code
 from .manifests import Configs, Quota, Rule, Settings, User
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class SettingsReader:
         try:
             step()
         except ResponseError as error:
-            if status_of_code(error.code) != DENIED:
+            if kind_of_code(error.code) != ErrorKind.DENIED:
                 raise
             self.warnings.append(f"{subject} are not in the backup: {error}")
 
@@ -165,7 +166,7 @@ class SettingsWriter:
         self.warnings: list[str] = []
 
     def check(self) -> None:
-        """Raises CommandError for settings that the brokers would not take."""
+        """Raises UserError for settings that the brokers would not take."""
         self._write_quotas(validate_only=True)
         self._write_configs(validate_only=True)
         if self._settings.rules and self._has_authorizer():
@@ -173,7 +174,9 @@ class SettingsWriter:
             response = self._admin.ask(request)
             check("cluster", response.error_code, response.error_message)
             if not response.cluster_authorized_operations >> acls.Operation.ALTER & 1:
-                raise CommandError("ACLs: the user may not alter the cluster: leave them out by --no-settings", DENIED)
+                raise UserError(
+                    "ACLs: the user may not alter the cluster: leave them out by --no-settings", ErrorKind.DENIED
+                )
 
     def _has_authorizer(self) -> bool:
         request = DescribeAclsRequest(
@@ -182,7 +185,7 @@ class SettingsWriter:
         return bool(self._admin.ask(request).error_code != _SECURITY_DISABLED)
 
     def write(self) -> None:
-        """Raises CommandError."""
+        """Raises UserError."""
         self._write_rules()
         self._write_quotas()
         self.warnings += self._write_configs()

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Union
 
+from ...client.user_errors import Misused, UserError
 from ...extras import install_command
 from ...storage.files.modes import FILE_MODE, make_folder, restrict
 from ...storage.files.regular_files import read_regular_file
-from ..client.errors import CommandError, Misused
 
 _LOCK = ".lock"
 
@@ -24,7 +24,7 @@ class Store(Protocol):
     """Files by name; names have `/` between their parts."""
 
     def read(self, name: str) -> bytes:
-        """Raises FileNotFoundError, OSError, and CommandError for a name that leads out of the store."""
+        """Raises FileNotFoundError, OSError, and UserError for a name that leads out of the store."""
 
     def write(self, name: str, data: bytes) -> None: ...
 
@@ -39,7 +39,7 @@ class Store(Protocol):
 
 
 def open_store(place: str, options: Mapping[str, str]) -> Store:
-    """The store of a path or of a URL such as s3://bucket/prefix. Raises CommandError without the extra."""
+    """The store of a path or of a URL such as s3://bucket/prefix. Raises UserError without the extra."""
     scheme, is_url, path = place.partition("://")
     if not is_url or scheme == "file":
         if options:
@@ -58,7 +58,7 @@ class FolderStore:
         folder = self._folder.resolve()
         path = (folder / name).resolve()
         if not path.is_relative_to(folder):
-            raise CommandError(f"{name!r} lies outside the backup")
+            raise UserError(f"{name!r} lies outside the backup")
         return read_regular_file(path)
 
     def write(self, name: str, data: bytes) -> None:
@@ -105,7 +105,7 @@ class FolderStore:
             try:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise CommandError(f"{self._folder} is in use by another backup or restore") from None
+                raise UserError(f"{self._folder} is in use by another backup or restore") from None
             yield
 
 
@@ -118,7 +118,7 @@ class ObjectStore:
 
             self._files, self._root = fsspec.core.url_to_fs(url, **_nested(options))
         except ImportError as missing:
-            raise CommandError(f"{url} needs {missing.name}: {install_command('backup')}") from None
+            raise UserError(f"{url} needs {missing.name}: {install_command('backup')}") from None
         except ValueError as unknown:
             raise Misused(f"{url}: {unknown}") from None
 

@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from ...admin.configs import own_configs
+from ...admin.connection import Connection
 from ...admin.group_offsets import committed
 from ...admin.groups import list_groups
 from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
 from ...admin.nodes import describe_cluster
+from ...admin.share_offsets import share_offsets
 from ...admin.topics import described_topics
+from ...client.error_kinds import ErrorKind
+from ...client.groupless import GROUPLESS, of_partitions
+from ...client.user_errors import UserError
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError
-from ..client.groupless import GROUPLESS, of_partitions
-from ..groups.share_offsets import share_offsets
 from .chunks import ChunkWriter
 from .manifests import Chunk, GroupOffsets, Manifest, Part, Topic, numbers, read_manifest, write_manifest
 from .settings import SettingsReader
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from ...admin.session import Admin
     from ...admin.topics import Topic as TopicDescription
-    from ..records.consumed import ConsumedRecord, PolledMessage
+    from ...records.consumed import ConsumedRecord, PolledMessage
 
 
 #: A partition of which nothing comes for so long has no leader.
@@ -69,7 +70,7 @@ class Taking:
             cluster = describe_cluster(admin)
             made = Manifest(number, int(time.time() * 1000), str(cluster.cluster_id))
             if before is not None and before.cluster_id != made.cluster_id:
-                raise CommandError(
+                raise UserError(
                     f"the backup is of cluster {before.cluster_id}, and this is {made.cluster_id}: "
                     "use a separate place for each cluster"
                 )
@@ -78,7 +79,7 @@ class Taking:
             names = {one.name for one in topics}
             for pattern in self._topics:
                 if not any(pattern.fullmatch(name) for name in names):
-                    raise CommandError(f"no topic matches {pattern.pattern}", NOT_FOUND)
+                    raise UserError(f"no topic matches {pattern.pattern}", ErrorKind.NOT_FOUND)
             made.groups = list(self._group_offsets(admin, names))
             made.share_groups = list(self._share_group_offsets(admin, names))
             reader = SettingsReader(admin, self._groups)
@@ -132,7 +133,7 @@ class Taking:
         for partition in topic.partitions:
             index = partition.partition_index
             if (name, index) not in ends:
-                raise CommandError(f"{name}-{index} has no leader: try again when it has one")
+                raise UserError(f"{name}-{index} has no leader: try again when it has one")
             made.parts.append(Part(index, starts[name, index], ends[name, index]))
         return made
 
@@ -197,7 +198,7 @@ def _matches(patterns: list[re.Pattern[str]], name: str) -> bool:
 
 
 def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: int) -> Iterator[Record]:
-    """The committed records from `begin` up to `end`. Raises CommandError."""
+    """The committed records from `begin` up to `end`. Raises UserError."""
     if begin >= end:
         return
     from confluent_kafka import KafkaError, TopicPartition
@@ -210,7 +211,7 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
             if messages:
                 deadline = time.monotonic() + _PATIENCE_S
             elif time.monotonic() > deadline:
-                raise CommandError(
+                raise UserError(
                     f"{topic}-{partition}: no records came for {_PATIENCE_S:g} s: is its leader up, and its remote store if "
                     "it is tiered?"
                 )
@@ -224,7 +225,7 @@ def _records(consumer: Consumer, topic: str, partition: int, begin: int, end: in
                     if message.offset() >= end:
                         return
                 else:
-                    raise CommandError(f"{topic}-{partition}: {error.str()}")
+                    raise UserError(f"{topic}-{partition}: {error.str()}")
             if messages and messages[-1].error() is None and messages[-1].offset() >= end - 1:
                 return
     finally:

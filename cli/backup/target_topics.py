@@ -10,8 +10,8 @@ from ...admin.errors import ResponseError, check
 from ...admin.log_offsets import LATEST, partition_offsets
 from ...admin.topic_changes import NewTopic, create_topics, delete_records
 from ...admin.topics import describe_topics
+from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
-from ..client.errors import CommandError
 from .manifests import Part, Topic
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def restore_configs(topic: Topic) -> dict[str, str]:
 
 
 def check_creation(admin: Admin, topic: Topic, replication_factor: int) -> None:
-    """Raises CommandError for a topic that the controller would not create, with its configs during a restore and after."""
+    """Raises UserError for a topic that the controller would not create, with its configs during a restore and after."""
     for configs in (restore_configs(topic), topic.configs):
         new = NewTopic(len(topic.parts), replication_factor, configs)
         for one in create_topics(admin, {topic.name: new}, validate_only=True):
@@ -61,7 +61,7 @@ def check_creation(admin: Admin, topic: Topic, replication_factor: int) -> None:
 
 
 def create(admin: Admin, topic: Topic, replication_factor: int) -> None:
-    """Creates the topic where it is not there, and waits until its partitions have leaders. Raises CommandError.
+    """Creates the topic where it is not there, and waits until its partitions have leaders. Raises UserError.
 
     The controller decides whether the topic exists: a broker may still show one that was deleted a moment ago.
     """
@@ -75,7 +75,7 @@ def create(admin: Admin, topic: Topic, replication_factor: int) -> None:
 
 
 def description(admin: Admin, topic: Topic) -> list[TopicDescription]:
-    """Describes a topic that was created: a broker may learn of it after others. Raises CommandError."""
+    """Describes a topic that was created: a broker may learn of it after others. Raises UserError."""
     deadline = time.monotonic() + _TOPIC_PATIENCE_S
     while not (found := [one for one in describe_topics(admin, [topic.name]) if not one.error_code]):
         _wait(deadline, f"a broker does not show the topic {topic.name} after {_TOPIC_PATIENCE_S:g} s")
@@ -83,9 +83,9 @@ def description(admin: Admin, topic: Topic) -> list[TopicDescription]:
 
 
 def _wait(deadline: float, failure: str) -> None:
-    """Waits for the next look. Raises CommandError after the deadline."""
+    """Waits for the next look. Raises UserError after the deadline."""
     if time.monotonic() > deadline:
-        raise CommandError(failure)
+        raise UserError(failure)
     time.sleep(_POLL_S)
 
 

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from ...client.contexts import Contexts, contexts_file, read_contexts, write_contexts
+from ...client.error_kinds import ErrorKind
+from ...client.librdkafka import check_names
+from ...client.properties import pairs, read_client_properties, shown_properties
+from ...client.user_errors import Misused, UserError
 from ..output import Output, Table
-from .contexts import Contexts, contexts_file, read_contexts, write_contexts
-from .errors import NOT_FOUND, CommandError, Misused
-from .librdkafka import check_names
 from .options import DryRun, client_command, new_app
-from .properties import pairs, read_client_properties, shown_properties
 from .value_completion import complete_context
 
 app = new_app(
@@ -39,7 +40,7 @@ def add(
     dry_run: DryRun = False,
 ) -> None:
     """Add or replace a context. The first context becomes the current one."""
-    from .connection import Connection
+    from ...admin.connection import Connection
 
     properties = read_client_properties(command_config) if command_config is not None else {}
     given = pairs(setting or [], "-X")
@@ -98,7 +99,7 @@ def show(
     contexts = read_contexts()
     chosen = name if name is not None else contexts.current
     if chosen is None:
-        raise CommandError("there is no current context; choose one with `odradek context use NAME`", NOT_FOUND)
+        raise UserError("there is no current context; choose one with `odradek context use NAME`", ErrorKind.NOT_FOUND)
     properties = shown_properties(_with(chosen).named[chosen])
     rows = sorted(properties.items())
     output.show([{"name": chosen, "properties": properties}], Table("", ("PROPERTY", "VALUE"), rows))
@@ -121,5 +122,5 @@ def _with(name: str) -> Contexts:
     contexts = read_contexts()
     if name not in contexts.named:
         known = ", ".join(sorted(contexts.named)) or "none; add one with `odradek context add`"
-        raise CommandError(f"there is no context {name!r}; contexts: {known}", NOT_FOUND)
+        raise UserError(f"there is no context {name!r}; contexts: {known}", ErrorKind.NOT_FOUND)
     return contexts

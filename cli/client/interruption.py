@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TypeVar, Union
 
+from ...client.user_errors import UserError
 from ..stop_signals import STOP_SIGNALS
 
 T = TypeVar("T")
@@ -75,3 +76,11 @@ class Interruption:
             finally:
                 self._waits = False
             yield item
+
+
+class InterruptedCommand(UserError):
+    """A signal ended the command in order. `status`: the exit status, as a shell's."""
+
+    def __init__(self, interruption: Interruption, words: str = "") -> None:
+        super().__init__(words or interruption.words)
+        self.status = interruption.status

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ...admin.connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, connection_of
 from ..output import FORMATS, Output
-from .connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, connection_of
 from .value_completion import complete_context
 
 OutputFormat = Enum("OutputFormat", {name: name for name in FORMATS}, type=str)  # type: ignore[misc]

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ..command_parser import did_you_mean
+from ...client.explained_errors import from_library
+from ...client.suggestions import did_you_mean
+from ...client.user_errors import UserError
 from ..messages import FAILED, INTERRUPTED, MISUSED, complain
 from .commands import EXTRA, ClientCommand
-from .errors import CommandError, from_library
+from .exit_statuses import exit_status_of
 
 if TYPE_CHECKING:
     import typer
@@ -49,8 +51,8 @@ def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]
         return int(status or 0)
     except ModuleNotFoundError as error:
         return _missing(words, error)
-    except CommandError as error:
-        return complain(error, error.status)
+    except UserError as error:
+        return complain(error, exit_status_of(error))
     except (KeyboardInterrupt, EOFError):
         return complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -96,7 +98,7 @@ def _explained(program: str, error: Exception) -> int:
         return _usage(program, cast("_UsageError", error))
     known = from_library(error)
     if known is not None:
-        return complain(known, known.status)
+        return complain(known, exit_status_of(known))
     if isinstance(error, OSError):
         return complain(error, FAILED)
     raise error

@@ -13,9 +13,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from ...admin.connection import Connection, connection_of
 from ...client.security_options import login_of
-from .connection import Connection, connection_of
-from .errors import CommandError
+from ...client.user_errors import UserError
 
 if TYPE_CHECKING:
     from ...client.blocking import BlockingConnection
@@ -28,11 +28,11 @@ _METADATA_VERSION, _LIST_GROUPS_VERSION = 1, 0
 
 
 def complete_context(incomplete: str) -> list[str]:
-    from .contexts import read_contexts
+    from ...client.contexts import read_contexts
 
     try:
         return [name for name in sorted(read_contexts().named) if name.startswith(incomplete)]
-    except CommandError:
+    except UserError:
         return []
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...admin.configs import config_values
+from ...admin.connection import Connection
 from ...admin.log_directories import describe_log_dirs
 from ...admin.metadata_quorum import describe_quorum
 from ...admin.nodes import describe_cluster
+from ...admin.open_transactions import open_transactions
 from ...admin.topics import described_topics
 from ...client.wording import counted
-from ..client.connection import Connection
-from ..transactions import open_transactions
 from .directory import disk, remote_metadata
 from .finding import ERROR, WARNING, Finding, limited
 from .settings import dangers

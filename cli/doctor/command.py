@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from ..client.options import client_command, new_app
 from ..output import Output, Table
 from ..progress import Progress
@@ -55,7 +56,7 @@ def _findings(connection: Connection, data_dir: Path | None, config: Path | None
 
     if data_dir is not None:
         if not data_dir.is_dir():
-            raise CommandError(f"{data_dir} is not a directory", NOT_FOUND)
+            raise UserError(f"{data_dir} is not a directory", ErrorKind.NOT_FOUND)
         yield from check_directory(data_dir)
     if config is not None:
         yield from check_properties(config)

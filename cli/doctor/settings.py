@@ -17,7 +17,7 @@ _FACTORS = (
 
 def check_properties(file: Path) -> Iterator[Finding]:
     """Settings of a server.properties with which data can be lost. Raises Misused when it cannot be read."""
-    from ..client.properties import read_client_properties
+    from ...client.properties import read_client_properties
 
     yield from dangers(str(file), read_client_properties(file), brokers=None)
 

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
+from ...admin.group_lag import lags
 from ...admin.group_offsets import delete_offsets
 from ...admin.groups import delete_group
 from ...admin.groups import list_groups as group_rows
 from ...admin.lag import Lag, Total, total_of
+from ...admin.offset_reset import chosen_places, commit, stored_offsets, targets
+from ...admin.positions import parse_position
+from ...admin.share_offsets import delete_share_offsets
+from ...client.error_kinds import ErrorKind
+from ...client.suggestions import did_you_mean
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError, Misused
 from ..client.options import DryRun, Yes, client_command, new_app
 from ..client.value_completion import complete_group
-from ..command_parser import did_you_mean
 from ..messages import warn
 from ..output import Output, Table
-from ..records.selection import parse_position
 from .descriptions import GroupDescription, ListedGroup, description_of, share_groups, streams_groups
-from .lag import lags
-from .offsets import chosen_places, commit, stored_offsets, targets
-from .share_offsets import delete_share_offsets
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -54,14 +55,14 @@ def _listed(admin: Admin) -> list[ListedGroup]:
 
 
 def _group_to_reset(admin: Admin, name: str, *, creates: bool) -> ListedGroup | None:
-    """The group; None where a reset creates it. Raises CommandError for one that does not exist or has members."""
+    """The group; None where a reset creates it. Raises UserError for one that does not exist or has members."""
     by_name = {one["group"]: one for one in _listed(admin)}
     found = by_name.get(name)
     if found is None and not creates:
         hint = did_you_mean(name, by_name)
-        raise CommandError(f"group {name} does not exist{hint or ';'} --create creates it", NOT_FOUND)
+        raise UserError(f"group {name} does not exist{hint or ';'} --create creates it", ErrorKind.NOT_FOUND)
     if found is not None and found["state"] not in _WITHOUT_MEMBERS:
-        raise CommandError(f"group {name} has members (its state is {found['state']}); stop its members first")
+        raise UserError(f"group {name} has members (its state is {found['state']}); stop its members first")
     return found
 
 
@@ -70,8 +71,8 @@ def _known(admin: Admin, names: list[str]) -> list[ListedGroup]:
     for name in names:
         if name not in by_name:
             hint = did_you_mean(name, by_name)
-            raise CommandError(
-                f"group {name} does not exist{hint or ';'} `odradek group list` lists the groups", NOT_FOUND
+            raise UserError(
+                f"group {name} does not exist{hint or ';'} `odradek group list` lists the groups", ErrorKind.NOT_FOUND
             )
     return [by_name[name] for name in names]
 
@@ -213,15 +214,15 @@ def _explain(output: Output, sums: dict[str, Total], *, from_start: bool = False
 
 
 def _check_most(sums: dict[str, Total], most: int) -> None:
-    """Raises CommandError where the lag of a group is larger, or is not known."""
+    """Raises UserError where the lag of a group is larger, or is not known."""
     over = {group: one.lag for group, one in sums.items() if one.lag is not None and one.lag > most}
     if over:
         words = ", ".join(f"{group} has {count}" for group, count in sorted(over.items()))
-        raise CommandError(f"lag of more than {counted(most, 'record')}: {words}")
+        raise UserError(f"lag of more than {counted(most, 'record')}: {words}")
     unknown = {group: one.unknown for group, one in sums.items() if one.unknown}
     if unknown:
         words = ", ".join(f"{group} in {counted(count, 'partition')}" for group, count in sorted(unknown.items()))
-        raise CommandError(f"the lag is unknown, and may be more than {counted(most, 'record')}: {words}")
+        raise UserError(f"the lag is unknown, and may be more than {counted(most, 'record')}: {words}")
 
 
 @app.command()
@@ -304,9 +305,7 @@ def _delete_group(admin: Admin, group: ListedGroup, *, dry_run: bool) -> list[st
     if not dry_run:
         delete_group(admin, group["group"])
     elif group["state"] not in _WITHOUT_MEMBERS:
-        raise CommandError(
-            f"group {group['group']} has members (its state is {group['state']}); stop its members first"
-        )
+        raise UserError(f"group {group['group']} has members (its state is {group['state']}); stop its members first")
     return [group["group"]]
 
 
@@ -323,7 +322,7 @@ def _delete_share_offsets(admin: Admin, name: str, topics: list[str], *, dry_run
     held = {topic for topic, _ in stored_offsets(admin, name, shares=True)}
     absent = [topic for topic in topics if topic not in held]
     if absent:
-        raise CommandError(f"group {name} has no offsets of {', '.join(absent)}", NOT_FOUND)
+        raise UserError(f"group {name} has no offsets of {', '.join(absent)}", ErrorKind.NOT_FOUND)
     if not dry_run:
         delete_share_offsets(admin, name, topics)
     return [f"{name}: {topic}" for topic in topics]

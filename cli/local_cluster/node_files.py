@@ -32,8 +32,8 @@ def format_node(
     """Formats the log directories of a node that are not formatted. `users`: of a new cluster. Raises InvalidConfig,
     InvalidMetaProperties, OSError.
     """
+    from ...client.properties_file import read_properties
     from ...server.config.broker_config import BrokerConfig
-    from ...server.config.properties import read_properties
     from ...server.controller.formatting import format_directories
 
     config = BrokerConfig(read_properties(properties_file(directory, node)))
@@ -42,8 +42,8 @@ def format_node(
 
 def name_log_dirs(directory: Path, node: PlannedNode) -> None:
     """Writes the log directories where the node ran last into its properties. Raises InvalidConfig, ValueError, OSError."""
+    from ...client.properties_file import format_properties, read_properties
     from ...server.access.authority import write_secret
-    from ...server.config.properties import format_properties, read_properties
 
     file = properties_file(directory, node)
     found = read_properties(file)
@@ -99,8 +99,8 @@ def write_properties(
     plan: Plan, directory: Path, overrides: dict[str, str], security: NodeSecurity | None = None
 ) -> None:
     """`overrides`: the properties that all nodes have. Only the owner reads the files: they may hold passwords."""
+    from ...client.properties_file import format_properties
     from ...server.access.authority import write_secret
-    from ...server.config.properties import format_properties
     from ...storage.files.modes import make_folder
 
     for node in plan.nodes:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from ..client.connection import Connection
-from ..client.errors import UNREACHABLE, CommandError, Misused
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 from ..client.options import client_command, new_app
 from ..messages import warn
 from ..output import Output, Table
@@ -143,7 +144,7 @@ def check(
 
 def _settled(connection: Connection, wait_s: float) -> tuple[Survey, list[str]]:
     """Returns the cluster and what the next step still waits for; nothing when it may go. Tells what it waits for. Raises
-    CommandError when the cluster does not respond for the timeout of the connection.
+    UserError when the cluster does not respond for the timeout of the connection.
     """
     deadline = time.monotonic() + wait_s
     responded, said = time.monotonic(), ""
@@ -152,7 +153,7 @@ def _settled(connection: Connection, wait_s: float) -> tuple[Survey, list[str]]:
         now = time.monotonic()
         responded = responded if step.found is None else now
         if step.found is None and now > min(deadline, responded + connection.timeout_s):
-            raise CommandError(step.waits_for[0], UNREACHABLE)
+            raise UserError(step.waits_for[0], ErrorKind.UNREACHABLE)
         if step.found is not None and (not step.waits_for or now > deadline):
             return step.found, step.waits_for
         if (words := "; ".join(step.waits_for)) != said:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...admin.errors import NotSupported, RequestFailed
 from ...admin.metadata_quorum import describe_quorum
+from ...client.properties_file import read_properties
+from ...client.user_errors import UserError
 from ...metadata.features import FEATURES
 from ...protocol.errors import ErrorCode
-from ...server.config.properties import read_properties
 from ...server.controller.metadata_survey import newer_leader_changes
-from ..client.errors import CommandError
 from .survey import APACHE, ODRADEK, Survey
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _is_class(name: str) -> bool:
 
 
 def of_file(file: Path, to: str) -> Iterator[MigrationFinding]:
-    """Findings of a node of this machine: its properties, and the formats on its disks. Raises CommandError."""
+    """Findings of a node of this machine: its properties, and the formats on its disks. Raises UserError."""
     from ...server.controller.metadata_log import DIRECTORY_NAME
     from ...storage.files.meta_properties import read_meta_properties
 
@@ -171,7 +171,7 @@ def of_file(file: Path, to: str) -> Iterator[MigrationFinding]:
     for directory in directories:
         known = read_meta_properties(str(directory))
         if known is None:
-            raise CommandError(f"{directory} of {file} is not a formatted log directory")
+            raise UserError(f"{directory} of {file} is not a formatted log directory")
         old = _old_formats(directory)
         if old and to == ODRADEK:
             words = f"batches of the message formats 0 and 1, from before Kafka 0.11, in {', '.join(old[:5])}"

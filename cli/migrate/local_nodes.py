@@ -11,10 +11,10 @@ from pathlib import Path
 
 import typer
 
-from ...server.config.properties import read_properties
+from ...admin.connection import Connection
+from ...client.properties_file import read_properties
+from ...client.user_errors import UserError
 from ...storage.files.lock_holder import lock_holder
-from ..client.connection import Connection
-from ..client.errors import CommandError
 from ..local_cluster.node_processes import LOCK_FILE, end
 from .findings import directories_of
 from .steps import look, order
@@ -26,7 +26,7 @@ _READY_WAIT_S = 600.0
 
 def change_all(connection: Connection, files: Iterable[Path], program: str, apache_start: str | None) -> None:
     """Stops and starts each node that does not run `program`. Waits after each until the next one may go. Raises
-    CommandError.
+    UserError.
     """
     by_id = {_node_id(file): file for file in files}
     found = _await_ready(connection, None, program)
@@ -50,7 +50,7 @@ def _stop(file: Path) -> None:
     """Stops the process that has the node's first directory in use, if there is one."""
     pid = lock_holder(directories_of(file)[0] / LOCK_FILE)
     if pid is not None and not end([pid]):
-        raise CommandError(f"process {pid} of {file} has not ended after SIGTERM")
+        raise UserError(f"process {pid} of {file} has not ended after SIGTERM")
 
 
 def _start(file: Path, program: str, apache_start: str | None) -> Path:
@@ -77,5 +77,5 @@ def _await_ready(connection: Connection, node_id: int | None, program: str) -> S
         if found is not None and not why:
             return found
         if time.monotonic() > deadline:
-            raise CommandError(f"{'; '.join(why)}: the next node must not change")
+            raise UserError(f"{'; '.join(why)}: the next node must not change")
         time.sleep(_READY_POLL_S)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...admin.connection import Connection
 from ...admin.errors import RequestFailed
 from ...admin.metadata_quorum import QuorumDescription
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
-from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from .survey import Survey, SurveyedNode, survey
 
 #: A voter that fetched everything within this time has caught up; one fetch waits for half a second.
@@ -34,7 +34,7 @@ def look(connection: Connection) -> Step:
             found = survey(admin)
     except Misused:
         raise
-    except (CommandError, RequestFailed) as error:
+    except (UserError, RequestFailed) as error:
         # A controller or coordinator moves while a node changes.
         return Step(None, [f"the cluster does not respond: {str(error) or type(error).__name__}"])
     return Step(found, blockers(found))

@@ -170,8 +170,8 @@ class Supervisor:
         )
 
     def _properties_file(self, member: Member) -> Path:
+        from ...client.properties_file import format_properties
         from ...server.access.authority import write_secret
-        from ...server.config.properties import format_properties
 
         file = self.service.root / f"node-{member.node_id}.properties"
         write_secret(file, format_properties(dict(member.properties)))

@@ -1,1 +1,1 @@
-"""`odradek produce` and `odradek consume`: records in and out, in many forms."""
+"""`odradek produce`, `consume`, `record` and `schema`: records in and out."""

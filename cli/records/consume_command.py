@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from ...admin.connection import Connection
+from ...admin.positions import END, parse_position
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
+from ...records.content_decoder import UndecodableContent, decoder
+from ...records.filters import Filter, filters_of
+from ...records.formats import Coding, Form
+from ...records.reading import Reader
+from ...records.selection import Selection
+from ...records.writing import Decode, Writer, writer_of
 from ...server.runtime.gc_policy import GC_PAUSES
-from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
 from ..messages import INTERRUPTED, warn
 from ..progress import Progress
-from .content_decoder import UndecodableContent, decoder
-from .filters import Filter, filters_of
-from .formats import Coding, Form
-from .reading import Reader, default_start, matching_topics
 from .record_options import (
     Isolation,
     KeyFormatOption,
@@ -32,12 +35,13 @@ from .record_options import (
     ValueFormatOption,
     ValueSchemaOption,
 )
-from .selection import END, Selection, parse_position
-from .writing import Decode, Writer, writer_of
+from .start_option import default_start
+from .tables import Tables
+from .topic_patterns import matching_topics
 
 if TYPE_CHECKING:
-    from .consumed import ConsumedRecord
-    from .contents import Content
+    from ...records.consumed import ConsumedRecord
+    from ...records.contents import Content
 
 RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "csv-escaped", "plain", "parquet"])
 
@@ -184,7 +188,8 @@ def consume(
     # Batches of thousands of messages have no cycles: looking for cycles takes a tenth of the time.
     with _destination(file) as out, GC_PAUSES.pause():
         skipped = _Skipped() if skip_undecodable else None
-        _read(connection, selection, decoders, filters, writer_of(form, text, out), out, skipped)
+        writer = Tables() if form == "table" else writer_of(form, text, out)
+        _read(connection, selection, decoders, filters, writer, out, skipped)
 
 
 def _form(output_format: RecordFormat | None, format_string: str | None, file: Path | None) -> tuple[str, str | None]:
@@ -214,7 +219,7 @@ class _Skipped:
     def __init__(self) -> None:
         self._count = 0
 
-    def note(self, error: CommandError) -> None:
+    def note(self, error: UserError) -> None:
         self._count += 1
         if self._count <= _MOST_SKIPPED_NAMED:
             warn(f"left out: {error}")
@@ -277,7 +282,7 @@ def _kept(
     filters: list[Filter],
     most: int | None,
     skipped: _Skipped | None,
-) -> tuple[Kept, int, CommandError | None]:
+) -> tuple[Kept, int, UserError | None]:
     """Messages that pass the filters, with their keys and values; the number of messages that were looked at, which a group
     does not read again; the error for the next one, if it does not decode.
     """
@@ -307,9 +312,9 @@ def _kept(
     return kept, len(messages), None
 
 
-def _located(message: ConsumedRecord, part: str, words: str) -> CommandError:
+def _located(message: ConsumedRecord, part: str, words: str) -> UserError:
     """The error with the record that it is of."""
-    return CommandError(
+    return UserError(
         f"{message.topic()}-{message.partition()}: offset {message.offset()}: the {part} does not decode: {words}"
     )
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ...client.reasons import reason_of
-from ..client.errors import CommandError, Misused
+from ...client.user_errors import Misused, UserError
 from .line_ranges import ALL, Lines
 
 if TYPE_CHECKING:
-    from .consumed import ProducedHeaders
+    from ...records.consumed import ProducedHeaders
 
 #: Limit of a line, and of a file that is one record. Brokers take 1 MB by default.
 MOST_RECORD_BYTES = 64 << 20
@@ -80,7 +80,7 @@ def readable(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CommandError(f"{name} cannot be read: {reason_of(error)}") from None
+        raise UserError(f"{name} cannot be read: {reason_of(error)}") from None
 
 
 def name_of(source: Path | None) -> str:
@@ -88,5 +88,5 @@ def name_of(source: Path | None) -> str:
     return str(source) if source is not None else "standard input"
 
 
-def too_long(name: str, number: int) -> CommandError:
-    return CommandError(f"{name}, record {number} is longer than {MOST_RECORD_BYTES >> 20} MB: check --delimiter")
+def too_long(name: str, number: int) -> UserError:
+    return UserError(f"{name}, record {number} is longer than {MOST_RECORD_BYTES >> 20} MB: check --delimiter")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 from .input_record import InputForm, Record, Records, Shape, name_of, opened_input, readable
 from .line_input import read_file, read_lines
 from .row_input import read_csv, read_json_lines, records_of_rows
@@ -26,7 +26,7 @@ def records_of(source: Path | None, stdin: BinaryIO, form: InputForm | None, sha
     if chosen is InputForm.parquet:
         if source is None:
             raise Misused("Parquet cannot be read from standard input: give a file")
-        from .parquet import parquet_rows
+        from ...records.parquet import parquet_rows
 
         with opened_input(source), readable(name):
             yield from records_of_rows(enumerate(parquet_rows(source), 1), name, "row", shape)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ..client.errors import CommandError
+from ...client.user_errors import UserError
 from .input_record import MOST_RECORD_BYTES, Batch, Record, Shape, name_of, opened_input, readable, too_long
 
 #: Lines that are read at once.
@@ -71,7 +71,7 @@ def read_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
         if shape.key_delimiter is not None:
             before, found, after = line.partition(shape.key_delimiter)
             if not found:
-                raise CommandError(f"{name}, line {number}: there is no {shape.key_delimiter.decode()!r} after a key")
+                raise UserError(f"{name}, line {number}: there is no {shape.key_delimiter.decode()!r} after a key")
             key, value = before, after
         yield Record(None if value == shape.null_value else value, key, line=number)
 

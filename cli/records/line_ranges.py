@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..client.errors import Misused
+from ...client.user_errors import Misused
 
 _PART = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 

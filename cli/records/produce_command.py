@@ -14,13 +14,14 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from ..client.connection import Connection
-from ..client.errors import Misused
+from ...admin.connection import Connection
+from ...admin.positions import timestamp_ms
+from ...client.user_errors import Misused
+from ...records.content_encoder import Encode, encoder
+from ...records.formats import Coding, Form
 from ..client.options import DryRun, client_command, new_app
 from ..client.value_completion import complete_topic
 from ..output import Output, Table
-from .content_encoder import Encode, encoder
-from .formats import Coding, Form
 from .input_record import Batch, InputForm, Record, Shape, name_of
 from .inputs import is_lines, records_of
 from .line_input import size_of, value_batches
@@ -33,7 +34,6 @@ from .record_options import (
     ValueFormatOption,
     ValueSchemaOption,
 )
-from .selection import timestamp_ms
 from .sending import Sender, Sent
 from .taken_lines import TakenLines
 from .topic_check import check_topic

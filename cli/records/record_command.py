@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
+from ...admin.positions import BEGINNING, Position
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
+from ...records.reading import Reader
+from ...records.selection import Selection
 from ...testing.recording import MOST_RECORDS, Masking, Recorded, write
-from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
 from ..client.options import client_command, new_app
 from ..progress import Progress
-from .reading import Reader
 from .record_options import TopicsArgument
-from .selection import BEGINNING, Position, Selection
 
 if TYPE_CHECKING:
-    from .consumed import ConsumedRecord
+    from ...records.consumed import ConsumedRecord
 
 
 app = new_app("Copy records of topics into a file for tests.")
@@ -53,7 +54,7 @@ def record(
         with Progress("records", None) as progress:
             written = write(_records(connection, selection, progress), file, Masking(mask or (), keys=mask_keys))
     except ValueError as error:
-        raise CommandError(f"{error}; nothing is recorded") from None
+        raise UserError(f"{error}; nothing is recorded") from None
     print(f"recorded: {counted(written, 'record')} in {file}")
 
 

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from ..client.properties import REGISTRY_URL, REGISTRY_VARIABLE
+from ...client.properties import REGISTRY_URL, REGISTRY_VARIABLE
+from ...records.formats import Form
 from ..client.value_completion import complete_topic
-from .formats import Form
 
 TopicsArgument = Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)]
 

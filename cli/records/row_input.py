@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..client.errors import CommandError, Misused
+from ...admin.positions import timestamp_ms
+from ...client.user_errors import Misused, UserError
 from .input_record import Record, Shape
-from .selection import timestamp_ms
 
 if TYPE_CHECKING:
-    from .consumed import ProducedHeaders
+    from ...records.consumed import ProducedHeaders
 
 
 def read_json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
@@ -26,9 +26,9 @@ def read_json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise CommandError(f"{where} is not JSON: {error}") from None
+            raise UserError(f"{where} is not JSON: {error}") from None
         if not isinstance(content, dict) or not {"value", "value_base64"} & content.keys():
-            raise CommandError(f'{where} has no "value": use --input lines to send each line as it is')
+            raise UserError(f'{where} has no "value": use --input lines to send each line as it is')
         record = record_of(content, where)
         record.line = number
         yield record
@@ -39,9 +39,9 @@ def read_csv(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
     try:
         yield from records_of_rows(_numbered(csv.DictReader(text)), name, "line", shape)
     except UnicodeDecodeError:
-        raise CommandError(f"{name} is not UTF-8: convert it with iconv") from None
+        raise UserError(f"{name} is not UTF-8: convert it with iconv") from None
     except csv.Error as error:
-        raise CommandError(f"{name} is not CSV: {error}") from None
+        raise UserError(f"{name} is not CSV: {error}") from None
     finally:
         text.detach()
 
@@ -86,7 +86,7 @@ def record_of(content: Mapping[str, object], where: str) -> Record:
             _timestamp(content.get("timestamp")),
         )
     except (ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
-        raise CommandError(f"{where} is not a record: {error}") from None
+        raise UserError(f"{where} is not a record: {error}") from None
 
 
 def _part(content: Mapping[str, object], name: str) -> bytes | None:

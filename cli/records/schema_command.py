@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
+from ...admin.connection import Connection
+from ...client.properties import REGISTRY_URL, REGISTRY_VARIABLE
+from ...client.user_errors import Misused, UserError
+from ...records.schema_registry import SchemaRegistry
 from ..client.options import Yes, client_command, new_app
-from ..client.properties import REGISTRY_URL, REGISTRY_VARIABLE
 from ..output import Output, Table
-from .schema_registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject
@@ -90,7 +90,7 @@ def check(
     if _field(found, "is_compatible", path) is not True:
         messages = found.get("messages")
         reasons = "; ".join(map(str, messages)) if isinstance(messages, list) else ""
-        raise CommandError(f"{file} is not compatible with {subject}{': ' if reasons else ''}{reasons}")
+        raise UserError(f"{file} is not compatible with {subject}{': ' if reasons else ''}{reasons}")
     output.changed("compatible", [subject], dry_run=False)
 
 
@@ -126,7 +126,7 @@ def _registry(connection: Connection, given: str | None) -> SchemaRegistry:
 
 def _field(described: dict[str, object], name: str, path: str) -> object:
     if name not in described:
-        raise CommandError(f"the schema registry's response for {path} has no {name}")
+        raise UserError(f"the schema registry's response for {path} has no {name}")
     return described[name]
 
 

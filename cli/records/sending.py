@@ -15,12 +15,14 @@ from itertools import repeat
 from operator import length_hint
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.explained_errors import from_library, of_librdkafka
+from ...client.user_errors import UserError
 from ...client.wording import counted
-from ..client.connection import Connection
-from ..client.errors import DENIED, UNREACHABLE, CommandError, from_library, of_librdkafka, status_of_code
-from ..client.interruption import Interrupted, Interruption
+from ..client.interruption import Interrupted, InterruptedCommand, Interruption
 from ..client.producer_ids import request_producer_id
-from ..messages import FAILED, warn
+from ..messages import warn
 from ..progress import Progress
 from .input_record import Batch, Record
 from .taken_lines import Line, TakenLines
@@ -62,7 +64,7 @@ class Sent:
 
 
 class Sender:
-    """Raises CommandError with the first error of a delivery. `lines`: notes what is taken and acknowledged."""
+    """Raises UserError with the first error of a delivery. `lines`: notes what is taken and acknowledged."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Sender:
         self._transaction_size = transaction_size
         self._failed: KafkaError | None = None
         #: Why the library cannot log in: it tries again until its timeouts.
-        self._rejected: CommandError | None = None
+        self._rejected: UserError | None = None
         #: Records that were given up before they were sent.
         self._unsent = 0
         self._interruption = Interruption()
@@ -101,7 +103,7 @@ class Sender:
             request_producer_id(self._producer, own, topic)
 
     def _note_error(self, error: KafkaError) -> None:
-        if status_of_code(error.code()) == DENIED:
+        if kind_of_code(error.code()) == ErrorKind.DENIED:
             self._rejected = of_librdkafka(error)
 
     def note_failed(self, error: KafkaError, line: Line) -> None:
@@ -153,7 +155,7 @@ class Sender:
         return self.sent
 
     def _produce_values(self, batch: Batch, key: bytes | None, partition: int) -> None:
-        """Queues all of them in order. Raises CommandError for one that the client refuses.
+        """Queues all of them in order. Raises UserError for one that the client refuses.
 
         The calls are made by `map`, without a step of the interpreter for each. `produce_batch` of confluent-kafka 2.16
         costs a quarter more: it takes a dict for each.
@@ -178,7 +180,7 @@ class Sender:
             except KafkaException as refused:
                 self._take(batch, queued, len(values) - length_hint(left) - 1)
                 error = refused.args[0]
-                raise CommandError(f"topic {self._topic}: {error.str()}", status_of_code(error.code())) from None
+                raise UserError(f"topic {self._topic}: {error.str()}", kind_of_code(error.code())) from None
         self._producer.poll(0)
         self._raise_failed()
 
@@ -207,17 +209,19 @@ class Sender:
                 self._wait_for_room()
             except KafkaException as refused:
                 error = refused.args[0]
-                raise CommandError(f"topic {self._topic}: {error.str()}", status_of_code(error.code())) from None
+                raise UserError(f"topic {self._topic}: {error.str()}", kind_of_code(error.code())) from None
 
     def _wait_for_room(self) -> None:
-        """Waits while the queue is full. Raises CommandError when nothing is acknowledged in time."""
+        """Waits while the queue is full. Raises UserError when nothing is acknowledged in time."""
         queued, deadline = len(self._producer), time.monotonic() + self._timeout_s
         while len(self._producer) >= queued:
             self._producer.poll(_FULL_WAIT_S)
             self._raise_failed()
             self._interruption.check()
             if time.monotonic() > deadline:
-                raise CommandError(f"{self._topic}: nothing was acknowledged for {self._timeout_s:g} s", UNREACHABLE)
+                raise UserError(
+                    f"{self._topic}: nothing was acknowledged for {self._timeout_s:g} s", ErrorKind.UNREACHABLE
+                )
 
     def _wait_until(self, due: float) -> None:
         while (left := due - time.monotonic()) > 0:
@@ -229,7 +233,7 @@ class Sender:
             raise self._rejected
         if self._failed is not None:
             code = self._failed.code()
-            raise CommandError(f"topic {self._topic}: {self._failed.str()}", status_of_code(code))
+            raise UserError(f"topic {self._topic}: {self._failed.str()}", kind_of_code(code))
 
     # ---- the end
 
@@ -259,7 +263,7 @@ class Sender:
         if left:
             self._is_timed_out = True
             words = f"{counted(left, 'record')} not acknowledged within {self._timeout_s:g} s"
-            raise CommandError(words, UNREACHABLE)
+            raise UserError(words, ErrorKind.UNREACHABLE)
 
     def _flush(self, *, is_explained: bool = True) -> int:
         """Waits until all records are acknowledged, while some are, or until a signal. Returns how many are not."""
@@ -286,20 +290,23 @@ class Sender:
         self._producer.purge()
         self._producer.flush(_PURGE_S)
 
-    def _explained(self, error: BaseException) -> CommandError | None:
+    def _explained(self, error: BaseException) -> UserError | None:
         """The error with what is written; None for one that is a bug."""
         if isinstance(error, Interrupted):
-            known: CommandError | None = CommandError(self._interruption.words, self._interruption.status)
-        elif isinstance(error, CommandError):
+            known: UserError | None = InterruptedCommand(self._interruption)
+        elif isinstance(error, UserError):
             known = error
         elif isinstance(error, OSError):
-            known = CommandError(error.strerror or str(error), FAILED)
+            known = UserError(error.strerror or str(error))
         else:
             known = from_library(error) if isinstance(error, Exception) else None
         if known is None or not self.lines.is_begun:
             return known
         unsent = "; none of them was sent" if 0 < self._unsent == self.lines.count else ""
-        return CommandError(f"{known}{unsent}; {self.lines.words(is_whole=self._is_whole)}", known.status)
+        words = f"{known}{unsent}; {self.lines.words(is_whole=self._is_whole)}"
+        if isinstance(known, InterruptedCommand):
+            return InterruptedCommand(self._interruption, words)
+        return UserError(words, known.kind)
 
     def _commit(self) -> None:
         self._flush()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind
+from ...client.explained_errors import from_library
+from ...client.suggestions import did_you_mean
+from ...client.user_errors import UserError
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError, from_library
-from ..command_parser import did_you_mean
 from ..messages import warn
 
 #: The first version that can leave the creation of topics out. Brokers since 0.11 have it.
@@ -21,7 +23,7 @@ _METADATA_VERSION = 4
 
 
 def check_topic(connection: Connection, name: str, *, creates: bool, dry_run: bool = False) -> None:
-    """Raises CommandError for a topic that does not exist. With `creates` it is created, unless this is a dry run."""
+    """Raises UserError for a topic that does not exist. With `creates` it is created, unless this is a dry run."""
     if _is_listed(connection, name):
         return
     # Most topics exist, and need nothing of it.
@@ -36,7 +38,7 @@ def check_topic(connection: Connection, name: str, *, creates: bool, dry_run: bo
         if not creates:
             known = [one.name for one in describe_topics(admin, None) if not one.is_internal]
             hint = did_you_mean(name, known)
-            raise CommandError(f"topic {name} does not exist{hint or ';'} --create creates it", NOT_FOUND)
+            raise UserError(f"topic {name} does not exist{hint or ';'} --create creates it", ErrorKind.NOT_FOUND)
         (made,) = create_topics(admin, {name: NewTopic()}, validate_only=dry_run)
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             error = from_library(ResponseError(f"topic {name}", made.error_code, made.error_message))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...admin import acls
+from ...admin.connection import Connection
+from ...client.user_errors import Misused
 from ...client.wording import counted
-from ..client.connection import Connection
-from ..client.errors import Misused
 from ..client.options import DryRun, Yes, client_command, new_app
 from ..output import Output, Table
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from ...admin import quotas
-from ..client.connection import Connection
-from ..client.errors import Misused
+from ...admin.connection import Connection
+from ...client.properties import pairs
+from ...client.user_errors import Misused
 from ..client.options import DryRun, client_command, new_app
-from ..client.properties import pairs
 from ..output import Output, Table
 
 app = new_app("List and set quotas of users, client ids and IP addresses.")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...admin.connection import Connection
 from ...admin.errors import check
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError, Misused
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 from ..client.options import client_command, new_app
 from ..output import Output, Table
 
@@ -133,7 +134,9 @@ def _hmac(admin: Admin, token: str) -> bytes:
     try:
         return base64.b64decode(token, validate=True)
     except (binascii.Error, ValueError):
-        raise CommandError(f"token {token[:60]} does not exist; `odradek token list` lists them", NOT_FOUND) from None
+        raise UserError(
+            f"token {token[:60]} does not exist; `odradek token list` lists them", ErrorKind.NOT_FOUND
+        ) from None
 
 
 def _kind_and_name(text: str) -> tuple[str, str]:

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from ...admin import users
-from ..client.connection import Connection
-from ..client.errors import NOT_FOUND, CommandError, Misused
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 from ..client.options import DryRun, Yes, client_command, new_app
 from ..output import Output, Table
 
@@ -90,7 +91,9 @@ def delete_user(
         held = [one.mechanism for one in users.describe_users(admin) if one.user == name]
         chosen = [one for one in held if mechanism is None or one == mechanism.value]
         if not chosen:
-            raise CommandError(f"user {name} has no {mechanism.value if mechanism else 'SCRAM'} credentials", NOT_FOUND)
+            raise UserError(
+                f"user {name} has no {mechanism.value if mechanism else 'SCRAM'} credentials", ErrorKind.NOT_FOUND
+            )
         if not dry_run:
             users.delete_user(admin, name, chosen)
     output.changed("deleted", [f"{name} {one}" for one in chosen], dry_run=dry_run)

@@ -21,10 +21,10 @@ from odradek.admin import (
     topics,
     transactions,
 )
+from odradek.admin.connection import Connection
 from odradek.admin.log_offsets import EARLIEST, LATEST, list_offsets
 from odradek.admin.metadata_quorum import describe_quorum
 from odradek.admin.session import Admin
-from odradek.cli.client.connection import Connection
 
 from compat_tests.oracle import ApacheKafka
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from odradek.admin.connection import connection_of
 from odradek.admin.errors import RequestFailed
-from odradek.cli.client.connection import connection_of
 from odradek.cli.sampler import Sampler
 
 from compat_tests.cli.commands import Done, odradek_command

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from odradek.admin.connection import Connection
+from odradek.admin.open_transactions import open_transactions
 from odradek.admin.transactions import describe_transactions
-from odradek.cli.client.connection import Connection
-from odradek.cli.transactions import open_transactions
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from odradek.admin.connection import Connection
 from odradek.admin.features import Change, update_features
 from odradek.admin.metadata_quorum import describe_quorum
 from odradek.admin.session import Admin
-from odradek.cli.client.connection import Connection
 from odradek.cli.local_cluster.node_processes import node_pids
 from odradek.cli.local_cluster.plan import read_plan
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from odradek.admin.connection import Connection
 from odradek.admin.features import Change, update_features
-from odradek.cli.client.connection import Connection
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.console.browser import Browser

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.settings import Settings

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from odradek.admin.config_changes import alter_configs
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.properties import read_client_properties
+from odradek.admin.connection import Connection
+from odradek.client.properties import read_client_properties
 
 from compat_tests.authorization.harness import STANDARD_AUTHORIZER
 from compat_tests.broker_process import free_port

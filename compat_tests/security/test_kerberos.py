@@ -11,10 +11,10 @@ from pathlib import Path
 
 import gssapi
 import pytest
+from odradek.client.properties_file import parse_properties
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from odradek.server.config.properties import parse_properties
 
 from compat_tests.broker_process import free_port
 from compat_tests.java.tool import ToolResult, run_tool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from odradek.cli.client.errors import NOT_FOUND
+from odradek.cli.client.exit_statuses import NOT_FOUND
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cluster.mixed import MixedCluster

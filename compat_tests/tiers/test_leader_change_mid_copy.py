@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.cli.tier_metadata import RemoteMetadata
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ...cli.client.properties import HIDDEN, is_secret
+from ...client.properties import HIDDEN, is_secret
 
 log = logging.getLogger("odradek.audit")
 _MOST_CHARACTERS = 200

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...cli.client.properties import is_secret
+from ...client.properties import is_secret
 
 #: Forms that are kept, the oldest goes first; and the characters of one: a longer one has to be typed again.
 _MOST_DRAFTS, _MOST_CHARACTERS = 100, 256 << 10

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...cli.client.errors import CommandError, Misused
-from ...cli.client.properties import read_client_properties
+from ...client.properties import read_client_properties
 from ...client.reasons import reason_of
+from ...client.user_errors import Misused, UserError
 from .guard import CALLBACK, is_loopback
 from .users import ADMIN, VIEWER, User
 
@@ -205,7 +205,7 @@ def _tls(ca_file: str) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise CommandError(f"ca.file {ca_file}: {reason_of(error)}") from None
+        raise UserError(f"ca.file {ca_file}: {reason_of(error)}") from None
 
 
 def _failures() -> tuple[type[Exception], ...]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ...cli.client.errors import Misused
 from ...client.reasons import reason_of
+from ...client.user_errors import Misused
 
 ITERATIONS = 600_000
 _MOST_FILE_BYTES = 1 << 20

@@ -9,8 +9,9 @@ import urllib.request
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
+from ...client.error_kinds import ErrorKind
 from ...client.reasons import reason_of
+from ...client.user_errors import UserError
 from ..texts import escaped
 from .unreachable import Unreachable
 
@@ -45,7 +46,7 @@ class Connector:
 
 
 class ConnectCluster:
-    """Raises CommandError where the workers do not respond."""
+    """Raises UserError where the workers do not respond."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -54,7 +55,7 @@ class ConnectCluster:
     def connectors(self) -> list[Connector]:
         found = self._asked("GET", "/connectors?expand=status")
         if not isinstance(found, dict):
-            raise CommandError(f"the response of {self.url} has no connectors")
+            raise UserError(f"the response of {self.url} has no connectors")
         names = sorted(str(name) for name in found)[:MOST_CONNECTORS]
         return [_connector(name, found[name]) for name in names]
 
@@ -79,11 +80,11 @@ class ConnectCluster:
                     raise ValueError("it is too long")
                 return json.loads(data) if data.strip() else None
         except urllib.error.HTTPError as error:
-            words = _reason(error)
-            raise CommandError(f"Kafka Connect: {words}", NOT_FOUND if error.code == 404 else 1) from None
+            kind = ErrorKind.NOT_FOUND if error.code == 404 else ErrorKind.FAILED
+            raise UserError(f"Kafka Connect: {_reason(error)}", kind) from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            raise CommandError(
-                f"no response from Kafka Connect at {self.url}: {reason_of(error)}", UNREACHABLE
+            raise UserError(
+                f"no response from Kafka Connect at {self.url}: {reason_of(error)}", ErrorKind.UNREACHABLE
             ) from None
 
 

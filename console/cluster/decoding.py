@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError, Misused
-from ...cli.records.content_decoder import decoder, decoder_by_schema
-from ...cli.records.formats import Coding, Form
-from ...cli.records.schema_registry import SchemaRegistry, framed
+from ...admin.connection import Connection
+from ...client.user_errors import Misused, UserError
 from ...extras import install_command
+from ...records.content_decoder import decoder, decoder_by_schema
+from ...records.formats import Coding, Form
+from ...records.schema_registry import SchemaRegistry, framed
 from ..documents import parsed, parsed_with_text
 from ..texts import drawn_text
 
 if TYPE_CHECKING:
-    from ...cli.records.contents import Content
-    from ...cli.records.writing import Decode
+    from ...records.contents import Content
+    from ...records.writing import Decode
 
 AUTO = "auto"
 FORMS = (AUTO, *(form.value for form in Form))
@@ -82,7 +82,7 @@ class RecordDecoder:
             return Decoded(text_or_hex(data) if decode is None else decode(data, topic), form, is_document)
         except Misused:
             raise
-        except CommandError as error:
+        except UserError as error:
             return Decoded(f"({error})", form)
 
     def _decoder(self, form: str) -> Decode | None:
@@ -125,7 +125,7 @@ class RecordDecoder:
             return None, f", not of schema {schema_id}: {error or type(error).__name__}"[:200]
         except ImportError:
             reason, key = f", schema {schema_id} needs {install_command('decoding')}", schema_id
-        except CommandError as error:
+        except UserError as error:
             reason = f", schema {schema_id}: {error}"[:200]
             key = schema_id if "HTTP status" in reason or isinstance(error, Misused) else -1
         if len(self._failures) >= _MOST_FAILURES:

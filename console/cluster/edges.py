@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...cli.client.errors import CommandError
+from ...client.user_errors import UserError
 
 
 def edges_text(edges: dict[int, int]) -> str:
@@ -16,5 +16,5 @@ def edges_of(text: str) -> dict[int, int]:
         pairs = [one.split(".") for one in text.split("-") if one]
         found = {int(partition): int(offset) for partition, offset in pairs}
     except ValueError:
-        raise CommandError("the position of the search cannot be read: start the search again") from None
+        raise UserError("the position of the search cannot be read: start the search again") from None
     return found

@@ -7,16 +7,16 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...cli.client.errors import Misused
-from ...cli.records.filters import filters_of
+from ...client.user_errors import Misused
+from ...records.filters import filters_of
 from ..budgets import UNLIMITED, Budget
 from ..documents import parsed
 from .masks import compiled, searchable
 from .query import Query
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
-    from ...cli.records.contents import Content
+    from ...records.consumed import ConsumedRecord
+    from ...records.contents import Content
     from .seen import Seen
 
 _MOST_EXPRESSION = 500

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...admin.errors import COORDINATOR_MOVES, NoResponse, ResponseError, UnknownNode
+from ...admin.group_lag import Positions, committed_positions, lags_of, shared_positions
 from ...admin.groups import list_groups
 from ...admin.lag import Lag
 from ...admin.places import Place
-from ...cli.client.errors import CommandError, from_library
-from ...cli.groups.lag import Positions, committed_positions, lags_of, shared_positions
-from ...cli.groups.subscriptions import Reading, read_topics
+from ...admin.subscriptions import Reading, read_topics
+from ...client.explained_errors import from_library
+from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
 from .groups import share_offsets
 
@@ -91,5 +92,5 @@ def known_failures() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if from_library(error) is None and not isinstance(error, CommandError | ConnectionError):
+        if from_library(error) is None and not isinstance(error, UserError | ConnectionError):
             raise

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...admin.errors import check
 from ...admin.groups import describe_classic_group, list_groups
-from ...cli.client.errors import NOT_FOUND, UNREACHABLE, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,23 +60,23 @@ class ShareOffset:
     lag: int | None
 
 
-class CoordinatorAway(CommandError):
+class CoordinatorAway(UserError):
     """The coordinator of a group does not respond."""
 
 
 def described(admin: Admin, name: str, away: frozenset[int] = frozenset()) -> Group:
-    """Raises CommandError for a group that does not exist, and CoordinatorAway where a broker of `away` coordinates it."""
+    """Raises UserError for a group that does not exist, and CoordinatorAway where a broker of `away` coordinates it."""
     coordinator = admin.repeated(lambda: admin.coordinator_now(name))
     if coordinator in away:
         raise CoordinatorAway(
             f"broker {coordinator}, which coordinates group {name}, does not respond: when the controller has fenced it,"
             " another broker coordinates the group",
-            UNREACHABLE,
+            ErrorKind.UNREACHABLE,
         )
     listed = list_groups(admin, [coordinator])
     kinds = {one.group_id: one.kind for one in listed}
     if name not in kinds:
-        raise CommandError(f"group {name} does not exist", NOT_FOUND)
+        raise UserError(f"group {name} does not exist", ErrorKind.NOT_FOUND)
     return _BY_KIND.get(kinds[name], _classic)(admin, name, coordinator)
 
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...admin.log_offsets import EARLIEST, LATEST
-from ...cli.records.reading import Place, range_notes
-from ...cli.records.selection import BEGINNING, END, Position
+from ...admin.places import Place
+from ...admin.positions import BEGINNING, END, Position
+from ...records.reading import range_notes
 from .found import Found
 from .log_reader import LogReader
 from .query import NEWEST, Query
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
+    from ...records.consumed import ConsumedRecord
 
 #: librdkafka's logical offset of a log's end, to which a count is added.
 _TAIL = -2000

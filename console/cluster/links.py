@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...admin.errors import ResponseError
-from ...cli.client.connection import Connection
-from ...cli.client.errors import UNREACHABLE, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -61,12 +62,12 @@ class Links:
 
     @contextlib.contextmanager
     def admin(self) -> Iterator[Admin]:
-        """Raises CommandError when all clients stay busy."""
+        """Raises UserError when all clients stay busy."""
         link = self._take()
         try:
             yield link.open()
-        except CommandError as error:
-            if error.status == UNREACHABLE:
+        except UserError as error:
+            if error.kind == ErrorKind.UNREACHABLE:
                 link.close()
             raise
         except ResponseError:
@@ -87,8 +88,8 @@ class Links:
         try:
             return self._free.get(timeout=_WAIT_S)
         except queue.Empty:
-            raise CommandError(
-                "the cluster responds slowly: all connections are busy; try again", UNREACHABLE
+            raise UserError(
+                "the cluster responds slowly: all connections are busy; try again", ErrorKind.UNREACHABLE
             ) from None
 
     def close(self) -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...admin.errors import NoResponse, ResponseError, UnknownNode
 from ...admin.log_offsets import list_offsets
 from ...admin.topics import described_topics
-from ...cli.client.errors import UNREACHABLE, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers
@@ -119,7 +120,7 @@ class _Window:
 
 
 class LogReader:
-    """Raises CommandError where a partition cannot be read for `timeout_s`."""
+    """Raises UserError where a partition cannot be read for `timeout_s`."""
 
     def __init__(self, admin: Admin, topic: str, timeout_s: float) -> None:
         self._admin = admin
@@ -155,7 +156,7 @@ class LogReader:
                     if window.next >= window.end:
                         del opened[window.place]
                 if is_empty and time.monotonic() > some[0].deadline:
-                    raise CommandError(f"broker {node} sent no record for {self._timeout_s:g} s", UNREACHABLE)
+                    raise UserError(f"broker {node} sent no record for {self._timeout_s:g} s", ErrorKind.UNREACHABLE)
 
     def _leaders(self, opened: Mapping[Place, _Window]) -> dict[int, list[_Window]]:
         led = {one.partition_index: one.leader_id for one in self.topic.partitions}
@@ -167,10 +168,10 @@ class LogReader:
         return made
 
     def _wait(self, window: _Window, words: str) -> None:
-        """Waits, and reads who leads the partitions. Raises CommandError after the time of a request."""
+        """Waits, and reads who leads the partitions. Raises UserError after the time of a request."""
         topic, partition = window.place
         if time.monotonic() > window.deadline:
-            raise CommandError(f"{topic}-{partition} cannot be read: {words}", UNREACHABLE)
+            raise UserError(f"{topic}-{partition} cannot be read: {words}", ErrorKind.UNREACHABLE)
         time.sleep(_PAUSE_S)
         self.topic = self._described(topic)
 
@@ -219,15 +220,15 @@ class LogReader:
             yield from self._walked(window, data, wanted)
         except OldMessageFormat:
             words = "its records are older than Kafka 0.11's format: read them with `odradek consume`"
-            raise CommandError(f"{topic}-{partition}, offset {window.next}: {words}") from None
+            raise UserError(f"{topic}-{partition}, offset {window.next}: {words}") from None
         except _DAMAGED as error:
-            raise CommandError(f"{topic}-{partition}, offset {window.next}: {error}") from None
+            raise UserError(f"{topic}-{partition}, offset {window.next}: {error}") from None
         if window.next > began:
             window.deadline = time.monotonic() + self._timeout_s
         elif data.last_stable_offset >= 0 and window.next >= data.last_stable_offset:
             window.next = window.end  # a truncated log
         elif time.monotonic() > window.deadline:
-            raise CommandError(f"{topic}-{partition} sent no record for {self._timeout_s:g} s", UNREACHABLE)
+            raise UserError(f"{topic}-{partition} sent no record for {self._timeout_s:g} s", ErrorKind.UNREACHABLE)
 
     def _walked(self, window: _Window, data: PartitionData, wanted: Wanted) -> Iterator[ReadBatch]:
         records = memoryview(data.records or b"")

@@ -17,14 +17,14 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from ...cli.client.errors import Misused
 from ...client.reasons import reason_of
+from ...client.user_errors import Misused
 from ..documents import ExactFloat, ExactInt, fields_of, pairs_of, parsed, written
 from ..texts import drawn_text
 from .wrapped_texts import has_fields, unwrapped
 
 if TYPE_CHECKING:
-    from ...cli.records.contents import Content
+    from ...records.contents import Content
 
 MASKED = "••••"
 _PATTERN = "pattern:"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...cli.records.reading import Place
+from ...admin.places import Place
 from ...client.wording import counted
 from ..budgets import Budget
 from .filters import Passes
@@ -22,7 +22,7 @@ from .records import RecordMaker
 from .wanted import Wanted
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
+    from ...records.consumed import ConsumedRecord
 
 #: Limits of one request: records and bytes that it reads, bytes that it shows, and its time.
 MOST_SCANNED, MOST_BYTES, MOST_SHOWN_BYTES, MOST_SECONDS = 2_000_000, 256 << 20, 16 << 20, 4.0

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...admin.errors import NotSupported, RequestFailed
 from ...admin.lag import Lag, Total, by_topic, sum_of, total_of
 from ...admin.log_offsets import LATEST, offsets_at
@@ -27,8 +28,8 @@ from ...admin.places import Place
 from ...admin.quorum import active_controller
 from ...admin.rates import smoothed
 from ...admin.topics import describe_topic_page, describe_topics
-from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError, from_library
+from ...client.explained_errors import from_library
+from ...client.user_errors import UserError
 from .group_lags import Offsets, behind, groups_of, known_failures
 from .groups import members_of
 from .history import History
@@ -326,5 +327,5 @@ def _quorum(admin: Admin) -> Quorum | None:
 
 
 def _words(error: Exception) -> str:
-    known = error if isinstance(error, CommandError) else from_library(error)
+    known = error if isinstance(error, UserError) else from_library(error)
     return str(known) if known is not None else f"{type(error).__name__}: {error}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...cli.client.errors import Misused
-from ...cli.records.selection import STORED, Position, parse_position
+from ...admin.positions import STORED, Position, parse_position
+from ...client.user_errors import Misused
 from .decoding import AUTO
 
 NEWEST, OLDEST = "newest", "oldest"

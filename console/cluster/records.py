@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...cli.client.connection import Connection
+from ...admin.connection import Connection
 from ..budgets import UNLIMITED, Budget
 from ..documents import Changes
 from ..texts import drawn_text, escaped, json_text
@@ -18,8 +18,8 @@ from .seen import Headers, Seen
 from .wanted import EVERYTHING, Wanted, wanted_by
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
-    from ...cli.records.contents import Content
+    from ...records.consumed import ConsumedRecord
+    from ...records.contents import Content
 
 #: A record of more bytes may take a second.
 _LONG = 4 << 20

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError
-from ...cli.records.reading import Reader
-from ...cli.records.selection import Position, Selection
+from ...admin.connection import Connection
+from ...admin.positions import Position
+from ...client.user_errors import UserError
+from ...records.reading import Reader
+from ...records.selection import Selection
 from .sending import Outgoing, send
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord, ProducedHeaders
+    from ...records.consumed import ConsumedRecord, ProducedHeaders
 
 #: Headers of dead-letter records, with where each came from.
 ORIGIN = "__dlq.errors."
@@ -23,7 +24,7 @@ _BATCH = 100
 def redrive(connection: Connection, queue: str, partition: int, first: int, count: int) -> int:
     """Sends dead-letter records to the topics that they came from. Returns how many; the queue keeps its records.
 
-    A record without contents is read at its origin. Raises CommandError for one without an origin, or with a deleted one.
+    A record without contents is read at its origin. Raises UserError for one without an origin, or with a deleted one.
     """
     chosen = []
     for message in _read(connection, queue, partition, first, min(count, MOST_REDRIVEN)):
@@ -32,7 +33,7 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
         }
         topic = origin.get(f"{ORIGIN}topic")
         if topic is None:
-            raise CommandError(
+            raise UserError(
                 f"{queue}-{partition}, offset {message.offset()}: the header {ORIGIN}topic, which names its "
                 "origin, is missing"
             )
@@ -41,7 +42,7 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
             place = (topic, int(origin[f"{ORIGIN}partition"]), int(origin[f"{ORIGIN}offset"]))
             found = _read(connection, *place, 1)
             if not found or found[0].offset() != place[2]:
-                raise CommandError(f"{topic}-{place[1]}, offset {place[2]} is gone, and {queue} has no copy of it")
+                raise UserError(f"{topic}-{place[1]}, offset {place[2]} is gone, and {queue} has no copy of it")
             key, value = found[0].key(), found[0].value()
         headers: ProducedHeaders = [
             (name, content) for name, content in message.headers() or () if not name.startswith("__dlq.")

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from ...cli.client.errors import NOT_FOUND, CommandError
-from ...cli.records.schema_registry import SchemaRegistry
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
+from ...records.schema_registry import SchemaRegistry
 from .unreachable import Unreachable
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Compatibility(NamedTuple):
 
 
 class SchemaCatalog:
-    """Raises CommandError where the registry does not respond."""
+    """Raises UserError where the registry does not respond."""
 
     def __init__(self, url: str, user_info: str | None) -> None:
         self.url = url
@@ -82,7 +83,7 @@ class SchemaCatalog:
         found = self._asked(dict, "GET", path)
         text, number = found.get("schema"), found.get("version")
         if not isinstance(text, str) or not isinstance(number, int):
-            raise CommandError(f"the schema registry's response for {path} has no schema")
+            raise UserError(f"the schema registry's response for {path} has no schema")
         schema_id = found.get("id")
         references = found.get("references") or []
         names = tuple(f"{one.get('subject')} {one.get('version')}" for one in references[:100] if isinstance(one, dict))
@@ -96,13 +97,13 @@ class SchemaCatalog:
             try:
                 found = self._asked(dict, "GET", f"/config/{quote(subject, safe='')}")
                 return Compatibility(str(found.get("compatibilityLevel") or found.get("compatibility")), True)
-            except CommandError as error:
-                if error.status != NOT_FOUND:
+            except UserError as error:
+                if error.kind != ErrorKind.NOT_FOUND:
                     raise
         try:
             found = self._asked(dict, "GET", "/config")
-        except CommandError as error:
-            if error.status == NOT_FOUND:
+        except UserError as error:
+            if error.kind == ErrorKind.NOT_FOUND:
                 return None
             raise
         return Compatibility(str(found.get("compatibilityLevel") or found.get("compatibility")), False)

@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...cli.client.connection import Connection
-from ...cli.client.errors import NOT_FOUND, CommandError
-from ...cli.records.reading import Place, Reader
-from ...cli.records.selection import Position, Selection
+from ...admin.connection import Connection
+from ...admin.places import Place
+from ...admin.positions import Position
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
+from ...records.reading import Reader
+from ...records.selection import Selection
 from ..budgets import RECORD_THREADS, UNLIMITED, Budget
 from .filters import filters
 from .found import Found
@@ -46,7 +49,7 @@ class RecordReader:
         self._links.close()
 
     def read(self, query: Query, budget: Budget = UNLIMITED, seconds: float = MOST_SECONDS) -> Found:
-        """Raises CommandError for a topic that does not exist, Misused for a bad query, Stopped at the budget's end."""
+        """Raises UserError for a topic that does not exist, Misused for a bad query, Stopped at the budget's end."""
         start, until = position_of(query.start), position_of(query.until)
         passes = filters(query, budget)
         began = time.monotonic()
@@ -88,7 +91,9 @@ class RecordReader:
         away = self._away()
         wanted = sorted(known) if query.partition is None else [query.partition]
         if wanted and wanted[0] not in known:
-            raise CommandError(f"{query.topic} has no partition {wanted[0]}, but 0 to {len(known) - 1}", NOT_FOUND)
+            raise UserError(
+                f"{query.topic} has no partition {wanted[0]}, but 0 to {len(known) - 1}", ErrorKind.NOT_FOUND
+            )
         for index in wanted:
             if known[index].leader_id < 0 or known[index].leader_id in away:
                 page.leaderless[index] = sorted(known[index].replica_nodes)

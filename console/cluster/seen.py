@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ...cli.records.contents import Content
+    from ...records.contents import Content
 
 Headers = Sequence[tuple[str, str | None]]
 """Names and masked texts; None for a null."""

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from ...cli.client.connection import Connection
-from ...cli.client.errors import UNREACHABLE, CommandError, status_of_code
+from ...admin.connection import Connection
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.user_errors import UserError
 from ...client.wording import counted
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-    from ...cli.records.consumed import ConsumedRecord, ProducedHeaders
+    from ...records.consumed import ConsumedRecord, ProducedHeaders
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Outgoing:
 
 
 def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str, int, int]]:
-    """Sends records and waits. Returns topic, partition and offset of each; raises CommandError for the first failure."""
+    """Sends records and waits. Returns topic, partition and offset of each; raises UserError for the first failure."""
     from confluent_kafka import Producer
 
     producer = Producer({"partitioner": "murmur2_random", "enable.idempotence": True} | connection.librdkafka())
@@ -49,23 +50,21 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
         producer.poll(0)
     left = producer.flush(connection.timeout_s)
     if failed:
-        raise CommandError(
-            f"{failed[0].str()}; written: {counted(len(places), 'record')}", status_of_code(failed[0].code())
-        )
+        raise UserError(f"{failed[0].str()}; written: {counted(len(places), 'record')}", kind_of_code(failed[0].code()))
     if left:
-        raise CommandError(
+        raise UserError(
             f"not acknowledged: {counted(left, 'record')} within {connection.timeout_s:g} s; they may or may not be written"
         )
     return places
 
 
 def _check_leaders(producer: Producer, connection: Connection, records: list[Outgoing]) -> None:
-    """Raises CommandError for a partition that was chosen and has no leader: its record would only wait."""
+    """Raises UserError for a partition that was chosen and has no leader: its record would only wait."""
     for topic, partition in sorted({(one.topic, one.partition) for one in records if one.partition >= 0}):
         found = producer.list_topics(topic, timeout=connection.timeout_s).topics[topic].partitions.get(partition)
         if found is not None and found.leader < 0:
             replicas = ", ".join(map(str, found.replicas))
-            raise CommandError(
+            raise UserError(
                 f"{topic}-{partition} has no leader, and nothing was written: start one of the brokers {replicas}",
-                UNREACHABLE,
+                ErrorKind.UNREACHABLE,
             )

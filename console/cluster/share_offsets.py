@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from ...admin.configs import config_values
 from ...admin.errors import check
 from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
-from ...cli.client.errors import NOT_FOUND, CommandError, Misused
-from ...cli.groups.offsets import topics_of
-from ...cli.records.selection import BEGINNING, END, Position
+from ...admin.positions import BEGINNING, END, Position
+from ...admin.topics import existing_topics
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import Misused, UserError
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -24,9 +25,9 @@ Place = tuple[str, int]
 def share_targets(admin: Admin, before: Mapping[Place, int], topic: str, to: Position) -> dict[Place, int]:
     """Offsets that a reset gives, within what the logs have."""
     name = topic.partition(":")[0]
-    topics = topics_of(admin, [name] if name else sorted({one for one, _ in before}))
+    topics = existing_topics(admin, [name] if name else sorted({one for one, _ in before}))
     if not topics:
-        raise CommandError("the group has no offsets for that topic", NOT_FOUND)
+        raise UserError("the group has no offsets for that topic", ErrorKind.NOT_FOUND)
     first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
     if to.timestamp_ms is not None:
         found = partition_offsets(admin, topics, to.timestamp_ms)
@@ -42,7 +43,7 @@ def share_targets(admin: Admin, before: Mapping[Place, int], topic: str, to: Pos
 
 
 def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) -> None:
-    """Raises CommandError for a group with members."""
+    """Raises UserError for a group with members."""
     from ...protocol.messages.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...cli.client.errors import NOT_FOUND, CommandError
-from ...cli.records.reading import Reader
-from ...cli.records.selection import END, Position
+from ...admin.positions import END, Position
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
+from ...records.reading import Reader
 from ..budgets import UNLIMITED, Budget
 from .filters import filters
 from .query import Query
@@ -19,7 +20,7 @@ from .records import Record
 from .search import RecordReader
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
+    from ...records.consumed import ConsumedRecord
 
 #: Consumers of all viewers together.
 MOST_TAILS = 8
@@ -62,10 +63,10 @@ class Tails:
         return name
 
     def read(self, name: str, budget: Budget = UNLIMITED) -> list[Record]:
-        """Records since the last call. Raises CommandError for a tail that was closed, Stopped at the budget's end."""
+        """Records since the last call. Raises UserError for a tail that was closed, Stopped at the budget's end."""
         tail = self._tails.get(name)
         if tail is None:
-            raise CommandError("following the new records has ended: start again", NOT_FOUND)
+            raise UserError("following the new records has ended: start again", ErrorKind.NOT_FOUND)
         found: list[Record] = []
         passes = filters(tail.query, budget)
         with tail.lock:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...admin.readings import partition_states
 from ...admin.replicas import ReplicaCounts
-from ...cli.client.readings import partition_states
 from .model import BrokerRow, Snapshot, TopicFacts, TopicRow
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ...admin.configs import describe_topic_configs
 from ...admin.log_directories import describe_log_dirs
 from ...admin.log_offsets import EARLIEST, LATEST, list_offsets, offsets_at
 from ...admin.mirrors import LINK_OF_TOPIC
+from ...admin.readings import replicas_in
 from ...admin.sizes import bytes_by_partition
-from ...cli.client.readings import replicas_in
 from .model import TopicFacts
 
 if TYPE_CHECKING:

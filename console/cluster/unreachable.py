@@ -6,7 +6,8 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from ...cli.client.errors import UNREACHABLE, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 
 _AGAIN_S = 10.0
 
@@ -20,10 +21,10 @@ class Unreachable:
     def noted(self) -> Iterator[None]:
         """Raises the error of the last request at once while it is new."""
         if time.monotonic() < self._until:
-            raise CommandError(self._words, UNREACHABLE)
+            raise UserError(self._words, ErrorKind.UNREACHABLE)
         try:
             yield
-        except CommandError as error:
-            if error.status == UNREACHABLE:
+        except UserError as error:
+            if error.kind == ErrorKind.UNREACHABLE:
                 self._until, self._words = time.monotonic() + _AGAIN_S, str(error)
             raise

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from ...admin import acls, quotas, users
-from ...cli.client.errors import CommandError, from_library
+from ...client.explained_errors import from_library
+from ...client.user_errors import UserError
 from ..backend import Backend
 from ..parts import Button, Field, Form, Page, Part, Table, Text
 
@@ -49,7 +50,7 @@ def _or_reason(title: str, read: Callable[[Admin], Table], admin: Admin) -> Part
     try:
         return read(admin)
     except Exception as error:
-        known = error if isinstance(error, CommandError) else from_library(error)
+        known = error if isinstance(error, UserError) else from_library(error)
         if known is None:
             raise
         return Text(f"{title}: {known}")

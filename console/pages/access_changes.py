@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...admin import acls, quotas, users
-from ...cli.client.errors import Misused
+from ...client.user_errors import Misused
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from ...admin.balance import Balance, Placement
 from ...admin.errors import RequestFailed
 from ...admin.log_directories import describe_log_dirs
 from ...admin.nodes import describe_cluster
+from ...admin.readings import replicas_in
 from ...admin.reassignments import Reassignment, alter_reassignments, elect_leaders, list_reassignments
 from ...admin.topics import described_topics
-from ...cli.balance import Balance, Placement
-from ...cli.client.errors import CommandError, Misused
-from ...cli.client.readings import replicas_in
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ..actions import Done, required
 from ..actions import Form as Fields
@@ -40,7 +40,7 @@ _CRUMBS = (Link("Brokers", "/brokers"),)
 def balance(backend: Backend, request: Request) -> Page:
     """Moves under way, if there are any; else the plan."""
     if backend.snapshot.partitions > _MOST_PARTITIONS:
-        raise CommandError(f"the cluster has more than {_MOST_PARTITIONS} partitions: use `odradek reassign plan`")
+        raise UserError(f"the cluster has more than {_MOST_PARTITIONS} partitions: use `odradek reassign plan`")
     with backend.links.admin() as admin:
         moves = list_reassignments(admin)
         sizes = _sizes(admin, backend.away)

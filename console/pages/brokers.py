@@ -12,9 +12,10 @@ from ...admin.features import describe_features
 from ...admin.log_directories import describe_log_dirs
 from ...admin.metadata_quorum import describe_quorum
 from ...admin.quorum import quorum_replicas
-from ...cli.client.errors import NOT_FOUND, CommandError
-from ...cli.client.properties import HIDDEN
-from ...cli.client.readings import quorum_members
+from ...admin.readings import quorum_members
+from ...client.error_kinds import ErrorKind
+from ...client.properties import HIDDEN
+from ...client.user_errors import UserError
 from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..formats import NONE, age, number, size
@@ -70,7 +71,7 @@ def broker(backend: Backend, request: Request) -> Page:
     node = request.path_params["broker"]
     row = next((one for one in backend.snapshot.brokers if one.broker == node), None)
     if row is None:
-        raise CommandError(f"the cluster has no broker {node}", NOT_FOUND)
+        raise UserError(f"the cluster has no broker {node}", ErrorKind.NOT_FOUND)
     figures: list[tuple[str, Cell]] = [
         ("Address", f"{row.host}:{row.port}"),
         ("Rack", row.rack or NONE),

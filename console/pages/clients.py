@@ -8,7 +8,9 @@ from starlette.requests import Request
 
 from ...admin.configs import Kind, config_values, list_config_resources
 from ...admin.errors import RequestFailed
-from ...cli.client.errors import UNREACHABLE, CommandError, from_library
+from ...client.error_kinds import ErrorKind
+from ...client.explained_errors import from_library
+from ...client.user_errors import UserError
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
 from ..cluster.node_metrics import samples
@@ -59,8 +61,8 @@ def _members(backend: Backend) -> list[Part]:
                 missing.append(Text(str(error), "bad"))
                 continue
             except Exception as error:
-                known = error if isinstance(error, CommandError) else from_library(error)
-                if known is None or known.status == UNREACHABLE:
+                known = error if isinstance(error, UserError) else from_library(error)
+                if known is None or known.kind == ErrorKind.UNREACHABLE:
                     raise  # to wait for it once, not for each of its groups
                 continue  # it ended between the poll and now
             link = Link(group.group, path_to("groups", group.group))

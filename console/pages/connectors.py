@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from ...cli.client.errors import NOT_FOUND, CommandError, Misused
-from ...cli.client.properties import HIDDEN, is_secret
+from ...client.error_kinds import ErrorKind
+from ...client.properties import HIDDEN, is_secret
+from ...client.user_errors import Misused, UserError
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -18,7 +19,7 @@ _TONES = {"RUNNING": "good", "PAUSED": "plain", "STOPPED": "plain", "UNASSIGNED"
 
 def _cluster(backend: Backend) -> ConnectCluster:
     if backend.connect is None:
-        raise CommandError("this console has no Kafka Connect cluster: start it with --connect URL", NOT_FOUND)
+        raise UserError("this console has no Kafka Connect cluster: start it with --connect URL", ErrorKind.NOT_FOUND)
     return backend.connect
 
 
@@ -82,7 +83,7 @@ def connector(backend: Backend, request: Request) -> Page:
     name, cluster = name_in(request, "connector"), _cluster(backend)
     one = next((found for found in cluster.connectors() if found.name == name), None)
     if one is None:
-        raise CommandError(f"Kafka Connect has no connector {name}", NOT_FOUND)
+        raise UserError(f"Kafka Connect has no connector {name}", ErrorKind.NOT_FOUND)
     tasks = [(task.id, Badge(task.state.lower(), _TONES.get(task.state, "plain")), task.worker) for task in one.tasks]
     configs = [(key, HIDDEN if is_secret(key) else value) for key, value in sorted(cluster.config(name).items())]
     traces: list[Part] = [Code(f"Error of task {task.id}", task.trace) for task in one.tasks if task.trace]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 
-from ...cli.client.errors import CommandError
+from ...client.user_errors import UserError
 from ...client.wording import counted
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
@@ -107,5 +107,5 @@ def redrive_records(backend: Backend, form: Fields) -> Done:
         backend.connection, topic, whole(form, "partition"), whole(form, "first"), whole(form, "count", 1, 1)
     )
     if not count:
-        raise CommandError(f"{topic} has no record at this offset: nothing was written")
+        raise UserError(f"{topic} has no record at this offset: nothing was written")
     return Done(f"Wrote {counted(count, 'record')} of {topic} to their original topics.", path_to("share", topic))

@@ -16,10 +16,10 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ...cli.client.errors import CommandError, Misused
-from ...cli.records.formats import Form
-from ...cli.records.writing import JsonArray, begins_formula, writer_of
+from ...client.user_errors import Misused, UserError
 from ...extras import install_command
+from ...records.formats import Form
+from ...records.writing import JsonArray, begins_formula, writer_of
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.decoding import AUTO
@@ -29,9 +29,9 @@ from ..documents import written
 from ..field_paths import MISSING, found_at
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ConsumedRecord
-    from ...cli.records.contents import Content
-    from ...cli.records.writing import Writer
+    from ...records.consumed import ConsumedRecord
+    from ...records.contents import Content
+    from ...records.writing import Writer
 
 #: The words of a link, and `download` in its address.
 FORMATS = {"JSON": "json", "CSV": "csv", "CSV for spreadsheets": "csv-escaped", "Parquet": "parquet"}
@@ -82,7 +82,7 @@ def _writer(form: str, file: IO[bytes]) -> Writer:
     try:
         return writer_of(form, None, cast("BinaryIO", file))
     except ImportError:
-        raise CommandError(f"Parquet needs pyarrow where the console runs: {install_command('parquet')}") from None
+        raise UserError(f"Parquet needs pyarrow where the console runs: {install_command('parquet')}") from None
 
 
 def _written(

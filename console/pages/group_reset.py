@@ -6,9 +6,10 @@ import json
 
 from starlette.requests import Request
 
-from ...cli.client.errors import Misused
-from ...cli.groups.offsets import chosen_places, commit, committed_offsets, targets
-from ...cli.records.selection import parse_position
+from ...admin.group_offsets import committed_offsets
+from ...admin.offset_reset import chosen_places, commit, targets
+from ...admin.positions import parse_position
+from ...client.user_errors import Misused
 from ...client.wording import counted
 from ..actions import Done, required
 from ..actions import Form as Fields

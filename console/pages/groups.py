@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 
+from ...admin.group_lag import lags
 from ...admin.groups import delete_group
 from ...admin.lag import Lag, total_of
-from ...cli.groups.lag import lags
 from ...client.wording import counted
 from ..actions import Done
 from ..actions import Form as Fields

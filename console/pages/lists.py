@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
 
-from ...cli.client.errors import Misused
+from ...client.user_errors import Misused
 from ..formats import Figure
 from ..parts import Badge, Cell, Drawing, Form, Link, Moment, Snippet, Table
 

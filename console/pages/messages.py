@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...cli.client.errors import Misused
-from ...cli.records.writing import begins_formula
+from ...client.user_errors import Misused
+from ...records.writing import begins_formula
 from ..access.sessions import FLASH_COOKIE
 from ..backend import Backend
 from ..budgets import Budget

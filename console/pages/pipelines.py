@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from ...cli.client.errors import NOT_FOUND, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from ..backend import Backend
 from ..cluster.model import GroupRow
 from ..drawings import chart, scaled_sparkline
@@ -141,7 +142,7 @@ def pipeline(backend: Backend, request: Request) -> Page:
     kind, name = request.path_params["kind"], name_in(request, "name")
     one = backend.pipelines.find(kind, name)
     if one is None:
-        raise CommandError(f"there is no {kind} {name}", NOT_FOUND)
+        raise UserError(f"there is no {kind} {name}", ErrorKind.NOT_FOUND)
     unit = " bytes" if one.kind is Kind.tier else " offsets"
     lag = Charts(
         [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...cli.client.errors import Misused
-from ...cli.records.content_encoder import encoder
-from ...cli.records.formats import Coding
-from ...cli.records.formats import Form as Format
+from ...client.user_errors import Misused
+from ...records.content_encoder import encoder
+from ...records.formats import Coding
+from ...records.formats import Form as Format
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -19,7 +19,7 @@ from .lists import path_to
 from .topic_head import command_of
 
 if TYPE_CHECKING:
-    from ...cli.records.consumed import ProducedHeaders
+    from ...records.consumed import ProducedHeaders
 
 #: Bytes of a record that a form edits.
 _MOST_EDITED = 1_000_000

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from ...cli.client.errors import NOT_FOUND, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.decoding import AUTO
@@ -47,7 +48,7 @@ def record(backend: Backend, request: Request, budget: Budget) -> Page:
     found = [one for one in read.records if abs(one.offset - offset) <= around]
     chosen = next((one for one in found if one.offset == offset), None)
     if chosen is None:
-        raise CommandError(f"{topic}-{partition} has no record with offset {offset}", NOT_FOUND)
+        raise UserError(f"{topic}-{partition} has no record with offset {offset}", ErrorKind.NOT_FOUND)
     if in_place:
         return Page(title, _contents(backend, chosen, in_place=True), "/topics", fragment="row.html")
     parts: list[Part] = [*_contents(backend, chosen, in_place=False), _neighbours(found, offset)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from ...cli.client.errors import NOT_FOUND, CommandError
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from ..actions import Done, required
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -23,8 +24,8 @@ _CRUMBS = (Link("Schemas", "/schemas"),)
 
 def _catalog(backend: Backend) -> SchemaCatalog:
     if backend.schemas is None:
-        raise CommandError(
-            "this cluster has no schema registry: start the console with --schema-registry URL", NOT_FOUND
+        raise UserError(
+            "this cluster has no schema registry: start the console with --schema-registry URL", ErrorKind.NOT_FOUND
         )
     return backend.schemas
 
@@ -68,7 +69,7 @@ def schema(backend: Backend, request: Request) -> Page:
     subject, catalog = name_in(request, "subject"), _catalog(backend)
     versions = catalog.versions(subject)
     if not versions:
-        raise CommandError(f"the registry has no subject {subject}", NOT_FOUND)
+        raise UserError(f"the registry has no subject {subject}", ErrorKind.NOT_FOUND)
     chosen = number_of(request, "version", versions[0])
     before = number_of(request, "before", max((one for one in versions if one < chosen), default=0))
     version = catalog.version(subject, chosen)

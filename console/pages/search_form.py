@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.requests import Request
 
-from ...cli.client.errors import Misused
+from ...client.user_errors import Misused
 from ..cluster.decoding import AUTO, FORMS
 from ..cluster.edges import edges_of
 from ..cluster.query import NEWEST, OLDEST, ORDERS, Query, position_of

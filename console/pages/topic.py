@@ -12,18 +12,22 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ...admin import acls
+from ...admin.config_key_hint import alter_configs
 from ...admin.configs import ConfigValue, config_values
 from ...admin.errors import RequestFailed, ResponseError
 from ...admin.log_directories import describe_log_dirs
 from ...admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, partition_offsets
 from ...admin.offsets import offsets_of
+from ...admin.readings import replicas_in
+from ...admin.record_deletion import trim_topic
 from ...admin.sizes import ReplicaSize, bytes_by_partition, bytes_of_replicas
+from ...admin.topic_alteration import alter_topic
+from ...admin.topic_batches import delete_topics
 from ...admin.topics import Partition, Topic, described_topics
-from ...cli.client.config_changes import alter_configs
-from ...cli.client.errors import NOT_FOUND, CommandError, Misused, from_library, status_of_code
-from ...cli.client.properties import HIDDEN
-from ...cli.client.readings import replicas_in
-from ...cli.topics import alter_topic, delete_topics, trim_topic
+from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.explained_errors import from_library
+from ...client.properties import HIDDEN
+from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, required, whole
@@ -148,7 +152,7 @@ def rules(backend: Backend, request: Request) -> Page:
         table.next = [Link("Create an ACL", "/access#do-create-an-acl")]
         parts: list[Part] = [table]
     except Exception as error:
-        known = error if isinstance(error, CommandError) else from_library(error)
+        known = error if isinstance(error, UserError) else from_library(error)
         if known is None:
             raise
         parts = [Text(f"ACLs: {known}")]
@@ -191,7 +195,7 @@ def described(admin: Admin, name: str, *, is_new: bool) -> Topic:
             (found,) = described_topics(admin, [name])
             return found
         except ResponseError as error:
-            if status_of_code(error.code) != NOT_FOUND or time.monotonic() >= deadline:
+            if kind_of_code(error.code) != ErrorKind.NOT_FOUND or time.monotonic() >= deadline:
                 raise
             time.sleep(_NEW_TOPIC_POLL_S)
 
@@ -371,9 +375,10 @@ def trim(backend: Backend, form: Fields) -> Done:
     name, before = form["topic"], required(form, "before")
     partition = whole(form, "partition", -1)
     offset = None if before == "end" else whole(form, "before")
+    notes: list[str] = []
     with backend.links.admin() as admin:
-        done = trim_topic(admin, name, None if partition < 0 else partition, offset, dry_run=False)
-    return Done(f"Deleted records of {'; '.join(done)}"[:400], path_to("topics", name, PARTITIONS))
+        done = trim_topic(admin, name, None if partition < 0 else partition, offset, dry_run=False, note=notes.append)
+    return Done(f"Deleted records of {'; '.join([*done, *notes])}"[:400], path_to("topics", name, PARTITIONS))
 
 
 def delete(backend: Backend, form: Fields) -> Done:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 
+from ...admin.topic_batches import create_topics
 from ...admin.topic_changes import NewTopic
-from ...cli.client.properties import pairs
-from ...cli.topics import create_topics
+from ...client.properties import pairs
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from starlette.requests import Request
 
 from ...admin.nodes import describe_cluster
+from ...admin.open_transactions import OpenTransaction, open_transactions
 from ...admin.transactions import TransactionListing, abort_in_log, describe_transactions, list_transactions
-from ...cli.client.errors import UNREACHABLE, CommandError
-from ...cli.transactions import OpenTransaction, open_transactions
+from ...client.error_kinds import ErrorKind
+from ...client.user_errors import UserError
 from ..actions import Done, required, whole
 from ..actions import Form as Fields
 from ..backend import Backend
@@ -95,7 +96,7 @@ def hanging(backend: Backend, request: Request) -> Page:
     """Transactions that are open in a log: those without a coordinator block readers of committed records."""
     topic = request.query_params.get("topic", "").strip()
     if not topic and backend.snapshot.partitions > _MOST_PARTITIONS:
-        raise CommandError(f"the cluster has more than {_MOST_PARTITIONS} partitions: name a topic")
+        raise UserError(f"the cluster has more than {_MOST_PARTITIONS} partitions: name a topic")
     with backend.links.admin() as admin:
         found = open_transactions(admin, [topic] if topic else None, without=backend.away)
     rows = [
@@ -152,7 +153,7 @@ def abort(backend: Backend, form: Fields) -> Done:
     with backend.links.admin() as admin:
         state = describe_transactions(admin, [name])[name].state
     if state not in _OPEN:
-        raise CommandError(f"transaction {name} is not open: its state is {state}")
+        raise UserError(f"transaction {name} is not open: its state is {state}")
     from confluent_kafka import Producer
 
     Producer(backend.connection.librdkafka(transactional_id=name)).init_transactions(backend.connection.timeout_s)
@@ -165,9 +166,11 @@ def abort_hanging(backend: Backend, form: Fields) -> Done:
         for one in open_transactions(admin, [topic], without=backend.away):
             if (one["partition"], one["producer_id"]) == (partition, producer):
                 if one["hangs"] is None:
-                    raise CommandError("not every transaction coordinator can be asked now: try again", UNREACHABLE)
+                    raise UserError(
+                        "not every transaction coordinator can be asked now: try again", ErrorKind.UNREACHABLE
+                    )
                 if not one["hangs"]:
                     break
                 abort_in_log(admin, (topic, partition), producer, one["producer_epoch"])
                 return Done(f"The hanging transaction in {topic}-{partition} was aborted.", "/transactions")
-    raise CommandError(f"{topic}-{partition} has no hanging transaction of producer {producer}")
+    raise UserError(f"{topic}-{partition} has no hanging transaction of producer {producer}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...admin.places import Place
-from ...cli.client.errors import CommandError
+from ...client.user_errors import UserError
 from ...extras import install_command
 from ..settings import Archives
 from .pipeline import MOST_PIPELINES, Kind, Pipeline, read_until
@@ -27,7 +27,7 @@ class ArchiveTables:
         self._catalog: Catalog | None = None
 
     def read(self, cluster_id: str, ends: Ends) -> list[Pipeline]:
-        """The archives of a cluster's topics. Raises CommandError for tables that cannot be read."""
+        """The archives of a cluster's topics. Raises UserError for tables that cannot be read."""
         tables = self._tables()
         own = [one for one in tables if one.owner.cluster_id in ("", cluster_id)][:MOST_PIPELINES]
         positions = {
@@ -59,7 +59,7 @@ class ArchiveTables:
                 progress_of_parquet,
             )
         except ImportError:
-            raise CommandError(f"archives need packages that are not installed: {install_command('archive')}") from None
+            raise UserError(f"archives need packages that are not installed: {install_command('archive')}") from None
         options = self._archives
         try:
             if options.parquet is not None:
@@ -70,5 +70,5 @@ class ArchiveTables:
                     self._catalog = chosen_catalog(options.warehouse, list(options.catalog), None, must_exist=True)
                 every = [progress_of_iceberg(one) for one in iceberg_tables(self._catalog, options.namespace, None)]
         except ArchiveError as error:
-            raise CommandError(str(error), error.status) from None
+            raise UserError(str(error), error.kind) from None
         return [one for one in every if one.owner.role == Role.rows]

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...admin.connection import Connection
 from ...admin.log_offsets import LATEST, offsets_at
 from ...admin.places import Place
 from ...admin.topics import describe_topics
-from ...cli.client.connection import Connection
-from ...cli.client.errors import CommandError, from_library
+from ...client.explained_errors import from_library
+from ...client.user_errors import UserError
 from ..cluster.links import AdminLink
 from ..settings import Archives
 from .archives import ArchiveTables
@@ -112,7 +113,7 @@ class PipelineWatch:
             yield note
         except Exception as error:
             self._link.close()
-            known = error if isinstance(error, CommandError) else from_library(error)
+            known = error if isinstance(error, UserError) else from_library(error)
             self.errors[kind] = str(known) if known is not None else f"{type(error).__name__}: {error}"
 
 

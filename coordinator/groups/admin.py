@@ -11,8 +11,8 @@ from .classic.group import ClassicGroup, ClassicGroupState
 from .offset_removal import delete_offsets_of_group
 from .state import KeptListing, ShardState
 
-#: The first version of DescribeGroups that distinguishes a missing group from a dead one (KIP-1043).
-GROUP_ID_NOT_FOUND_VERSION = 6
+#: These versions distinguish a missing group from a dead one (KIP-1043).
+_WITH_ERROR_MESSAGE = DescribedClassicGroup.versions_with("error_message")
 
 
 def describe(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -30,7 +30,7 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
 def _described(group: ClassicGroup | None, group_id: str, version: int) -> DescribedClassicGroup:
     if group is None:
         absent = DescribedClassicGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
-        if version >= GROUP_ID_NOT_FOUND_VERSION:
+        if version in _WITH_ERROR_MESSAGE:
             absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             absent.error_message = f"Group {group_id} not found."
         return absent

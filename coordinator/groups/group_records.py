@@ -16,10 +16,11 @@ from ...protocol.internal.consumer_offsets import (
 from .. import record_framing
 from ..result import Record
 
-GROUP_METADATA_VERSION = 3
-OFFSET_COMMIT_VERSION = 4
+#: The last version without tagged fields, which Apache Kafka writes: older brokers do not read the later one (KIP-915).
+GROUP_METADATA_VERSION = GroupMetadataValue.flexible_versions()[0] - 1
+OFFSET_COMMIT_VERSION = OffsetCommitValue.newest_version()
 #: The version that has an expiry of its own.
-OFFSET_COMMIT_EXPIRING_VERSION = 1
+OFFSET_COMMIT_EXPIRING_VERSION = OffsetCommitValue.versions_with("expire_timestamp")[0]
 
 
 def group_record(group_id: str, value: GroupMetadataValue | None) -> Record:

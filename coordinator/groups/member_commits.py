@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from ...protocol.behaviour_versions import OFFSET_COMMIT_WITH_MEMBER_EPOCHS
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_commit import OffsetCommitRequest
 from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from .committed_offsets import CommittedOffset
 from .state import ShardState
-
-#: The first version whose clients support member epochs.
-FIRST_OF_CONSUMER_PROTOCOL = 9
 
 
 class Committer(Protocol):
@@ -49,7 +47,7 @@ def validate_commit(
     member = group.members.get(request.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if version < FIRST_OF_CONSUMER_PROTOCOL and not member.is_classic:
+    if version not in OFFSET_COMMIT_WITH_MEMBER_EPOCHS and not member.is_classic:
         return ErrorCode.UNSUPPORTED_VERSION
     return stale(member) if epoch > member.epoch else ErrorCode.NONE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...protocol.behaviour_versions import OFFSET_COMMIT_WITH_MEMBER_EPOCHS
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_offsets import OffsetCommitValue
@@ -33,8 +34,6 @@ from ..result import GroupRequest
 from .committed_offsets import CommittedOffset, OffsetStore, Partitions
 from .state import Group, ShardState
 
-#: The first version of OffsetCommit whose clients support GROUP_ID_NOT_FOUND.
-GROUP_ID_NOT_FOUND_VERSION = 9
 NO_RETENTION_OF_ITS_OWN = -1
 #: The maximum timestamp of a record: a client may request any retention.
 LAST_TIMESTAMP = (1 << 63) - 1
@@ -79,7 +78,7 @@ def _validate_without_group(version: int, request: OffsetCommitRequest) -> Error
     """Validates a commit to a missing group. Without a generation it is from a simple consumer or a tool."""
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
-    return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.GROUP_ID_NOT_FOUND if version in OFFSET_COMMIT_WITH_MEMBER_EPOCHS else ErrorCode.ILLEGAL_GENERATION
 
 
 def metadata_fits(metadata: str | None, limit: int) -> bool:

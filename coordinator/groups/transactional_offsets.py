@@ -6,6 +6,7 @@ producer epoch fences them, which the transaction coordinator has checked before
 
 from __future__ import annotations
 
+from ...protocol.behaviour_versions import TXN_OFFSET_COMMIT_WITH_GROUP_ERRORS
 from ...protocol.error_responses import error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_offsets import OffsetCommitValue
@@ -19,11 +20,6 @@ from ..result import GroupRequest
 from .offsets import metadata_fits
 from .state import Group, OffsetRules, ShardState
 
-#: The first version whose clients support GROUP_ID_NOT_FOUND (KIP-1319).
-TXN_GROUP_ID_NOT_FOUND_VERSION = 6
-#: The first version whose clients support STALE_MEMBER_EPOCH (KIP-1319).
-STALE_MEMBER_EPOCH_VERSION = 6
-
 
 def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
@@ -33,7 +29,7 @@ def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> 
         error = _validate_transactional_without_group(message.version, request)
     else:
         error = _validate_transactional(state.kind_of(group).offsets, group, request)
-    if error is ErrorCode.STALE_MEMBER_EPOCH and message.version < STALE_MEMBER_EPOCH_VERSION:
+    if error is ErrorCode.STALE_MEMBER_EPOCH and message.version not in TXN_OFFSET_COMMIT_WITH_GROUP_ERRORS:
         error = ErrorCode.ILLEGAL_GENERATION
     if error is not ErrorCode.NONE:
         state.reply(message, error_response_to(request, message.version, error))
@@ -75,4 +71,6 @@ def _validate_transactional(rules: OffsetRules, group: Group, request: TxnOffset
 def _validate_transactional_without_group(version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
-    return ErrorCode.GROUP_ID_NOT_FOUND if version >= TXN_GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
+    return (
+        ErrorCode.GROUP_ID_NOT_FOUND if version in TXN_OFFSET_COMMIT_WITH_GROUP_ERRORS else ErrorCode.ILLEGAL_GENERATION
+    )

@@ -21,8 +21,8 @@ from .result import ControllerResult
 from .state import ControllerState
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-#: From this version on there is one result for the whole request.
-_ONE_RESULT = 2
+#: Later versions have one result for the whole request.
+_WITH_RESULTS = UpdateFeaturesResponse.versions_with("results")
 
 _Check = Callable[[ControllerState, FeatureUpdateKey], str | None]
 
@@ -39,7 +39,7 @@ def update_features(state: ControllerState, request: UpdateFeaturesRequest, vers
                 f"The update failed for all features since the following feature had an error: {message}"
             )
             return ControllerResult([], response)
-    if version < _ONE_RESULT:
+    if version in _WITH_RESULTS:
         response.results = [
             # Kafka sends this text.
             UpdatableFeatureResult(feature=update.feature, error_message="NONE")

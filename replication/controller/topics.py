@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...metadata.mirror_keys import MIRROR_TOPIC_ID
+from ...protocol.behaviour_versions import DELETE_TOPICS_WITH_DELETION_DISABLED
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from ...protocol.messages.create_topics import (
@@ -35,8 +36,6 @@ from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 
 #: From this version on the response contains the configs of created topics.
 _WITH_CONFIGS = CreatableTopicResult.versions_with("configs")
-#: From this version on a broker may report that topic deletion is disabled. Before, the request is invalid.
-_KNOWS_DELETION_DISABLED = 3
 
 
 class _NewTopic(NamedTuple):
@@ -242,7 +241,8 @@ def _or_default(state: ControllerState, said: int, key: str) -> int:
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version: int) -> ControllerResult:
     """Handles DeleteTopics, by name or, from version 6, by id. A topic named twice, in whatever way, is not deleted."""
     if state.values.get("delete.topic.enable") is not True:
-        code = ErrorCode.TOPIC_DELETION_DISABLED if version >= _KNOWS_DELETION_DISABLED else ErrorCode.INVALID_REQUEST
+        is_known = version in DELETE_TOPICS_WITH_DELETION_DISABLED
+        code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         raise RequestError(code, "Topic deletion is disabled.")
     response = DeleteTopicsResponse()
     by_id = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id != ZERO_UUID)

@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from ..config.properties import format_properties
+from ...client.properties_file import format_properties
 from .authority import Authority, write_secret
 from .provisioning import Security
 

@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ...client.properties_file import read_properties
 from ...metadata.configs import InvalidConfig
 from ...storage.files.regular_files import open_regular_file, read_regular_file
-from .properties import read_properties
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 PREFIX = "config.providers."

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .driver import QuorumDriver
 
 log = logging.getLogger("odradek.lifecycle")
-REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 2
+REGISTRATION_VERSION = BrokerRegistrationRequest.newest_version()
+HEARTBEAT_VERSION = BrokerHeartbeatRequest.newest_version()
 #: After a request that failed, or had no response.
 RETRY_BACKOFF_MS = 100
 #: Between the heartbeats of a controlled shutdown.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
 from ...metadata.transactions import MetadataTransactions
+from ...protocol.apis import api_named
 from ...protocol.node_ids import NO_NODE
 from ...protocol.schema import Request, ResponseT
 from ...storage.files.failures import LogDirectoryFailure
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from .registration import Registration
 
 log = logging.getLogger("odradek.quorum")
-_HEARTBEAT_VERSION = 2
+_HEARTBEAT_VERSION = api_named("BrokerHeartbeat").newest_version
 
 
 class Submit(Protocol):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.producer_ids")
 
-ALLOCATE_VERSION = 0
+ALLOCATE_VERSION = AllocateProducerIdsRequest.newest_version()
 #: Requests that wait for a block; further ones get an error that clients retry after.
 MAX_WAITING = 10_000
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ...client.shown_text import shown, shown_reason
 from ...metadata.internal_topics import INTERNAL_TOPICS
+from ...protocol.apis import api_named
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 auto_creation_log = logging.getLogger("odradek.topics")
 #: With it the controller holds a client strictly to its quota of new partitions (KIP-599).
-_VERSION = 7
+_VERSION = api_named("CreateTopics").newest_version
 #: Topics in one request to the controller, which decides on all of them in one turn of the loop.
 MAX_AT_ONCE = 100
 #: Topics that wait to be created. Clients retry, so the others are created later.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
 
-ADDING_VERSION = 5
+ADDING_VERSION = AddPartitionsToTxnRequest.newest_version()
 VERIFICATION_TIMEOUT_MS = 10_000
 VERIFICATION_PURPOSE = "transaction-membership"
 #: Called with an error code, or 0, for each of the partitions.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.internal_topics import GROUP_METADATA_TOPIC
+from ...protocol.behaviour_versions import WITH_PRODUCER_FENCED
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...protocol.messages.add_partitions_to_txn import (
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..services import Services
 
-FENCED_VERSION = 2
 #: The client's form of AddPartitionsToTxn.
-CLIENT_VERSION = 3
+CLIENT_VERSION = AddPartitionsToTxnRequest.versions_with("v3_and_below_topics")[-1]
 
 
 def handle(services: Services, call: Call[AddOffsetsToTxnRequest]) -> None:
@@ -42,7 +42,7 @@ def handle(services: Services, call: Call[AddOffsetsToTxnRequest]) -> None:
 
     def reply(response: AddPartitionsToTxnResponse) -> None:
         error = response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-        if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_VERSION:
+        if error == ErrorCode.PRODUCER_FENCED and call.version not in WITH_PRODUCER_FENCED["AddOffsetsToTxn"]:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         call.reply(AddOffsetsToTxnResponse(error_code=error))
 

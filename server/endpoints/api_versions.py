@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ...metadata.features import finalized_features, supported_features
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ...protocol.behaviour_versions import API_VERSIONS_WITH_LEVEL_ZERO
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import (
     ApiVersion,
@@ -115,7 +116,9 @@ def _add_features(response: ApiVersionsResponse, services: NodeServices, version
     response.finalized_features_epoch = image.offset
     # A node that is only a controller has no registration; nor has a broker that has not met its cluster yet.
     supported = registration.features if registration is not None else supported_features()
-    ranges = tuple((name, levels) for name, levels in supported.items() if levels[0] > 0 or version >= 4)
+    ranges = tuple(
+        (name, levels) for name, levels in supported.items() if levels[0] > 0 or version in API_VERSIONS_WITH_LEVEL_ZERO
+    )
     response.supported_features = [*_supported(ranges)]
     finalized = finalized_features(image.features, services.controller.driver.kraft_version)
     response.finalized_features = [*_finalized(tuple(finalized.items()))]

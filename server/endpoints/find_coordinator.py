@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
+from ...protocol.behaviour_versions import FIND_COORDINATOR_WITH_SHARE_KEYS
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
@@ -34,7 +35,6 @@ GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
 SHARE_KEY_TYPE = 2
 WITH_SEVERAL_KEYS = FindCoordinatorRequest.versions_with("coordinator_keys")
-SHARE_KEY_VERSION = 6
 #: Kafka's words for these errors, which versions 1 to 3 carry.
 MESSAGES = {
     ErrorCode.NONE: "NONE",
@@ -79,7 +79,7 @@ def _driver(services: Services, call: Call[FindCoordinatorRequest]) -> Coordinat
         return services.coordinators.groups
     if key_type == TRANSACTION_KEY_TYPE:
         return services.coordinators.transactions()
-    is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
+    is_served = key_type == SHARE_KEY_TYPE and call.version in FIND_COORDINATOR_WITH_SHARE_KEYS
     return services.share.states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 
 
@@ -129,7 +129,7 @@ def _is_permitted(
 ) -> bool:
     """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
     key_type = call.request.key_type
-    if key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION:
+    if key_type == SHARE_KEY_TYPE and call.version in FIND_COORDINATOR_WITH_SHARE_KEYS:
         return not _SHARE_PARTITIONS.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
     requirement = _REQUIREMENTS.get(key_type)
     return requirement is None or not requirement.denies(services.access.authorizer, call, key, log_denied=log_denied)

@@ -27,6 +27,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
+from ...protocol.behaviour_versions import LIST_OFFSETS_WITH_NOT_AVAILABLE, LIST_OFFSETS_WITH_TIMESTAMP
 from ...protocol.errors import ErrorCode
 from ...protocol.isolation import READ_COMMITTED
 from ...protocol.messages.list_offsets import (
@@ -58,13 +59,10 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
-_FIRST_VERSION = {
-    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
-}  # fmt: skip
-
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
-FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+#: Of a timestamp that stands for no place.
+_NO_VERSIONS = range(0)
 
 _UNKNOWN = -1
 
@@ -210,7 +208,7 @@ def _find(
     services: Services, call: Call[ListOffsetsRequest], topic: str, asked: ListOffsetsPartition
 ) -> TimestampedOffset:
     request = call.request
-    if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
+    if asked.timestamp < 0 and call.version not in LIST_OFFSETS_WITH_TIMESTAMP.get(asked.timestamp, _NO_VERSIONS):
         raise RejectedLookUp(ErrorCode.UNSUPPORTED_VERSION)
     hosted = services.partitions.hosted.get((topic, asked.partition_index))
     if hosted is None:
@@ -302,7 +300,7 @@ def _epoch_at_start(hosted: HostedPartition) -> int:
 
 
 def _not_available(version: int) -> int:
-    if version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+    if version in LIST_OFFSETS_WITH_NOT_AVAILABLE:
         return ErrorCode.OFFSET_NOT_AVAILABLE
     return ErrorCode.LEADER_NOT_AVAILABLE
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...metadata.internal_topics import INTERNAL_TOPICS
+from ...protocol.behaviour_versions import METADATA_BY_TOPIC_ID, METADATA_WITH_LISTENER_NOT_FOUND
 from ...protocol.codec import stepwise_element_encoder
 from ...protocol.encoded_runs import Encoded
 from ...protocol.errors import ErrorCode
@@ -57,8 +58,6 @@ log = logging.getLogger("odradek.metadata")
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 _CREATED_TOPICS = Each(Operation.CREATE, ResourceType.TOPIC)
 _CREATED_ON_CLUSTER = Each(Operation.CREATE, ResourceType.CLUSTER)
-_FIRST_WITH_IDS = 12
-_FIRST_WITH_LISTENER_NOT_FOUND = 6
 _WITH_TOPIC_OPERATIONS = MetadataRequest.versions_with("include_topic_authorized_operations")
 _WITH_CLUSTER_OPERATIONS = MetadataRequest.versions_with("include_cluster_authorized_operations")
 #: Topics of a request that are kept until it is answered.
@@ -203,7 +202,7 @@ def _validation_error(request: MetadataRequest, version: int) -> Steps[ErrorCode
         has_ids = has_ids or topic.topic_id != ZERO_UUID
         nameless = nameless or topic.name is None
         yield
-    if version < _FIRST_WITH_IDS and (has_ids or nameless):
+    if version not in METADATA_BY_TOPIC_ID and (has_ids or nameless):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not has_ids else ErrorCode.NONE
 
@@ -417,7 +416,7 @@ def _partition(view: ClusterView, version: int, index: int, partition: Partition
 
 
 def _no_leader(view: ClusterView, version: int, leader: int) -> ErrorCode:
-    if version >= _FIRST_WITH_LISTENER_NOT_FOUND and view.is_registered(leader):
+    if version in METADATA_WITH_LISTENER_NOT_FOUND and view.is_registered(leader):
         return ErrorCode.LISTENER_NOT_FOUND
     return ErrorCode.LEADER_NOT_AVAILABLE
 

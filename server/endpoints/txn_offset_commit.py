@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TopicPartition
 from ...metadata.internal_topics import GROUP_METADATA_TOPIC
+from ...protocol.behaviour_versions import TXN_OFFSET_COMMIT_ADDS_GROUPS, TXN_OFFSET_COMMIT_WITH_ABORTABLE
 from ...protocol.error_responses import error_response, error_response_to
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 PRELOADED = _PRELOADED
 _TOPICS = Each(Operation.READ, ResourceType.TOPIC)
 WITH_TOPIC_IDS = TxnOffsetCommitRequestTopic.versions_with("topic_id")
-ADDING_VERSION = 5
-ABORTABLE_VERSION = 4
 
 
 def handle(services: Services, call: Call[TxnOffsetCommitRequest]) -> TxnOffsetCommitResponse | None:
@@ -63,7 +62,11 @@ def handle(services: Services, call: Call[TxnOffsetCommitRequest]) -> TxnOffsetC
     if hosted is None or not hosted.is_leader or not _is_asked(services, call, hosted):
         _commit(services, call, error_results)
         return None
-    producer_id, epoch, adds = request.producer_id, request.producer_epoch, call.version >= ADDING_VERSION
+    producer_id, epoch, adds = (
+        request.producer_id,
+        request.producer_epoch,
+        call.version in TXN_OFFSET_COMMIT_ADDS_GROUPS,
+    )
     asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
     verifying = _Verifying(services, hosted, asked)
     verifying.begin()
@@ -92,7 +95,8 @@ class _Verifying:
 def _is_asked(services: Services, call: Call[TxnOffsetCommitRequest], hosted: HostedPartition) -> bool:
     if hosted.is_in_transaction(call.request.producer_id, call.request.producer_epoch):
         return False
-    return call.version >= ADDING_VERSION or bool(services.config.get("transaction.partition.verification.enable"))
+    adds = call.version in TXN_OFFSET_COMMIT_ADDS_GROUPS
+    return adds or bool(services.config.get("transaction.partition.verification.enable"))
 
 
 def _answered(
@@ -109,7 +113,7 @@ def _answered(
         return
     if error == ErrorCode.PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
-    elif error == ErrorCode.TRANSACTION_ABORTABLE and call.version < ABORTABLE_VERSION:
+    elif error == ErrorCode.TRANSACTION_ABORTABLE and call.version not in TXN_OFFSET_COMMIT_WITH_ABORTABLE:
         error = ErrorCode.INVALID_TXN_STATE
     elif error == ErrorCode.NOT_COORDINATOR:
         # The transaction's coordinator, not the group's, which the client would look for.

@@ -19,6 +19,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ...protocol.behaviour_versions import FETCH_WITH_STORAGE_ERROR
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
@@ -72,7 +73,6 @@ _NONE_DENIED: Set[Topic] = frozenset()
 READ_COMMITTED = 1
 #: Consumers name their rack from here on, and with it may read from followers (KIP-392).
 WITH_RACKS = FetchRequest.versions_with("rack_id")
-FIRST_VERSION_WITH_STORAGE_ERROR = 6
 #: From here on a follower sends its broker epoch.
 WITH_REPLICA_STATE = FetchRequest.versions_with("replica_state")
 WITH_LEADERS = FetchResponse.versions_with("node_endpoints")
@@ -336,7 +336,7 @@ class Fetch(ParkedFetch):
         return FetchResult(wanted, None, rejected(wanted.key[1], self._sent_as(error), []), None)
 
     def _sent_as(self, error: int) -> int:
-        if error == _KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
+        if error == _KAFKA_STORAGE_ERROR and self._version not in FETCH_WITH_STORAGE_ERROR:
             return _NOT_LEADER_OR_FOLLOWER
         return error
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.mirror")
 
-_ALTER_CONFIGS_VERSION = 1
+_ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
 _SET = 0
 
 

@@ -17,7 +17,12 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from ...protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -32,9 +37,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound="Message")
-#: The last version of OffsetCommit that names topics.
-_COMMIT_VERSION = 9
-_FETCH_VERSION = 9
+#: The last versions that name topics.
+_COMMIT_VERSION = OffsetCommitRequestTopic.versions_with("name")[-1]
+_FETCH_VERSION = OffsetFetchRequestTopics.versions_with("name")[-1]
 _TIMEOUT_MS = 10_000
 #: Partitions in one commit: a group's shard writes them in one turn.
 MOST_COMMITTED = 500

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.mirror")
 
-_CREATE_TOPICS_VERSION, _CREATE_PARTITIONS_VERSION, _ALTER_CONFIGS_VERSION = 7, 3, 1
+_CREATE_TOPICS_VERSION = CreateTopicsRequest.newest_version()
+_CREATE_PARTITIONS_VERSION = CreatePartitionsRequest.newest_version()
+_ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
 #: Topics in one request to the controller.
 MOST_AT_ONCE = 100
 _TIMEOUT_MS = 30_000

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from ...admin.lag import Log, Position, lag_of
+from ...admin.lag import GroupProgress, Log, lag_of
 from ...admin.markers import note_gap
-from ...coordinator.groups.share.persister_requests import InitializedPartitions
+from ...coordinator.groups.share.persister_requests import INTERNAL_VERSION, InitializedPartitions
 from ...protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from ...protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
 from ..coordinators.persister_requests import ASKER
@@ -49,7 +49,6 @@ LIMIT_KEY: Final = "odradek.metrics.lag.series"
 WAIT_S = 1.0
 _CLASSIC = "classic"
 _SHARE = "share"
-_OWN_VERSION = 0
 #: Protocol types of groups that assign whole topics to their members; groups with another type only commit.
 _SUBSCRIBING = ("consumer", "streams")
 
@@ -60,7 +59,7 @@ class GroupPosition(NamedTuple):
     group: str
     kind: str
     place: TopicPartition
-    position: Position
+    position: GroupProgress
 
 
 def _by_lag(lag_and_position: tuple[int, GroupPosition]) -> tuple[int, str, TopicPartition]:
@@ -123,12 +122,12 @@ def _of_topic(
 ) -> Iterator[GroupPosition]:
     kind = group.kind if group is not None else _CLASSIC
     for index, one in committed.items():
-        yield GroupPosition(group_id, kind, (topic, index), Position(one.offset))
+        yield GroupPosition(group_id, kind, (topic, index), GroupProgress(one.offset))
     known = services.metadata.image.topic(topic)
     if _subscribes(group) and known is not None:
         for index in known.partitions:
             if index not in committed:
-                yield GroupPosition(group_id, kind, (topic, index), Position(None))
+                yield GroupPosition(group_id, kind, (topic, index), GroupProgress(None))
 
 
 def _of_share_groups(services: Services, groups: list[str], done: Callable[[list[GroupPosition]], None]) -> None:
@@ -162,13 +161,13 @@ def _of_share_group(
             for one in result.partitions:
                 place = (topic.name, one.partition)
                 if not one.error_code and one.start_offset == -1:
-                    positions.append(GroupPosition(group, _SHARE, place, Position(None)))
+                    positions.append(GroupPosition(group, _SHARE, place, GroupProgress(None)))
                 elif not one.error_code and one.delivery_complete_count != -1:
-                    position = Position(one.start_offset, delivered=one.delivery_complete_count)
+                    position = GroupProgress(one.start_offset, delivered=one.delivery_complete_count)
                     positions.append(GroupPosition(group, _SHARE, place, position))
         done(None)
 
-    services.coordinators.groups.submit(group, InitializedPartitions(group), _OWN_VERSION, ASKER, known)
+    services.coordinators.groups.submit(group, InitializedPartitions(group), INTERNAL_VERSION, ASKER, known)
 
 
 def _gaps(positions: Iterable[GroupPosition], ends: Ends) -> Steps[dict[TopicPartition, Gap]]:

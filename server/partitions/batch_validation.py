@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from ...protocol.behaviour_versions import PRODUCE_WITH_ZSTD
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from ...protocol.schema import Records
     from .append_rules import AppendRules
 
-#: Produce requests before this version must not contain zstd (KIP-110).
-FIRST_VERSION_WITH_ZSTD = 7
 #: A second batch shows its length from the first offset on, and its magic from the second offset on.
 _LEAST_WITH_LENGTH, _LEAST_WITH_MAGIC = 12, 17
 #: The size of the rest of the smallest message of any format, after the length.
@@ -138,7 +137,7 @@ def _only_batch(records: Records, version: int) -> BatchHeader:
     if records is None or not size:
         raise RejectedUnseen(ErrorCode.INVALID_RECORD)
     header = batch.read_header(records)
-    if version < FIRST_VERSION_WITH_ZSTD and header.compression is Compression.ZSTD:
+    if header.compression is Compression.ZSTD and version not in PRODUCE_WITH_ZSTD:
         raise RejectedUnseen(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if _whole_batch(records, size):
         raise RejectedUnseen(ErrorCode.INVALID_RECORD)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from ...protocol.apis import api_named
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.partitions")
 
-_ASSIGN_VERSION = 0
+_ASSIGN_VERSION = api_named("AssignReplicasToDirs").newest_version
 
 
 class Controller(Protocol):

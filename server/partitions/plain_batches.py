@@ -12,11 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...protocol.behaviour_versions import PRODUCE_WITH_ZSTD
 from ...protocol.checksum import crc32c
 from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
-from .batch_validation import FIRST_VERSION_WITH_ZSTD
 from .decompression import AT_ONCE, OPENED_AT_ONCE_BYTES
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def pure_plain_header(
         or first_offset != 0
         or length + LOG_OVERHEAD != len(records)
         or not 0 <= codec <= _ZSTD
-        or (codec == _ZSTD and version < FIRST_VERSION_WITH_ZSTD)
+        or (codec == _ZSTD and version not in PRODUCE_WITH_ZSTD)
         or not 0 < count == last_delta + 1
         or (producer_id >= 0 > sequence)
         or crc32c(memoryview(records)[21:]) != crc

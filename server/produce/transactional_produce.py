@@ -10,6 +10,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...protocol.behaviour_versions import PRODUCE_ADDS_PARTITIONS, PRODUCE_WITH_ABORTABLE
 from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from ..coordinators.transaction_verification import Membership
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from .produce_authorization import TopicKey
 
-#: From here on clients use transaction version 2: writing to a partition adds it.
-FIRST_ADDING_VERSION = 12
-#: From here on they know TRANSACTION_ABORTABLE.
-FIRST_ABORTABLE_VERSION = 11
 _MAGIC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 22, 43
 _unpack_producer = struct.Struct(">qhi").unpack_from
 
@@ -71,14 +68,16 @@ class TransactionalProduce:
 
     def is_trusted(self, version: int) -> bool:
         """Returns True if such clients are trusted to have added their partitions, as by brokers before KIP-890."""
-        return version < FIRST_ADDING_VERSION and not self._config.get("transaction.partition.verification.enable")
+        return version not in PRODUCE_ADDS_PARTITIONS and not self._config.get(
+            "transaction.partition.verification.enable"
+        )
 
     def unverified(self, call: Call[ProduceRequest], denied: Set[TopicKey] = frozenset()) -> Unverified | None:
         """Returns the partitions of the request of which this broker does not know that they are in the transaction; None
         when there are none. `denied`: names or ids of topics to leave out.
         """
         request = call.request
-        adds = call.version >= FIRST_ADDING_VERSION
+        adds = call.version in PRODUCE_ADDS_PARTITIONS
         by_id = call.version in WITH_TOPIC_IDS
         find: Any = self._partitions.get_by_id if by_id else self._partitions.get
         verifications: dict[TopicPartition, Verification] = {}
@@ -161,8 +160,8 @@ def _producer(records: Records) -> tuple[int, int, int] | None:
 def _for_producers(error: int, version: int) -> int:
     if error in _RETRIABLE:
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    if error == ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_ADDING_VERSION:
+    if error == ErrorCode.CONCURRENT_TRANSACTIONS and version not in PRODUCE_ADDS_PARTITIONS:
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    if error == ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_ABORTABLE_VERSION:
+    if error == ErrorCode.TRANSACTION_ABORTABLE and version not in PRODUCE_WITH_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     return ErrorCode.INVALID_PRODUCER_EPOCH if error == ErrorCode.PRODUCER_FENCED else error

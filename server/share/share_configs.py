@@ -9,6 +9,7 @@ from ...coordinator.share_partition import Limits
 from ...metadata.configs.checks import duration_seconds
 from ...metadata.features import SHARE_VERSION
 from ...metadata.image import GROUP_RESOURCE
+from ...protocol.feature_levels import SHARE_GROUPS_HAVE_DEAD_LETTERS
 from ...protocol.records.errors import BatchError
 from ...storage.segments.timestamps import LargeBatch
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
 
-FIRST_WITH_DEAD_LETTERS = 2
 
 _LATEST = "latest"
 
@@ -85,5 +85,5 @@ class ShareConfigs:
 
     def _has_dead_letters(self, own: Mapping[str, str]) -> bool:
         """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
-        is_known = self._metadata.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
+        is_known = self._metadata.image.features.level(SHARE_VERSION) >= SHARE_GROUPS_HAVE_DEAD_LETTERS
         return is_known and bool(own.get("errors.deadletterqueue.topic.name"))

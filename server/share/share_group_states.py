@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...coordinator.groups.share.persister_requests import DeletionOfGroups, StatesDeleted, StatesInitialized
+from ...coordinator.groups.share.persister_requests import (
+    INTERNAL_VERSION,
+    DeletionOfGroups,
+    StatesDeleted,
+    StatesInitialized,
+)
 from ..coordinators.persister_requests import ASKER
 from ..coordinators.scatter_and_gather import gather
 
@@ -28,9 +33,6 @@ if TYPE_CHECKING:
     from ..coordinators.group_driver import GroupDriver
     from ..coordinators.persister_requests import Persister
     from ..runtime.lazy import Lazy
-
-#: The version of requests that only this broker creates.
-OWN_VERSION = 0
 
 
 def nobody(_: object) -> None:
@@ -61,7 +63,7 @@ class ShareGroupStates:
         partitions = {r.topic_id: frozenset(p.partition for p in r.partitions) for r in response.results}
         has_failed = any(p.error_code for result in response.results for p in result.partitions)
         reported = StatesInitialized(group_id, partitions, has_failed)
-        self._groups.submit(group_id, reported, OWN_VERSION, ASKER, lambda _: done(response))
+        self._groups.submit(group_id, reported, INTERNAL_VERSION, ASKER, lambda _: done(response))
 
     def delete(self, request: DeleteShareGroupStateRequest, done: Callable[[dict[bytes, int]], None]) -> None:
         """Has the persister delete the states of topics and informs the group of the deleted ones. `done` gets an error
@@ -76,7 +78,7 @@ class ShareGroupStates:
         deleted = frozenset(topic_id for topic_id, error in errors.items() if not error)
         if deleted:
             reported = StatesDeleted(group_id, deleted)
-            self._groups.submit(group_id, reported, OWN_VERSION, ASKER, lambda _: done(errors))
+            self._groups.submit(group_id, reported, INTERNAL_VERSION, ASKER, lambda _: done(errors))
         else:
             done(errors)
 
@@ -87,7 +89,7 @@ class ShareGroupStates:
         groups = self._groups
         gather(
             [
-                partial(groups.submit, ids[0], DeletionOfGroups(ids), OWN_VERSION, ASKER)
+                partial(groups.submit, ids[0], DeletionOfGroups(ids), INTERNAL_VERSION, ASKER)
                 for ids in groups.by_partition(group_ids)
             ],
             partial(self._delete_each, done),

@@ -23,10 +23,10 @@ from odradek.archive import (
     open_catalog,
     spark_tasks,
 )
-from odradek.cli.records.protobuf_decoding import message_of_schema
-from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.columns import INFER, Split, ValueSchema
 from odradek.columns.cluster import Cluster
+from odradek.records.protobuf_decoding import message_of_schema
+from odradek.records.schema_registry import SchemaRegistry
 from pyspark.sql import SparkSession
 from topics import ensure_topic
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
+from ...protocol.feature_levels import TRANSACTIONS_BUMP_EPOCHS
 from .producers import NO_OFFSET
 
 if TYPE_CHECKING:
     from .producers import Producers
 
 MAX_PRODUCER_EPOCH = 32_767
-#: From this transaction version on each end has an epoch of its own, above that of the data (KIP-890, KIP-1228).
-EPOCH_BUMP_VERSION = 2
 
 
 def is_in_transaction(producers: Producers, producer_id: int, epoch: int) -> bool:
@@ -30,7 +29,7 @@ def check_marker(
         return ErrorCode.NONE
     is_open = producer.transaction_first_offset != NO_OFFSET
     is_repeated = epoch == producer.epoch and (not is_open or epoch == MAX_PRODUCER_EPOCH)
-    if transaction_version >= EPOCH_BUMP_VERSION:
+    if transaction_version >= TRANSACTIONS_BUMP_EPOCHS:
         is_stale = epoch <= producer.epoch and not is_repeated
     else:
         is_stale = epoch < producer.epoch

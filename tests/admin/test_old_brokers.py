@@ -11,13 +11,13 @@ from unittest.mock import patch
 import odradek
 import pytest
 from odradek.admin import acls, config_changes, configs, features, groups, log_directories, nodes, topic_changes, topics
+from odradek.admin.connection import Connection
 from odradek.admin.errors import NotSupported, ResponseError
 from odradek.admin.group_offsets import commit, committed
 from odradek.admin.log_offsets import EARLIEST, LATEST, list_offsets, partition_offsets
 from odradek.admin.metadata_quorum import describe_quorum
+from odradek.admin.readings import replica_sizes
 from odradek.admin.session import Admin
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.readings import replica_sizes
 from odradek.client.connection import PeerConnection
 from odradek.protocol.apis import APIS
 from odradek.protocol.schema import Message

@@ -19,11 +19,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
 from odradek.archive import ArchiveOptions
 from odradek.archive.topic_archive import TopicArchive
-from odradek.cli.client.errors import CommandError
-from odradek.cli.records.protobuf_decoding import message_of_schema
-from odradek.cli.records.schema_registry import SchemaRegistry
+from odradek.client.user_errors import UserError
 from odradek.columns import ValueSchema
 from odradek.columns.cluster import Cluster
+from odradek.records.protobuf_decoding import message_of_schema
+from odradek.records.schema_registry import SchemaRegistry
 
 from tests.archive.harness.tables import open_table, source_of
 
@@ -130,8 +130,8 @@ def test_a_registry_that_does_not_respond_makes_no_dead_letter_record(
         archive.advance(cluster)
         orders.send({"id": "int", "note": "string"}, {"id": 2, "note": "n"})
         with monkeypatch.context() as patched:
-            patched.setattr("odradek.cli.records.schema_registry.urllib.request.urlopen", _no_response)
-            with pytest.raises(CommandError, match="no response from the schema registry"):
+            patched.setattr("odradek.records.schema_registry.urllib.request.urlopen", _no_response)
+            with pytest.raises(UserError, match="no response from the schema registry"):
                 archive.advance(cluster)
         archive.advance(cluster)
     archive.close()

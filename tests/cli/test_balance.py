@@ -6,7 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from odradek.cli.balance import Balance, Place
+from odradek.admin.balance import Balance
+from odradek.admin.places import Place
 
 
 def loads(placement: dict[Place, list[int]], brokers: range) -> tuple[list[int], list[int]]:

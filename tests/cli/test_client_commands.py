@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.cli.client.connection import connection_of
-from odradek.cli.client.contexts import contexts_file
-from odradek.cli.client.librdkafka import librdkafka_settings
-from odradek.cli.client.properties import HIDDEN, shown_properties
+from odradek.admin.connection import connection_of
 from odradek.cli.main import main
+from odradek.client.contexts import contexts_file
 from odradek.client.errors import InvalidOptions
+from odradek.client.librdkafka import librdkafka_settings
+from odradek.client.properties import HIDDEN, shown_properties
 from odradek.client.security_options import jaas_options, security_of
 
 #: Packages that only the extras install.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection, connection_of
+from odradek.admin.connection import Connection, connection_of
 from odradek.console import backend
 from odradek.console.cluster.masks import Masks
 from odradek.console.cluster.records import RecordMaker

@@ -15,16 +15,16 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import Misused
+from odradek.admin.connection import Connection
+from odradek.admin.positions import timestamp_ms
 from odradek.cli.main import main
 from odradek.cli.records.consume_command import _kept
-from odradek.cli.records.content_decoder import UndecodableContent, decoder
-from odradek.cli.records.filters import filters_of
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.parquet import parquet_rows
-from odradek.cli.records.selection import timestamp_ms
-from odradek.cli.records.writing import CSV_COLUMNS, JsonArray, JsonLines, writer_of
+from odradek.client.user_errors import Misused
+from odradek.records.content_decoder import UndecodableContent, decoder
+from odradek.records.filters import filters_of
+from odradek.records.formats import Coding, Form
+from odradek.records.parquet import parquet_rows
+from odradek.records.writing import CSV_COLUMNS, JsonArray, JsonLines, writer_of
 
 from tests.harness.examples import examples
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import fastavro
 import pytest
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import CommandError, Misused
-from odradek.cli.records.content_decoder import decoder
-from odradek.cli.records.content_encoder import encoder
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.protobuf_decoding import _compiled, _pool
+from odradek.admin.connection import Connection
+from odradek.client.user_errors import Misused, UserError
+from odradek.records.content_decoder import decoder
+from odradek.records.content_encoder import encoder
+from odradek.records.formats import Coding, Form
+from odradek.records.protobuf_decoding import _compiled, _pool
 
 AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}
 ORDER = {
@@ -162,7 +162,7 @@ def test_plain_forms_are_decoded(registry: str) -> None:
     ],
 )
 def test_bytes_of_another_form_are_explained(registry: str, form: Form, data: bytes, words: str) -> None:
-    with pytest.raises(CommandError, match=words):
+    with pytest.raises(UserError, match=words):
         decoded(Coding(form, registry), data)
 
 
@@ -193,11 +193,11 @@ def test_avro_is_encoded_by_a_registry_and_by_a_file(registry: str, tmp_path: Pa
     in_file = Coding(Form.avro, schema=tmp_path / "amount.avsc")
     assert encoded(in_file, '{"cents": -1}') == avro(AMOUNT, {"cents": -1})
     for wrong in ('{"cents": "many"}', "{}", "no JSON"):
-        with pytest.raises(CommandError, match="is not avro"):
+        with pytest.raises(UserError, match="is not avro"):
             encoded(in_file, wrong)
     with pytest.raises(Misused, match="PROTOBUF, not AVRO"):
         encoded(Coding(Form.avro, registry), text, "protobuf-value")
-    with pytest.raises(CommandError, match="404"):
+    with pytest.raises(UserError, match="404"):
         encoded(Coding(Form.avro, registry), text, "absent-value")
 
 
@@ -217,7 +217,7 @@ def test_protobuf_is_encoded_with_the_place_of_its_message(
     made = encoded(coding, text, "protobuf-value")
     assert made[:5] == b"\0\0\0\0\2" and made[5:].startswith(path)
     assert decoded(coding, made) == json.loads(text)
-    with pytest.raises(CommandError, match="is not protobuf"):
+    with pytest.raises(UserError, match="is not protobuf"):
         encoded(coding, '{"unknown": 1}', "protobuf-value")
 
 
@@ -234,5 +234,5 @@ def test_protobuf_is_encoded_with_the_place_of_its_message(
 )
 def test_plain_formats_are_encoded(form: Form, text: str, data: bytes) -> None:
     assert encoded(Coding(form), text) == data
-    with pytest.raises(CommandError, match=f"is not {form}"):
+    with pytest.raises(UserError, match=f"is not {form}"):
         encoded(Coding(form), "?")

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 
 from compat_tests.cli.commands import Done, odradek_command
 

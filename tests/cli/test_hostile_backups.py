@@ -22,7 +22,7 @@ from odradek.cli.backup.manifests import (
     write_manifest,
 )
 from odradek.cli.backup.stores import FolderStore
-from odradek.cli.client.errors import CommandError
+from odradek.client.user_errors import UserError
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 
@@ -67,11 +67,11 @@ def test_chunk_outside_the_backup_is_refused(store: FolderStore, tmp_path: Path,
     (tmp_path / "backup" / "link").symlink_to(tmp_path / "outside")
     (tmp_path / "backup" / "up").symlink_to(tmp_path)
     name = name.format(tmp_path)
-    with pytest.raises(CommandError, match="outside the backup"):
+    with pytest.raises(UserError, match="outside the backup"):
         checked(store, chunk(name))
     if ".." in name or name.startswith("/"):
         write_manifest(store, manifest(chunk(name)))
-        with pytest.raises(CommandError, match=r"malformed: .* is not a valid name of a chunk"):
+        with pytest.raises(UserError, match=r"malformed: .* is not a valid name of a chunk"):
             read_manifest(store)
 
 
@@ -80,11 +80,11 @@ def test_chunk_outside_the_backup_is_refused(store: FolderStore, tmp_path: Path,
 def test_chunk_or_manifest_that_is_no_file_is_refused_at_once(store: FolderStore, tmp_path: Path, kind: str) -> None:
     make = os.mkfifo if kind == "fifo" else os.mkdir
     make(tmp_path / "backup" / "chunk.log")
-    with pytest.raises(CommandError, match=r"chunk\.log cannot be read"):
+    with pytest.raises(UserError, match=r"chunk\.log cannot be read"):
         checked(store, chunk("chunk.log"))
     (tmp_path / "backup" / "manifests").mkdir()
     make(tmp_path / "backup" / "manifests" / "0000000001.json")
-    with pytest.raises(CommandError):
+    with pytest.raises(UserError):
         read_manifest(store)
 
 
@@ -118,7 +118,7 @@ def test_chunk_or_manifest_that_is_no_file_is_refused_at_once(store: FolderStore
 )
 def test_malformed_manifest_with_a_valid_checksum_is_an_error_in_one_line(store: FolderStore, change: Any) -> None:
     tampered(store, change)
-    with pytest.raises(CommandError) as failed:
+    with pytest.raises(UserError) as failed:
         read_manifest(store)
     assert "\n" not in str(failed.value)
 
@@ -141,7 +141,7 @@ def test_infinite_quota_is_written_and_read(store: FolderStore) -> None:
 
 def test_format_of_a_later_version_is_an_error(store: FolderStore) -> None:
     tampered(store, lambda data: data.update(format=3))
-    with pytest.raises(CommandError, match="has format 3, and this version reads up to 2"):
+    with pytest.raises(UserError, match="has format 3, and this version reads up to 2"):
         read_manifest(store)
 
 
@@ -149,5 +149,5 @@ def test_deeply_nested_manifest_is_an_error(store: FolderStore) -> None:
     body = b"[" * 200_000
     head = json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode()
     store.write("manifests/0000000001.json", head + b"\n" + body + b"\n")
-    with pytest.raises(CommandError, match="malformed"):
+    with pytest.raises(UserError, match="malformed"):
         read_manifest(store)

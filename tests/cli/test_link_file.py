@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.cli.client.errors import Misused
 from odradek.cli.link_file import read_link_file
+from odradek.client.user_errors import Misused
 from odradek.replication.mirror.link import parse_link
 
 GOOD = """

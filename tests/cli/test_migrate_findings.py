@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.cli.client.errors import CommandError
 from odradek.cli.migrate.findings import STOPS, STORES, WORKS, of_file, to_odradek
 from odradek.cli.migrate.survey import APACHE, ODRADEK, Survey, SurveyedNode
+from odradek.client.user_errors import UserError
 
 from compat_tests.cli.commands import odradek_command
 
@@ -42,7 +42,7 @@ def test_directory_that_is_not_formatted_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     file = tmp_path / "server.properties"
     file.write_text(f"log.dirs={tmp_path / 'data'}\n")
-    with pytest.raises(CommandError, match="is not a formatted log directory"):
+    with pytest.raises(UserError, match="is not a formatted log directory"):
         list(of_file(file, ODRADEK))
 
 

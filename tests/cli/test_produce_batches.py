@@ -10,14 +10,14 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import CommandError
+from odradek.admin.connection import Connection
 from odradek.cli.client.producer_ids import request_producer_id
 from odradek.cli.records import input_record, line_input
 from odradek.cli.records.input_record import Batch
 from odradek.cli.records.line_input import size_of, value_batches
 from odradek.cli.records.sending import Sender
 from odradek.cli.records.taken_lines import TakenLines
+from odradek.client.user_errors import UserError
 
 from compat_tests.cli.commands import odradek_command
 
@@ -56,7 +56,7 @@ def test_line_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     assert [value for batch in found for value in batch.values] == at_limit
     for end in (b"\n", b"\nnext\n", b""):
         text = b"\n".join([*at_limit, b"x" * 101]) + end
-        with pytest.raises(CommandError, match=r"record 3 .*longer than"):
+        with pytest.raises(UserError, match=r"record 3 .*longer than"):
             list(value_batches([None], io.BytesIO(text)))
 
 

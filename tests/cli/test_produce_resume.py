@@ -21,9 +21,9 @@ import odradek
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.cli.client.errors import Misused
 from odradek.cli.records.line_ranges import Lines, parse_lines
 from odradek.cli.records.taken_lines import Line, TakenLines
+from odradek.client.user_errors import Misused
 
 from compat_tests.cli.commands import Done, odradek_command
 from tests.harness.examples import examples

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.cluster.masks import Masks
 from odradek.console.cluster.query import Query
 from odradek.console.cluster.records import RecordMaker

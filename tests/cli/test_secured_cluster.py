@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.cli.client.properties import read_client_properties
+from odradek.client.properties import read_client_properties
 from odradek.client.security_options import jaas_options
 
 from compat_tests.recipes import eventually

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from odradek.cli.client.errors import Misused
-from odradek.cli.client.librdkafka import check_names, librdkafka_settings
-from odradek.cli.client.properties import shown_properties, store_settings
+from odradek.client.librdkafka import check_names, librdkafka_settings
+from odradek.client.properties import shown_properties, store_settings
 from odradek.client.security_options import security_of
+from odradek.client.user_errors import Misused
 
 STORE = {
     "remote.log.storage.manager.class.name": "objects",

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import odradek
 import pytest
+from odradek.admin import connection
+from odradek.admin.connection import Connection
 from odradek.admin.nodes import describe_cluster
-from odradek.cli.client import connection
-from odradek.cli.client.connection import Connection
 from odradek.client.cluster import TRANSACTION_COORDINATOR, Address, Cluster
 from odradek.client.errors import LoginRejected, NoResponse, NotSupported, UnknownNode
 from odradek.client.sasl import PasswordLogin

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.archive.ownership import Owner
 from odradek.archive.store import ArchiveError, Covered
-from odradek.cli.client.errors import Misused
 from odradek.client.reasons import reason_of
+from odradek.client.user_errors import Misused
 from odradek.console.cluster.masks import Masks, compiled
 
 from tests.harness.sources import files, text_of

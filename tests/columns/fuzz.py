@@ -21,15 +21,15 @@ import fastavro
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odradek.admin.connection import Connection
 from odradek.archive.rows import row_maker
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import CommandError
-from odradek.cli.records.content_decoder import decoder
-from odradek.cli.records.filters import filters_of
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.writing import writer_of
+from odradek.client.user_errors import UserError
 from odradek.columns import INFER, SCHEMA, ScanDataset, ScanError, ValueSchema, scan
 from odradek.protocol.records.record import Record
+from odradek.records.content_decoder import decoder
+from odradek.records.filters import filters_of
+from odradek.records.formats import Coding, Form
+from odradek.records.writing import writer_of
 
 from compat_tests.cli.commands import odradek_command
 from tests.columns.harness.logs import NOW_MS, GeneratedLog
@@ -180,7 +180,7 @@ def use_consume(example: Example, schema: str, latest: bool) -> None:
                 message: Any = _Message(key, value, stamp, offset)
                 try:
                     content = value if decode is None else decode(value, "t")
-                except CommandError:
+                except UserError:
                     continue
                 for passes in filters:
                     passes(message, key, content)
@@ -240,7 +240,7 @@ def run(examples: int, uses: tuple[str, ...] = tuple(USES)) -> None:
         directory = Path(tempfile.mkdtemp(prefix="odradek-fuzz-"))
         try:
             USES[use](Example(directory, records), schema, latest)
-        except (CommandError, ScanError) as error:
+        except (UserError, ScanError) as error:
             raise AssertionError(f"a record ends everything: {error}") from error
         finally:
             shutil.rmtree(directory, ignore_errors=True)

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from odradek.archive.rows import RawRows
-from odradek.cli.records import json_parsing
 from odradek.columns import Inference, ValueSchema, inference, scan
 from odradek.columns import scan as scan_module_function
 from odradek.columns.json_values import JsonDecoder, JsonTextDecoder
 from odradek.columns.query_command import _FIRST_MS, _LAST_MS
 from odradek.protocol.records.record import Record
+from odradek.records import json_parsing
 
 from tests.columns.harness.logs import GeneratedLog
 from tests.columns.harness.schema_types import CASES

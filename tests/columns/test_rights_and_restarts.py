@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from odradek.client.error_kinds import ErrorKind
 from odradek.columns import ClusterError, ScanDataset, scan
 
 from compat_tests.cli.commands import odradek_command
@@ -58,7 +59,7 @@ def test_files_of_a_topic_need_the_right_to_read_it(tmp_path: Path) -> None:
         of_ann = dict(broker.client_settings("java", "ann"))
         with pytest.raises(ClusterError, match="topic secret: not authorized to read it") as denied:
             scan("secret", client=of_ann)
-        assert denied.value.status == 5
+        assert denied.value.kind == ErrorKind.DENIED
         words = [part for name, value in of_ann.items() for part in ("-X", f"{name}={value}")]
         done = odradek_command("query", "select count(*) from secret", *words)
         assert done.status == 5 and "not authorized to read it" in done.err and "Traceback" not in done.err

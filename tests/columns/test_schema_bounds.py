@@ -18,13 +18,13 @@ import pytest
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from odradek.cli.records.avro_input import AvroInput
-from odradek.cli.records.avro_marked import marked
-from odradek.cli.records.contents import json_of
-from odradek.cli.records.protobuf_decoding import message_of_file
 from odradek.columns import InvalidScan
 from odradek.columns.avro_values import AvroDecoder
 from odradek.columns.protobuf_values import ProtobufDecoder
+from odradek.records.avro_input import AvroInput
+from odradek.records.avro_marked import marked
+from odradek.records.contents import json_of
+from odradek.records.protobuf_decoding import message_of_file
 
 from tests.harness.examples import examples
 

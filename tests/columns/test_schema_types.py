@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from odradek.admin.connection import Connection
 from odradek.archive import open_catalog
 from odradek.archive.column_types import storable
-from odradek.cli.client.connection import Connection
-from odradek.cli.records.content_decoder import UndecodableContent, decoder
-from odradek.cli.records.content_encoder import encoder
-from odradek.cli.records.contents import json_of
 from odradek.columns import decoder_of, scan
+from odradek.records.content_decoder import UndecodableContent, decoder
+from odradek.records.content_encoder import encoder
+from odradek.records.contents import json_of
 
 from compat_tests.cli.commands import odradek_command
 from tests.columns.harness.schema_types import CASES, numbered

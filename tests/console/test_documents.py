@@ -6,7 +6,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.cluster.decoding import AUTO, RecordDecoder
 from odradek.console.cluster.history import History
 from odradek.console.cluster.series import MOST_MINUTES, MOST_POINTS

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import odradek
 import pytest
 import uvicorn
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.settings import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.cli.client.errors import Misused
+from odradek.client.user_errors import Misused
 from odradek.console.cluster.masks import MASKED, Masks
 
 

@@ -10,7 +10,7 @@ import odradek
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.cluster import merge
 from odradek.console.cluster.found import Found
 from odradek.console.cluster.masks import Masks

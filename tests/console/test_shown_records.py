@@ -16,7 +16,7 @@ from typing import Any
 import odradek
 import pyarrow.parquet as parquet
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.pages.downloads import FORMATS

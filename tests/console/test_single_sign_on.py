@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.cli.client.errors import Misused
+from odradek.client.user_errors import Misused
 from odradek.console.access.single_sign_on import OidcSettings, read_settings, role_of
 
 from tests.docs.pages import ROOT, blocks

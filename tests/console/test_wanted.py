@@ -7,8 +7,8 @@ import json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import Misused
+from odradek.admin.connection import Connection
+from odradek.client.user_errors import Misused
 from odradek.console.cluster.decoding import AUTO
 from odradek.console.cluster.filters import filters
 from odradek.console.cluster.log_reader import FetchedRecord

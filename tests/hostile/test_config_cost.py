@@ -6,9 +6,9 @@ import contextlib
 import time
 
 import pytest
+from odradek.client.properties_file import parse_properties
 from odradek.metadata.configs import ConfigResourceType, InvalidConfig, validate
 from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
-from odradek.server.config.properties import parse_properties
 from odradek.server.config.providers import resolved
 
 LENGTH = 60_000

@@ -13,7 +13,7 @@ from types import FrameType
 
 import odradek
 import pytest
-from odradek.cli.client.errors import Misused
+from odradek.client.user_errors import Misused
 from odradek.console.budgets import USER_CPU_S, Account, Budget, Stopped
 from odradek.console.cluster.filters import filters
 from odradek.console.cluster.query import Query

@@ -8,9 +8,9 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import CommandError, Misused
+from odradek.admin.connection import Connection
 from odradek.cli.main import main
+from odradek.client.user_errors import Misused, UserError
 from odradek.columns.errors import InvalidScan
 from odradek.columns.values import type_of_json_schema
 from odradek.console.backend import Backend
@@ -66,7 +66,7 @@ def test_deep_responses_of_kafka_connect_are_one_error(deep: str, status: int, l
     for call in (connect.connectors, lambda: connect.config("a"), lambda: connect.act("a", "pause")):
         try:
             call()
-        except CommandError as error:
+        except UserError as error:
             assert len(str(error)) < 1000
 
 

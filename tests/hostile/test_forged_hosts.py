@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.access.guard import CALLBACK, END, HEALTH, LOGIN, START
 from odradek.console.access.users import VIEWER, add_user
 from odradek.console.application import application

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.command import server_config

@@ -13,15 +13,15 @@ import fastavro
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.cli.client.connection import Connection
-from odradek.cli.client.errors import CommandError
+from odradek.admin.connection import Connection
 from odradek.cli.main import main
-from odradek.cli.records.avro_schemas import parsed_avro
-from odradek.cli.records.content_decoder import decoder
-from odradek.cli.records.content_encoder import encoder
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.schema_registry import SchemaRegistry
+from odradek.client.user_errors import UserError
 from odradek.console.cluster.decoding import AUTO, RecordDecoder
+from odradek.records.avro_schemas import parsed_avro
+from odradek.records.content_decoder import decoder
+from odradek.records.content_encoder import encoder
+from odradek.records.formats import Coding, Form
+from odradek.records.schema_registry import SchemaRegistry
 
 from tests.hostile.liar import Liar
 
@@ -84,32 +84,32 @@ DEEP = [
 
 
 def uses(url: str) -> None:
-    """Each use of a registry raises CommandError or nothing; the console's returns a value."""
+    """Each use of a registry raises UserError or nothing; the console's returns a value."""
     connection = Connection({})
     for form in (Form.avro, Form.protobuf):
         try:
             decode = decoder(Coding(form, url), connection)
             assert decode is not None
             decode(VALUE, "t")
-        except CommandError as error:
+        except UserError as error:
             assert_one_line(error)
         try:
             encode = encoder(Coding(form, url), connection, "t-value")
             assert encode is not None
             encode(b"{}")
-        except CommandError as error:
+        except UserError as error:
             assert_one_line(error)
     for call in (lambda: SchemaRegistry(url).schema(7), lambda: SchemaRegistry(url).latest("t-value")):
         try:
             call()
-        except CommandError as error:
+        except UserError as error:
             assert_one_line(error)
     console = RecordDecoder(connection, url)
     for form_name in (AUTO, "avro", "protobuf", "json"):
         assert console.decode(VALUE, form_name, "t").form
 
 
-def assert_one_line(error: CommandError) -> None:
+def assert_one_line(error: UserError) -> None:
     assert "\n" not in str(error) and 0 < len(str(error)) < 2000, str(error)[:300]
 
 

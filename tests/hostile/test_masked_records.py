@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.cluster.decoding import FORMS

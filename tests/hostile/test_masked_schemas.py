@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 import odradek
 import pytest
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.cluster.decoding import FORMS
 from odradek.console.cluster.filters import filters
 from odradek.console.cluster.masks import Masks

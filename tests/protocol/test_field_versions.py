@@ -1,4 +1,4 @@
-"""The schema has the versions of each field: no number stands beside it."""
+"""The schema has the versions of each field, and one file those of behaviour: no number stands beside them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,22 @@ from odradek.protocol.schema import ArrayOf, Message
 from tests.harness.sources import files, tree_of
 
 #: Packages whose constants are compared with the version of a request.
-PACKAGES = ("server", "coordinator", "replication", "protocol")
+PACKAGES = ("server", "coordinator", "replication", "protocol", "client", "admin")
+#: The home of versions in which behaviour begins, and that of levels of features.
+HOMES = ("protocol/behaviour_versions.py", "protocol/feature_levels.py")
+#: Versions of formats of our own, and of records: they change with what is written, not with the schema.
+FORMATS = {
+    "coordinator/groups/share/persister_requests.py: INTERNAL_VERSION = 0",
+    "coordinator/groups/streams/description.py: REPORTED_VERSION = 1",
+    "coordinator/groups/streams/description.py: TOPOLOGY_VERSION = 0",
+    "coordinator/record_framing.py: _KEY_VERSION = 0",
+    "server/controller/envelopes.py: _PRINCIPAL_VERSION = 0",
+}
 #: Constants that are named as first versions.
 _NAME = re.compile(r"_?(?:FIRST_)?(?:VERSION_)?WITH_(\w+)|_?(\w+)_VERSION")
+
+_VERSION_NAME = re.compile(r"(?:.*_)?VERSION(?:_WITH_\w+)?|_?(?:FIRST_)?WITH_\w+|(?:.*_)?SINCE")
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def test_versions_with_a_field_are_those_of_the_schema() -> None:
@@ -97,3 +110,42 @@ def test_no_constant_repeats_the_version_of_a_field() -> None:
     assert chosen
     repeated = {file: numbers for file in chosen if (numbers := numbers_beside_the_schema(tree_of(file), fields))}
     assert not repeated, f"ask the schema: `{{Message}}.versions_with(field)`: {repeated}"
+
+
+def numbers_of_versions(tree: ast.Module) -> list[str]:
+    """Returns constants that are named as versions and have numbers, and comparisons of a version with a number over 0."""
+    numbers = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name | ast.Tuple):
+            names = [one.id for one in ast.walk(node.targets[0]) if isinstance(one, ast.Name)]
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            are_numbers = any(isinstance(one, ast.Constant) and type(one.value) is int for one in values)
+            if are_numbers and any(_VERSION_NAME.fullmatch(name) for name in names):
+                numbers.append(ast.unparse(node))
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.Compare) and isinstance(inner.ops[0], _ORDERS):
+            left, right = inner.left, inner.comparators[0]
+            name = left.attr if isinstance(left, ast.Attribute) else left.id if isinstance(left, ast.Name) else ""
+            if name == "version" and isinstance(right, ast.Constant) and type(right.value) is int and right.value > 0:
+                numbers.append(ast.unparse(inner))
+    return numbers
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ADDING_VERSION = 5", "_ASK_VERSION, _GIVE_VERSION = (1, 0)", "FIRST_VERSION_WITH_ZSTD = 7", "call.version >= 4"],
+)
+def test_number_of_a_version_is_found(line: str) -> None:
+    assert numbers_of_versions(ast.parse(line)) == [line]
+
+
+@pytest.mark.parametrize("line", ["_VERSION_BYTES = 2", "METADATA_VERSION = 'metadata.version'", "version < 0"])
+def test_number_of_another_noun_is_not_found(line: str) -> None:
+    assert numbers_of_versions(ast.parse(line)) == []
+
+
+def test_versions_of_behaviour_stand_in_their_home() -> None:
+    chosen = [file for file in files("*.py") if file.split("/")[0] in PACKAGES and file not in HOMES]
+    assert chosen
+    beside = {f"{file}: {number}" for file in chosen for number in numbers_of_versions(tree_of(file))}
+    assert beside == FORMATS, "ask the schema, or give the behaviour a range in protocol/behaviour_versions.py"

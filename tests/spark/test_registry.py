@@ -16,9 +16,9 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
-from odradek.cli.records.protobuf_decoding import message_of_schema
-from odradek.cli.records.schema_registry import SchemaRegistry
 from odradek.columns import SCHEMA
+from odradek.records.protobuf_decoding import message_of_schema
+from odradek.records.schema_registry import SchemaRegistry
 from odradek.spark.options import InvalidOptions, parse
 from odradek.spark.rows import Rows, check_schema, projected
 from pyspark.sql.types import (

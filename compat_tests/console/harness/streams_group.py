@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from odradek.admin.connection import Connection
 from odradek.admin.nodes import describe_cluster
-from odradek.cli.client.connection import Connection
 from odradek.protocol.schema import Message
 
 from compat_tests.recipes import eventually

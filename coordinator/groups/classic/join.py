@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....protocol.behaviour_versions import JOIN_GROUP_WITH_MEMBER_ID
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.primitives import MAX_STRING_BYTES
@@ -14,8 +15,6 @@ from .member import ClassicMember
 from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
 from .writing import create_group, write_empty_group, write_group
 
-#: The first version whose clients are given their id before they join.
-MEMBER_ID_REQUIRED_VERSION = 4
 #: The first version whose response can tell a leader to skip the assignment (KIP-814).
 WITH_REBALANCE_TIMEOUT = JoinGroupRequest.versions_with("rebalance_timeout_ms")
 WITH_SKIP_ASSIGNMENT = JoinGroupResponse.versions_with("skip_assignment")
@@ -89,7 +88,7 @@ def _join_dynamic(
     state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
 ) -> None:
     member_id = _member_id(message.client_id, message.member_uuid)
-    if message.version >= MEMBER_ID_REQUIRED_VERSION:
+    if message.version in JOIN_GROUP_WITH_MEMBER_ID:
         group.add_pending(member_id, now + request.session_timeout_ms)
         state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ....protocol.behaviour_versions import JOIN_GROUP_WITH_MEMBER_ID
 from ....protocol.errors import ErrorCode
 from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ....protocol.internal.consumer_protocol import ConsumerProtocolSubscription
@@ -33,9 +34,6 @@ from .writing import replace_member, write_member
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The first version of JoinGroup whose clients get their member id before they join (KIP-394).
-MEMBER_ID_REQUIRED_VERSION = 4
-
 
 def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
     request = message.request
@@ -45,7 +43,7 @@ def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupR
     if error is not ErrorCode.NONE:
         state.reply(message, join_error(error))
         return
-    if not request.member_id and request.group_instance_id is None and message.version >= MEMBER_ID_REQUIRED_VERSION:
+    if not request.member_id and request.group_instance_id is None and message.version in JOIN_GROUP_WITH_MEMBER_ID:
         state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return
     error = _validate_member(group, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ....protocol.behaviour_versions import CONSUMER_HEARTBEAT_WITH_OWN_MEMBER_ID
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ...rejection import Rejection
@@ -12,8 +13,6 @@ from .assignors import ASSIGNORS
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember, Partitions
 
 Heartbeat = ConsumerGroupHeartbeatRequest
-#: Members generate their own ids from this version on (KIP-1082).
-OWN_MEMBER_ID_VERSION = 1
 
 
 def error_response(validation_error: Rejection) -> ConsumerGroupHeartbeatResponse:
@@ -21,7 +20,7 @@ def error_response(validation_error: Rejection) -> ConsumerGroupHeartbeatRespons
 
 
 def _names(request: Heartbeat, version: int) -> Rejection | None:
-    needs_member_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
+    needs_member_id = version in CONSUMER_HEARTBEAT_WITH_OWN_MEMBER_ID or request.member_epoch != JOIN_EPOCH
     return validate_names(request, needs_member_id=needs_member_id)
 
 

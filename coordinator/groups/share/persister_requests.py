@@ -14,6 +14,8 @@ from ....protocol.messages.initialize_share_group_state import InitializeShareGr
 from ....protocol.schema import Message, Request
 
 Response = TypeVar("Response", bound=Message)
+#: The version of requests that only this broker creates.
+INTERNAL_VERSION = 0
 
 
 @dataclass(eq=False)

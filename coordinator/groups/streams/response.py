@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ....protocol.behaviour_versions import STREAMS_HEARTBEAT_WITH_CLIENT_TAGS
 from ....protocol.messages.create_topics import CreatableTopic
 from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from ....protocol.messages.streams_group_heartbeat import StreamsStatus as StatusTold
@@ -23,8 +24,6 @@ from .tasks import TaskId, by_subtopology
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The first version whose clients support MISSING_CLIENT_TAGS.
-CLIENT_TAGS_VERSION = 1
 #: The first version that can request the description of the topology (KIP-1331).
 WITH_DESCRIPTIONS = StreamsGroupHeartbeatResponse.versions_with("topology_description_required")
 
@@ -115,7 +114,7 @@ def _status(
             "entire application."
         )
         reported.append((Status.SHUTDOWN_APPLICATION, words))
-    missing = _missing_tags(state, group, member) if message.version >= CLIENT_TAGS_VERSION else []
+    missing = _missing_tags(state, group, member) if message.version in STREAMS_HEARTBEAT_WITH_CLIENT_TAGS else []
     if missing:
         words = (
             f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. Configure them via "

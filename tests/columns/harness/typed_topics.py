@@ -16,10 +16,10 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from google.protobuf.message_factory import GetMessageClass
 from odradek.archive.column_types import storable
 from odradek.archive.conforming import conformed
-from odradek.cli.records.formats import Coding, Form
-from odradek.cli.records.protobuf_decoding import message_of_schema
-from odradek.cli.records.schema_registry import Schema as RegistrySchema
 from odradek.columns import ValueSchema
+from odradek.records.formats import Coding, Form
+from odradek.records.protobuf_decoding import message_of_schema
+from odradek.records.schema_registry import Schema as RegistrySchema
 
 from tests.columns.harness.schema_types import AVRO, CASES, JSON, Case, Value, numbered, proto_text
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import uvicorn
-from odradek.cli.client.connection import Connection
+from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.command import server_config

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from odradek.client.properties_file import read_properties
 from odradek.metadata.configs import ConfigType, definition
 from odradek.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -28,7 +29,6 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.protocol.schema import Message
-from odradek.server.config.properties import read_properties
 
 from compat_tests.oracle import ApacheKafka
 from compat_tests.wire import WireClient

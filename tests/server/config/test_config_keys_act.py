@@ -13,8 +13,6 @@ from odradek.metadata.configs.resources import BROKER, OWN, TOPIC
 from tests.harness.facts import kept_facts
 from tests.harness.sources import files, nodes_of
 
-#: The keys in this folder are those of clients.
-CLIENT = "cli/client/"
 ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 
 #: The layers share the keys of mirrors by these constants.
@@ -34,8 +32,7 @@ def named() -> re.Pattern[str]:
     texts: set[str] = set()
     for room in ROOMS:
         for file in files(f"{room}/*.py"):
-            if not file.startswith(CLIENT):
-                texts |= names_of(file)
+            texts |= names_of(file)
     texts |= names_of(KEYS_OF_MIRRORS)
     return re.compile("|".join(sorted(texts)))
 

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from odradek.client.properties_file import parse_properties, read_properties
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.config.properties import parse_properties, read_properties
 
 from compat_tests.java.program import java_command
 

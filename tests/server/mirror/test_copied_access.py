@@ -9,7 +9,7 @@ import odradek
 import pytest
 from odradek.admin.acls import Acl, AclFilter, create_acls, describe_acls
 from odradek.admin.quotas import alter_quotas, describe_quotas
-from odradek.admin.share_offsets import set_share_start_offsets, share_start_offsets
+from odradek.admin.share_offsets import alter_share_offsets, share_start_offsets
 from odradek.admin.users import set_user
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 
@@ -47,7 +47,7 @@ def test_rules_quotas_and_share_groups_are_copied_and_users_named(guarded: Pair)
     create_acls(guarded.there, [*followed, *others])
     alter_quotas(guarded.there, {"user": "alice"}, {"producer_byte_rate": 1000.0})
     set_user(guarded.there, "alice", "SCRAM-SHA-256", "secret", 4096)
-    set_share_start_offsets(guarded.there, "shared", {("orders", 0): 3})
+    alter_share_offsets(guarded.there, "shared", {("orders", 0): 3})
     guarded.create_link(topics="orders", groups="app|shared", prefix="eu.")
     guarded.wait_for("eu.orders", lambda one: one.offset == 5)
     command = ("mirror", "copy", "dr", "--acls", "--quotas", "--share-groups", "-b", guarded.here.bootstrap_servers)

@@ -1,0 +1,102 @@
+"""Creation and deletion of topics, in requests for some of them each.
+
+Each function returns names of what was changed, or with `dry_run` of what would be. `advance` is called for each topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..client.explained_errors import from_library
+from ..client.user_errors import UserError
+from ..client.wording import counted
+from . import topic_changes
+from .errors import ResponseError
+from .topic_changes import NewTopic
+from .topics import describe_topics
+
+if TYPE_CHECKING:
+    from .session import Admin
+    from .topic_changes import TopicResult
+    from .topics import Topic
+
+_UNKNOWN_TOPIC, _TOPIC_EXISTS = 3, 36
+#: Topics in one request.
+_AT_ONCE = 100
+
+
+def create_topics(
+    admin: Admin,
+    names: Sequence[str],
+    options: NewTopic,
+    *,
+    if_not_exists: bool,
+    dry_run: bool,
+    advance: Callable[[], object] = lambda: None,
+) -> list[str]:
+    """With `dry_run` the broker validates and creates nothing."""
+    outcome = _Outcome("created")
+    for some in _batches(names):
+        for topic in topic_changes.create_topics(admin, dict.fromkeys(some, options), validate_only=dry_run):
+            advance()
+            if not (if_not_exists and topic.error_code == _TOPIC_EXISTS):
+                outcome.add(topic.name, topic.error_code, topic.error_message)
+    if outcome.done and not dry_run:
+        # Other brokers learn of a topic a moment later: the next command may go to one of them.
+        topic_changes.wait_for_topics(admin, outcome.done)
+    return outcome.result()
+
+
+class _Outcome:
+    """The outcome of a request for each of several topics: some may be done although others have errors."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self.done: list[str] = []
+        self._errors: list[UserError] = []
+
+    def add(self, name: str, code: int, message: str | None = None) -> None:
+        if code:
+            error = from_library(ResponseError(f"topic {name}", code, message))
+            assert error is not None
+            self._errors.append(error)
+        else:
+            self.done.append(name)
+
+    def result(self) -> list[str]:
+        """Raises UserError for the first error; the line names what was done all the same."""
+        if not self._errors:
+            return self.done
+        words = [str(error) for error in self._errors[:3]]
+        if len(self._errors) > 3:
+            words.append(f"and {counted(len(self._errors) - 3, 'more error')}")
+        if self.done:
+            words.append(f"{self._word} nevertheless: {', '.join(self.done)}")
+        raise UserError("; ".join(words), self._errors[0].kind)
+
+
+def delete_topics(
+    admin: Admin,
+    names: Sequence[str],
+    *,
+    if_exists: bool,
+    dry_run: bool,
+    advance: Callable[[], object] = lambda: None,
+) -> list[str]:
+    outcome = _Outcome("deleted")
+    for some in _batches(names):
+        topics: Sequence[Topic | TopicResult]
+        if dry_run:
+            topics = describe_topics(admin, some)
+        else:
+            topics = topic_changes.delete_topics(admin, some)
+        for topic in topics:
+            advance()
+            if not (if_exists and topic.error_code == _UNKNOWN_TOPIC):
+                outcome.add(topic.name, topic.error_code)
+    return outcome.result()
+
+
+def _batches(names: Sequence[str]) -> list[list[str]]:
+    return [list(names[start : start + _AT_ONCE]) for start in range(0, len(names), _AT_ONCE)]

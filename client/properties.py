@@ -1,0 +1,106 @@
+"""Client properties as Kafka's tools take them: files, texts, names of secrets, and the store of remote segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .user_errors import Misused
+
+#: Parts of names of which no value is shown.
+_SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info", "account_key")
+HIDDEN = "(hidden)"
+
+#: Keys of a broker's configuration that name its store of remote segments, and the prefix of the store's own keys.
+STORE_CLASS = "remote.log.storage.manager.class.name"
+_STORE_PREFIX, _DEFAULT_STORE_PREFIX = "remote.log.storage.manager.impl.prefix", "rsm.config."
+
+#: Properties of the schema registry, under the names of Confluent's tools, and the variable with its address.
+REGISTRY_URL, REGISTRY_USER_INFO = "schema.registry.url", "schema.registry.basic.auth.user.info"
+REGISTRY_VARIABLE = "ODRADEK_SCHEMA_REGISTRY"
+_REGISTRY_PREFIX = "schema.registry."
+
+#: An example for each option of pairs; `-X` has that of a client.
+_EXAMPLES = {
+    "set-feature": "metadata.version=29",
+    "quota set": "producer_byte_rate=1048576",
+    "--table": "orders=shop.orders",
+    "--catalog": "type=sql",
+    "-X": "client.id=me",
+}
+_OTHER_EXAMPLE = "retention.ms=3600000"
+
+
+def is_of_registry(name: str) -> bool:
+    """Returns whether a property is of the schema registry, with no meaning for Kafka's clients."""
+    return name.startswith(_REGISTRY_PREFIX)
+
+
+class StoreSettings(NamedTuple):
+    """A store of remote segments: its class, and its own keys without their prefix. They may hold passwords."""
+
+    class_name: str
+    keys: dict[str, str]
+
+    def __str__(self) -> str:
+        place = self.keys.get("url") or self.keys.get("dir")
+        return f"store {self.class_name}" + (f" ({place})" if place else "")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def store_settings(properties: Mapping[str, str]) -> StoreSettings | None:
+    """The store that properties name with the keys of a broker's configuration."""
+    if not properties.get(STORE_CLASS):
+        return None
+    prefix = properties.get(_STORE_PREFIX) or _DEFAULT_STORE_PREFIX
+    own = {name[len(prefix) :]: value for name, value in properties.items() if name.startswith(prefix)}
+    return StoreSettings(properties[STORE_CLASS], own)
+
+
+def is_of_store(name: str, properties: Mapping[str, str]) -> bool:
+    """Returns whether a property is of the store, with no meaning for Kafka's clients."""
+    prefix = properties.get(_STORE_PREFIX) or _DEFAULT_STORE_PREFIX
+    return name in (STORE_CLASS, _STORE_PREFIX) or name.startswith(prefix)
+
+
+def is_secret(name: str) -> bool:
+    lowered = name.lower()
+    if lowered.endswith(("token.endpoint.url", "keystore.location")):
+        return False
+    return any(part in lowered for part in _SECRET)
+
+
+def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with secrets replaced."""
+    return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+
+
+def read_client_properties(path: Path) -> dict[str, str]:
+    """Reads a .properties file. Raises Misused for one that cannot be read."""
+    from ..metadata.configs import InvalidConfig
+    from .properties_file import read_properties
+
+    try:
+        found = read_properties(path)
+    except OSError as error:
+        raise Misused(f"cannot read {path}: {error.strerror or error}") from None
+    except InvalidConfig as error:
+        raise Misused(str(error)) from None
+    if not found:
+        raise Misused(f"{path} has no properties: it is empty, or has comments alone")
+    return found
+
+
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """KEY=VALUE texts as a mapping. Raises Misused, which never shows the value."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            example = _EXAMPLES.get(option, _OTHER_EXAMPLE)
+            raise Misused(f"{option} needs KEY=VALUE, for example {option} {example}")
+        found[key.strip()] = value.strip()
+    return found

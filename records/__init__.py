@@ -1,0 +1,1 @@
+"""Records as users read and write them: formats of keys and values, filters, selections, and reading by confluent-kafka."""

@@ -1,0 +1,68 @@
+"""Values decoded with a schema of Avro by fastavro (`odradek[decoding]`)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..client.user_errors import Misused
+from .avro_marked import marked
+from .avro_schemas import parsed_avro
+from .kept_schemas import drop_oldest
+from .schema_registry import Schema, SchemaRegistry, framed
+
+if TYPE_CHECKING:
+    from fastavro.types import Schema as AvroSchema
+
+    from .contents import Content
+
+
+def avro_from_file(path: Path) -> Callable[[bytes], Content]:
+    """Values without a schema's id, written with the schema of a .avsc file."""
+    schema = marked(schema_of_file(path), as_text=True)
+    return lambda data: _read_avro(schema, data)
+
+
+def schema_of_file(path: Path) -> AvroSchema:
+    """The parsed schema of a .avsc file. Raises Misused."""
+    try:
+        return parsed_avro(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Misused(f"{path} is not an Avro schema: {error}") from None
+
+
+def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Content]:
+    parsed: dict[int, AvroSchema] = {}
+
+    def decode(data: bytes) -> Content:
+        schema_id, rest = framed(data)
+        if schema_id not in parsed:
+            made = marked(parsed_schema(registry.schema(schema_id)), as_text=True)
+            drop_oldest(parsed)
+            parsed[schema_id] = made
+        return _read_avro(parsed[schema_id], rest)
+
+    return decode
+
+
+def _read_avro(schema: AvroSchema, data: bytes) -> Content:
+    """The value of the bytes, which are all of its bytes, as JSON has it. Raises ValueError, and what fastavro raises."""
+    import fastavro
+
+    source = io.BytesIO(data)
+    try:
+        found: Content = fastavro.schemaless_reader(source, schema, None)
+    except EOFError:
+        raise ValueError("the value ends within a field") from None
+    if source.tell() != len(data):
+        raise ValueError(f"{len(data) - source.tell()} bytes are left after the value")
+    return found
+
+
+def parsed_schema(schema: Schema) -> AvroSchema:
+    """A schema of a registry, with those that it refers to. Raises ValueError for one of another kind."""
+    if schema.kind != "AVRO":
+        raise ValueError(f"its schema is {schema.kind[:40]}")
+    return parsed_avro(schema.text, reversed(schema.references.values()))  # inner ones come last
