@@ -38,7 +38,11 @@ def topic_id_of(name: str) -> bytes:
 
 
 def topic_records(
-    name: str, *replicas: tuple[int, ...], topic_id: bytes | None = None, directory: bytes = UNNAMED_DIRECTORY, **fields: Any
+    name: str,
+    *replicas: tuple[int, ...],
+    topic_id: bytes | None = None,
+    directory: bytes = UNNAMED_DIRECTORY,
+    **fields: Any,
 ) -> list[Message]:
     """Returns the records of a topic. Its first replica leads each partition, unless `fields` name the leader."""
     topic_id = topic_id_of(name) if topic_id is None else topic_id
