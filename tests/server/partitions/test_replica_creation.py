@@ -10,7 +10,6 @@ import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.server.partitions import replicas_on_disk
-from odradek.server.partitions.directory_reports import DirectoryReports
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.partitions.online_directories import open_directories
 from odradek.server.partitions.pending_partitions import PendingPartitions
@@ -40,8 +39,8 @@ from tests.server.harness.log_directories import formatted_directory
 from tests.server.harness.nodes import node_of
 from tests.server.harness.noted_lines import NotedLines
 from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_reports import NotedReports
 from tests.server.harness.set_clock import SetClock
-from tests.server.harness.subsystems import Driver
 
 OWN, OTHER = 0, 2
 OWN_DIRECTORY = bytes(15) + b"\x07"
@@ -330,15 +329,6 @@ class NotedPending(PendingPartitions):
 
     def add(self, *added: Any) -> None:
         self.noted.append(added)
-
-
-class NotedReports(DirectoryReports):
-    def __init__(self) -> None:
-        super().__init__(OWN, Driver())
-        self.noted: list[HostedPartition] = []
-
-    def add(self, hosted: HostedPartition) -> None:
-        self.noted.append(hosted)
 
 
 class Creating:
