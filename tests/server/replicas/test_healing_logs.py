@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +18,10 @@ from odradek.server.runtime.lazy import Lazy
 from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import FILE_NAME
 
-from tests.server.harness.hosted import NOW_MS, Hosted, batch
+from tests.server.harness.hosted import NOW_MS, Hosted, Watching, batch
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_cleaner import NotedCleaner
+from tests.server.harness.noted_maintenance import NotedMaintenance
 from tests.server.harness.virtual_time import loop_clock, simulated, turns
 
 OWN, SECOND = 0, 2
@@ -79,13 +80,11 @@ class Healing:
             one.log.roll(NOW_MS)
         self.disk = Disk()
         self.counters = DamageCounters()
-        self.deleted: list[Any] = []
-        self.woken = 0
-        cleaner: Any = SimpleNamespace(works_on=lambda one: False)
-        maintenance: Any = SimpleNamespace(schedule_segment_deletion=self.deleted.append)
+        maintenance = NotedMaintenance()
+        self.deleted = maintenance.scheduled
         requests: Any = None
         node = node_of(clock=loop_clock(), damage=self.counters, disk=self.disk)
-        self.healer = Healer(node, Lazy(lambda: requests), cleaner, maintenance, lambda one: False)
+        self.healer = Healer(node, Lazy(lambda: requests), NotedCleaner(), maintenance, lambda one: False)
 
     def damage(self, *offsets: int) -> None:
         """Flips a byte of each batch, and verifies the segments."""
@@ -323,20 +322,9 @@ def test_repaired_records_wake_their_readers(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Healing(tmp_path)
         harness.damage(1)
-        changes: list[int] = []
-        watcher: Any = SimpleNamespace(on_state_changed=lambda: changes.append(1))
-        harness.hosted.watchers = {_Key(watcher): None}
+        watching = Watching()
+        harness.hosted.watchers[watching] = None
         await harness.take(Reader(harness.source))
-        assert changes == [1]
+        assert watching.changes == 1
 
     simulated(story)
-
-
-class _Key:
-    """A watcher that may stand in a dictionary."""
-
-    def __init__(self, parts: Any) -> None:
-        self.on_state_changed = parts.on_state_changed
-
-    def on_bytes_available(self, size: int) -> None:
-        pass
