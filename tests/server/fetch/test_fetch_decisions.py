@@ -47,9 +47,9 @@ def test_fetch_is_due_with_its_least_bytes(tmp_path: Path) -> None:
         harness = Harness(tmp_path, 2)
         harness.hosted[0].append(produced(), NOW_MS)
         harness.fetch(ask(0), ask(1), min_bytes=ONE)
-        assert harness.sizes() == {0: ONE, 1: 0} and harness.held == 0
+        assert harness.sizes() == {0: ONE, 1: 0} and harness.calls.held == 0
         harness.fetch(ask(0), ask(1), min_bytes=3 * ONE)
-        assert len(harness.responses) == 1 and harness.held == 1
+        assert len(harness.responses) == 1 and harness.calls.held == 1
         harness.hosted[1].append(produced(), NOW_MS)
         await turns()
         assert len(harness.responses) == 1
@@ -231,7 +231,7 @@ def test_response_has_the_offset_at_which_the_logs_diverge(
 def test_consumer_is_sent_to_a_nearer_replica(nearer: int, rack: str, tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
-        harness.nearer = nearer
+        harness.selector.nearer = nearer
         harness.hosted[0].append(produced(), NOW_MS)
         for isolation in (0, READ_COMMITTED):
             harness.fetch(ask(offset=1), rack=rack, min_bytes=100, isolation=isolation, max_wait_ms=50)
@@ -424,7 +424,7 @@ def tiered(path: Path) -> tuple[Harness, Hosted]:
         hosted.append(produced(), NOW_MS)
     hosted.log.config = LogConfig(remote_storage=True)
     hosted.log.remove_first(1, NOW_MS)
-    harness.remote = EmptyRemote(3)  # type: ignore[attr-defined]
+    harness.partitions.remote = EmptyRemote(3)
     return harness, hosted
 
 

@@ -52,13 +52,13 @@ def test_partitions_are_looked_at_in_steps_and_answered_together(tmp_path: Path)
         harness = Harness(tmp_path, COUNT)
         append(harness, 0, 3, 4)
         harness.fetch(*asked(), is_large=True)
-        assert (harness.responses, harness.held > 0) == ([], True)
+        assert (harness.responses, harness.calls.held > 0) == ([], True)
         await turns()
         assert harness.sizes() == {0: ONE, 1: 0, 2: 0, 3: ONE, 4: ONE}
         assert len(harness.responses[0].responses) == 1, "the steps of a topic become one"
-        assert harness.connection.turns.steps >= 4
-        assert len(harness.connection.turns.freed) == 1
-        assert harness.exempted == 0
+        assert harness.turns.steps >= 4
+        assert len(harness.turns.freed) == 1
+        assert harness.calls.exempted == 0
 
     simulated(story)
 
@@ -188,7 +188,7 @@ def test_session_begins_with_the_first_response_and_has_what_changed_then(tmp_pa
         assert len(harness.data()) == COUNT
         session = harness.sessions.get(session_id)
         assert session is not None and len(session.partitions) == COUNT
-        assert harness.connection.turns.freed == [], "the session keeps its partitions"
+        assert harness.turns.freed == [], "the session keeps its partitions"
         harness.fetch(session=(session_id, 1), is_large=True)
         await turns()
         append(harness, 3)
@@ -217,7 +217,7 @@ def test_follower_is_exempt_from_quotas_and_its_offsets_are_noted_once(tmp_path:
         harness = Harness(tmp_path, COUNT, followers=(FOLLOWER,))
         append(harness, 0, 4)
         session_id = await begun(harness, replica=FOLLOWER)
-        assert harness.exempted == 1
+        assert harness.calls.exempted == 1
         assert harness.sizes() == {0: ONE, 1: 0, 2: 0, 3: 0, 4: ONE}
         harness.fetch(ask(0, 1), ask(4, 1), session=(session_id, 1), replica=FOLLOWER, max_wait_ms=0, is_large=True)
         await turns()
@@ -313,7 +313,7 @@ def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monk
         append(harness, 0, COUNT - 1)
         harness.fetch(*asked(), is_large=True)
         await turns()
-        assert harness.connection.turns.failures == []
+        assert harness.connection.dispatcher.failures == []
         assert (harness.responses, harness.scrubber.calls) == ([], [("inspect", COUNT - 1, 0)])
         harness.scrubber.inspecting.pop()()
         await turns()
@@ -374,7 +374,7 @@ def test_response_without_a_session_frees_its_partitions(is_session_left: bool, 
             append(harness, 1)
             harness.fetch(*asked(), is_large=True)
         await turns()
-        freed = harness.connection.turns.freed
+        freed = harness.turns.freed
         assert [set(one) for one in freed] == (
             [] if is_session_left else [{(TOPIC_ID, index) for index in range(COUNT)}]
         )
