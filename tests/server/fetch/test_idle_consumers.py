@@ -206,12 +206,18 @@ def test_open_transaction_is_waited_for_and_its_end_is_seen(tmp_path: Path) -> N
     simulated(story)
 
 
-def test_poll_without_changes_inspects_no_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poll_without_changes_inspects_no_partition(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
         session = idle_session(harness)
         inspected: list[int] = []
-        monkeypatch.setattr(Fetch, "_is_idle", lambda self, hosted, wanted: inspected.append(hosted.index))
+
+        class InspectingFetch(Fetch):
+            def _is_idle(self, hosted: Any, wanted: Any) -> bool:
+                inspected.append(hosted.index)
+                return False
+
+        harness.plain_fetch = InspectingFetch
         for epoch in (2, 3):
             harness.fetch(session=(session.id, epoch), max_wait_ms=0)
             assert harness.data() == [] and inspected == []

@@ -12,7 +12,6 @@ from odradek.server.fetch import damaged_reads, encoded_fetch, large_fetch
 from odradek.server.fetch.damaged_reads import MOST_INSPECTIONS
 from odradek.server.partitions import parked_fetch
 from odradek.server.partitions.parked_requests import BUCKET_MS
-from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import SegmentSuspected
 
 from tests.server.harness.fetching import FOLLOWER, ONE, Harness, ask, produced
@@ -293,23 +292,21 @@ def test_bytes_that_leave_the_page_cache_again_and_again_are_waited_for(
 # ---- damage
 
 
-def suspect(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+def suspect(harness: Harness, times: int) -> None:
     """Has the first reads of the last partition meet a suspected segment."""
-    left, read = [SegmentSuspected(0, "suspect")] * times, Log.read
+    left = [SegmentSuspected(0, "suspect")] * times
 
-    def reading(log: Log, *arguments: Any) -> Any:
-        if log.partition == COUNT - 1 and left:
+    def reading(*_: Any) -> None:
+        if left:
             raise left.pop()
-        return read(log, *arguments)
 
-    monkeypatch.setattr(Log, "read", reading)
+    harness.hosted[COUNT - 1].log.before["read"] = reading
 
 
-def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    suspect(monkeypatch, 1)
-
+def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
+        suspect(harness, 1)
         append(harness, 0, COUNT - 1)
         harness.fetch(*asked(), is_large=True)
         await turns()
@@ -322,13 +319,10 @@ def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monk
     simulated(story)
 
 
-def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suspect(monkeypatch, 1)
-
+def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
+        suspect(harness, 1)
         append(harness, COUNT - 1)
         harness.fetch(*asked(), min_bytes=10 * ONE, is_large=True)
         await turns()
@@ -341,13 +335,10 @@ def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(
     simulated(story)
 
 
-def test_segment_that_stays_suspected_is_an_error_after_some_inspections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suspect(monkeypatch, 1000)
-
+def test_segment_that_stays_suspected_is_an_error_after_some_inspections(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
+        suspect(harness, 1000)
         append(harness, COUNT - 1)
         harness.fetch(*asked(), is_large=True)
         await turns()

@@ -44,6 +44,7 @@ from tests.server.harness.noted_connection import NotedConnection
 from tests.server.harness.noted_forwarding import NotedForwarding
 from tests.server.harness.noted_partitions import NotedPartitions
 from tests.server.harness.scripted_leaders import ScriptedLeaders
+from tests.server.harness.scripted_log import ScriptedLog
 from tests.server.harness.stepped_turns import SteppedTurns
 from tests.server.harness.virtual_time import loop_clock
 
@@ -86,6 +87,18 @@ class Scrubber:
 
     def verify_soon(self, hosted: Hosted, base_offset: int) -> None:
         self.calls.append(("verify", hosted.index, base_offset))
+
+
+class NotedFetches(Hosted):
+    """`log` is a `ScriptedLog`. Notes the fetches of its followers: replica and offset."""
+
+    log: ScriptedLog
+    noted: list[tuple[int, int]] | None = None
+
+    def follower_fetched(self, replica: int, offset: int, *rest: Any) -> None:
+        super().follower_fetched(replica, offset, *rest)
+        if self.noted is not None:
+            self.noted.append((replica, offset))
 
 
 class HeldReads(ThreadPool):
@@ -148,7 +161,7 @@ class Harness:
     def __init__(
         self, path: Path, count: int = 1, *, followers: tuple[int, ...] = (), max_bytes: int = 1 << 20
     ) -> None:
-        self.hosted = [Hosted(path, OWN, index=index) for index in range(count)]
+        self.hosted = [NotedFetches(path, OWN, index=index, log_class=ScriptedLog) for index in range(count)]
         for hosted in self.hosted:
             hosted.lead(*followers, now_ms=int(loop_clock().now_ms()))
         loop = asyncio.get_running_loop()
@@ -165,6 +178,7 @@ class Harness:
         self.path = FetchPath(node, self.waits, self.partitions, replicas, self.sessions)
         self.path.selector = self.selector = ScriptedSelector(node)
         self.path.max_bytes = max_bytes
+        self.plain_fetch: type[Fetch] = Fetch
         self.turns = SteppedTurns()
         self.connection = NotedConnection(node, turns=self.turns)
         self.calls = NotedCalls(self.connection)
@@ -201,7 +215,7 @@ class Harness:
         if is_large:
             fetch_opening.fetch(self.path, call, context, is_follower=replica >= 0)
             return
-        response = (FollowerFetch if replica >= 0 else Fetch)(self.path, call, context).start()
+        response = (FollowerFetch if replica >= 0 else self.plain_fetch)(self.path, call, context).start()
         if response is not None:
             self.responses.append(response)
 

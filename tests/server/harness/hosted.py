@@ -40,10 +40,11 @@ class Hosted(HostedPartition):
         topic_id: bytes = TOPIC_ID,
         rules: AppendRules = PLAIN,
         pools: ThreadPools | None = None,
+        log_class: type[Log] = Log,
         **config: Any,
     ) -> None:
         folder = path / f"{topic}-{index}"
-        log = Log.open(folder, topic, index, LogConfig(**config), now_ms=NOW_MS)
+        log = log_class.open(folder, topic, index, LogConfig(**config), now_ms=NOW_MS)
         role = Partition(local_id, log.log_end_offset, log.log_start_offset)
         self.failures: list[Exception] = []
         self.proposals: list[IsrProposal] = []

@@ -59,6 +59,9 @@ class ListedDirectory(LogDirectory):
         self.deleted: list[tuple[str, int]] = []
         self.discarded: list[Any] = []
         self.failure: LogDirectoryFailure | None = None
+        #: The partitions that were looked at, and what all of them are seen as.
+        self.looks: list[int] = []
+        self.seen: list[SeenReplica | None] = []
 
     def replicas(self, ending: str = "") -> list[ReplicaDirectory]:
         if self.failure is not None:
@@ -70,8 +73,9 @@ class ListedDirectory(LogDirectory):
             listed.append(ReplicaDirectory(topic, int(index), f"{self.path}/{name}", suffix))
         return listed
 
-    def look_at(self, replicas: Sequence[Any]) -> list[SeenReplica | None]:
-        return [None] * len(replicas)
+    def look_at(self, replicas: Sequence[tuple[ReplicaDirectory, bytes]]) -> list[SeenReplica | None]:
+        self.looks += [replica.partition for replica, _ in replicas]
+        return self.seen or [None] * len(replicas)
 
     def unchanged(self, replica: ReplicaDirectory) -> CleanReplica:
         return CleanReplica(topic_id_of(replica.topic), 0, has_files=True)
@@ -142,18 +146,36 @@ class Harness:
 
 
 class SteppedTime:
-    """Stands for the module `time`: each look at the clock takes 10 ms."""
+    """Stands for the module `time`: each look at the clock takes so long."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_s: float) -> None:
         self._seconds = 0.0
+        self._step_s = step_s
 
     def monotonic(self) -> float:
-        self._seconds += 0.01
+        self._seconds += self._step_s
         return self._seconds
 
 
 def replicas(count: int, topic: str = TOPIC) -> list[str]:
     return [f"{topic}-{index}" for index in range(count)]
+
+
+@pytest.fixture
+def none_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No replica is opened before the node serves, but those of internal topics."""
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine opens as many logs in a turn as another one."""
+    monkeypatch.setattr(replica_loading, "time", SteppedTime(0))
+
+
+@pytest.fixture
+def stepped_time(_no_time_passes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_loading, "time", SteppedTime(0.01))
 
 
 @pytest.mark.parametrize(
@@ -197,10 +219,10 @@ def test_single_node_serves_when_some_replicas_are_open(
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_replicas_that_requests_name_are_opened_first_and_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 2)
 
     async def story() -> None:
@@ -218,8 +240,8 @@ def test_replicas_that_requests_name_are_opened_first_and_each_once(
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
 
     async def story() -> None:
@@ -243,11 +265,10 @@ def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, mo
     ("later", "count", "own", "is_hosted"),
     [(TOPIC, 4, OWN, True), (GONE, 4, OWN, False), (TOPIC, 1, OWN, False), (TOPIC, 4, OTHER, False)],
 )
+@pytest.mark.usefixtures("none_at_first")
 def test_replica_is_added_if_the_newest_image_still_has_it(
-    later: str, count: int, own: int, is_hosted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    later: str, count: int, own: int, is_hosted: bool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-
     async def story() -> None:
         directory = ListedDirectory(tmp_path, f"{TOPIC}-1")
         harness = Harness(directory)
@@ -268,11 +289,8 @@ def test_replica_is_added_if_the_newest_image_still_has_it(
     simulated(story)
 
 
-def test_topic_that_was_deleted_and_made_again_gets_no_old_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-
+@pytest.mark.usefixtures("none_at_first")
+def test_topic_that_was_deleted_and_made_again_gets_no_old_records(tmp_path: Path) -> None:
     async def story() -> None:
         directory = ListedDirectory(tmp_path, f"{TOPIC}-0")
         harness = Harness(directory)
@@ -328,9 +346,8 @@ def test_directory_that_fails_has_no_more_replicas_opened(
     simulated(story)
 
 
-def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-
+@pytest.mark.usefixtures("none_at_first")
+def test_shortage_of_descriptors_is_waited_for(tmp_path: Path) -> None:
     async def story() -> None:
         directory = ListedDirectory(tmp_path, *replicas(2))
         harness = Harness(directory)
@@ -350,8 +367,8 @@ def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pyte
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_bug_ends_the_opening_and_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
 
     async def story() -> None:
@@ -366,8 +383,8 @@ def test_bug_ends_the_opening_and_the_others_wait(tmp_path: Path, monkeypatch: p
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 3)
 
     async def story() -> None:
@@ -389,9 +406,8 @@ def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first", "stepped_time")
 def test_thread_gives_way_after_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(replica_loading, "time", SteppedTime())
     monkeypatch.setattr(replica_loading, "OPENING_S", 0.02)
 
     async def story() -> None:
@@ -429,33 +445,21 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
     assert f"{tmp_path}/a: a note" in caplog.messages
 
 
-def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-    monkeypatch.setattr(replica_loading, "time", SteppedTime())
-    looks: list[int] = []
-
-    def look_at(replicas: Sequence[Any]) -> list[Any]:
-        looks.extend(replica.partition for replica, _ in replicas)
-        return [None] * len(replicas)
-
+@pytest.mark.usefixtures("none_at_first", "stepped_time")
+def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(tmp_path: Path) -> None:
     async def story() -> None:
         directory = ListedDirectory(tmp_path, *replicas(9))
-        monkeypatch.setattr(directory, "look_at", look_at)
         harness = Harness(directory)
         harness.load(image_of(TOPIC, count=9))
         await turns()
         assert harness.opened == list(range(9)) and harness.partitions.are_loaded, "three by three, by the clock"
-        assert looks == list(range(9))
+        assert directory.looks == list(range(9))
 
     simulated(story)
 
 
-def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+@pytest.mark.usefixtures("none_at_first")
+def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(tmp_path: Path) -> None:
     ids = {
         0: topic_id_of(TOPIC),
         1: topic_id_of(GONE),
@@ -466,8 +470,9 @@ def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_brok
 
     async def story() -> None:
         directory = ListedDirectory(tmp_path, *replicas(5))
-        seen = [SeenReplica(CleanReplica(topic_id, 0, has_files=True), is_noted=True) for topic_id in ids.values()]
-        monkeypatch.setattr(directory, "look_at", lambda replicas: seen)
+        directory.seen = [
+            SeenReplica(CleanReplica(topic_id, 0, has_files=True), is_noted=True) for topic_id in ids.values()
+        ]
         harness = Harness(directory)
         loop_opened: list[int] = []
 

@@ -282,9 +282,7 @@ def test_log_that_changes_meanwhile_is_not_repaired_with_what_was_read(
 
 
 @pytest.mark.parametrize("event", ["none", "deleted", "moved"])
-def test_log_whose_folder_is_gone_takes_no_directory_offline(
-    event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_whose_folder_is_gone_takes_no_directory_offline(event: str, tmp_path: Path) -> None:
     """The files of a deleted topic, or of a replica that has moved, are renamed while records are fetched."""
 
     async def story() -> None:
@@ -306,10 +304,10 @@ def test_log_whose_folder_is_gone_takes_no_directory_offline(
         harness.disk.before = change
         reader: Any = Reader(harness.source)
 
-        async def heal(healer: Healer, one: Any) -> None:
-            await healer._take_damaged(one, reader)
+        async def heal(one: Any) -> None:
+            await harness.healer._take_damaged(one, reader)
 
-        monkeypatch.setattr(Healer, "_heal", heal)
+        harness.healer._heal = heal  # type: ignore[method-assign]
         harness.healer.wants(hosted)
         await turns()
         assert len(hosted.failures) == int(event == "none")
