@@ -22,6 +22,9 @@ from tests.server.harness.set_clock import SetClock
 class ScriptedWork(RemoteWork):
     """`is_current`: whether the image has everything that was committed. Failed work is tried again at once."""
 
+    events: Any
+    store: Any
+
     def __init__(self, events: Any, store: Any, **properties: str) -> None:
         self.is_current = True
         self.metadata = cache_of(MetadataImage())
