@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 
-from tests.server.harness.fetching import FOLLOWER, ONE, THIRD, Harness, ScriptedAuthorization, ask, produced
+from tests.server.harness.fetching import FOLLOWER, ONE, THIRD, Harness, ask, produced
 from tests.server.harness.hosted import NOW_MS, TOPIC_ID
+from tests.server.harness.scripted_authorization import ScriptedAuthorization
 from tests.server.harness.virtual_time import simulated
 
 

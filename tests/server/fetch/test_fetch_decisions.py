@@ -32,11 +32,11 @@ from tests.server.harness.fetching import (
     OWN,
     THIRD,
     Harness,
-    NotedFetches,
     ask,
     produced,
 )
 from tests.server.harness.hosted import NOW_MS, TOPIC_ID, batch
+from tests.server.harness.noted_fetches import NotedFetches
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 # ---- when it is due
@@ -574,7 +574,7 @@ def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(tmp_path: Path
     async def story() -> None:
         harness = Harness(tmp_path, followers=(FOLLOWER,))
         hosted = harness.hosted[0]
-        hosted.noted = []
+        hosted.fetches = []
         harness.fetch(ask(), replica=FOLLOWER, min_bytes=10 * ONE)
         for _ in range(3):
             hosted.append(produced(), NOW_MS)
@@ -582,7 +582,7 @@ def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(tmp_path: Path
             await turns()
         await after_ms(600)
         assert harness.sizes() == {0: 3 * ONE}
-        assert hosted.noted == [(FOLLOWER, 0)]
+        assert hosted.fetches == [(FOLLOWER, 0)]
 
     simulated(story)
 

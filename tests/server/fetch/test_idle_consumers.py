@@ -15,8 +15,9 @@ from odradek.server.fetch.fetch_session import FetchSession
 from odradek.server.partitions.transaction_marker import Marker
 from odradek.server.runtime.turns import FREED_AT_ONCE
 
-from tests.server.harness.fetching import NOW_MS, ONE, Harness, ScriptedAuthorization, ask, produced
+from tests.server.harness.fetching import NOW_MS, ONE, Harness, ask, produced
 from tests.server.harness.hosted import TOPIC_ID, Hosted
+from tests.server.harness.scripted_authorization import ScriptedAuthorization
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 COUNT = 4

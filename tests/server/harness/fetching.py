@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,10 @@ from odradek.protocol.messages.fetch import (
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.fetch import fetch_opening
 from odradek.server.fetch.fetch import Fetch
-from odradek.server.fetch.fetch_authorization import FetchAuthorization
 from odradek.server.fetch.fetch_context import FetchContext
 from odradek.server.fetch.fetch_path import FetchPath
 from odradek.server.fetch.fetch_sessions import FetchSessions
-from odradek.server.fetch.fetched_partition import Topic
 from odradek.server.fetch.follower_fetch import FollowerFetch
-from odradek.server.fetch.replica_selector import ReplicaSelector
-from odradek.server.network.call import Call
-from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.partitions.parked_fetch import FetchWaits
 from odradek.server.partitions.parked_requests import Deadlines, Wakeups
 from odradek.server.replicas.fetcher import ReplicaFetcher
@@ -35,16 +29,19 @@ from odradek.server.replicas.replication import Replication
 from odradek.server.replicas.replication_quota import ReplicationQuotas
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.node import Node
-from odradek.server.runtime.thread_pools import ThreadPool
 
-from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, truncations
+from tests.server.harness.held_reads import HeldReads
+from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, truncations
 from tests.server.harness.nodes import node_of
 from tests.server.harness.noted_calls import NotedCalls
 from tests.server.harness.noted_connection import NotedConnection
+from tests.server.harness.noted_fetches import NotedFetches
 from tests.server.harness.noted_forwarding import NotedForwarding
 from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_scrubber import NotedScrubber
 from tests.server.harness.scripted_leaders import ScriptedLeaders
-from tests.server.harness.scripted_log import ScriptedLog
+from tests.server.harness.scripted_quota import ScriptedQuota
+from tests.server.harness.scripted_selector import ScriptedSelector
 from tests.server.harness.stepped_turns import SteppedTurns
 from tests.server.harness.virtual_time import loop_clock
 
@@ -54,101 +51,19 @@ VERSION = 17
 LAG_MS = 30_000
 
 
-class Quota:
-    is_on = False
-    throttled = False
-
-    def __init__(self) -> None:
-        self.recorded: list[int] = []
-
-    def is_throttled(self, hosted: Hosted, follower: int) -> bool:
-        return self.is_on and self.throttled
-
-    def record(self, hosted: Hosted, size: int) -> None:
-        self.recorded.append(size)
-
-
-class Scrubber:
-    """Notes the damage that reads meet."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        self.inspecting: list[Callable[[], object]] = []
-
-    def met(self, hosted: Hosted, damage: Exception) -> None:
-        self.calls.append(("met", hosted.index))
-
-    def doubt(self, hosted: Hosted, offset: int) -> None:
-        self.calls.append(("doubt", hosted.index, offset))
-
-    def inspect(self, hosted: Hosted, base_offset: int, done: Callable[[], object]) -> None:
-        self.calls.append(("inspect", hosted.index, base_offset))
-        self.inspecting.append(done)
-
-    def verify_soon(self, hosted: Hosted, base_offset: int) -> None:
-        self.calls.append(("verify", hosted.index, base_offset))
-
-
-class NotedFetches(Hosted):
-    """`log` is a `ScriptedLog`. Notes the fetches of its followers: replica and offset."""
-
-    log: ScriptedLog
-    noted: list[tuple[int, int]] | None = None
-
-    def follower_fetched(self, replica: int, offset: int, *rest: Any) -> None:
-        super().follower_fetched(replica, offset, *rest)
-        if self.noted is not None:
-            self.noted.append((replica, offset))
-
-
-class HeldReads(ThreadPool):
-    """Threads that read from the disk. `reads`: each work that was begun, and what takes its result."""
-
-    def __init__(self) -> None:
-        super().__init__("held", 1)
-        self.reads: list[tuple[Callable[[], Any], Callable[[Any], object]]] = []
-
-    def run_then(self, function: Callable[[], Any], done: Callable[[Any], object]) -> None:
-        self.reads.append((function, done))
-
-
-class ScriptedSelector(ReplicaSelector):
-    """Has a nearer replica for each consumer, if `nearer` is not -1."""
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(node.config, node.identity.node_id, node.metadata)
-        self.is_rack_aware = True
-        self.nearer = -1
-
-    def nearer_replica(self, rack: str, listener: str, hosted: HostedPartition, fetch_offset: int) -> int:
-        return self.nearer
-
-
 class Replicas:
     """The parts for replicas that fetches use."""
 
-    def __init__(self, node: Node, quota: Quota) -> None:
-        self.scrubber: Any = Scrubber()
+    def __init__(self, node: Node, quota: ScriptedQuota) -> None:
+        self.scrubber = NotedScrubber()
         self.leaders = ScriptedLeaders()
         self.replication = Lazy(lambda: self._replication(node, quota))
 
     @staticmethod
-    def _replication(node: Node, quota: Any) -> Replication:
+    def _replication(node: Node, quota: ScriptedQuota) -> Replication:
         changes = IsrChanges(OWN, lambda: 1, node.clock, Lazy(NotedForwarding))
         parts = ReplicationQuotas(quota, quota), _no_fetcher, truncations()
         return Replication(node.config, node.clock, [], changes, *parts)
-
-
-class ScriptedAuthorization(FetchAuthorization):
-    """Denies the topics that the test names. `asked_as`: whether each client that it was asked about was a follower."""
-
-    def __init__(self, *denies: Topic) -> None:
-        self.denies: set[Topic] = set(denies)
-        self.asked_as: list[bool] = []
-
-    def denied(self, call: Call[FetchRequest], context: FetchContext, *, is_follower: bool) -> Set[Topic]:
-        self.asked_as.append(is_follower)
-        return set(self.denies)
 
 
 def _no_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
@@ -161,7 +76,7 @@ class Harness:
     def __init__(
         self, path: Path, count: int = 1, *, followers: tuple[int, ...] = (), max_bytes: int = 1 << 20
     ) -> None:
-        self.hosted = [NotedFetches(path, OWN, index=index, log_class=ScriptedLog) for index in range(count)]
+        self.hosted = [NotedFetches(path, OWN, index=index) for index in range(count)]
         for hosted in self.hosted:
             hosted.lead(*followers, now_ms=int(loop_clock().now_ms()))
         loop = asyncio.get_running_loop()
@@ -169,11 +84,11 @@ class Harness:
         self.disk = reads.reads
         self.waits = FetchWaits(Deadlines(loop), Wakeups(loop), reads)
         self.sessions = FetchSessions(10)
-        self.quota = Quota()
+        self.quota = ScriptedQuota()
         self.clock = loop_clock()
         node = node_of(clock=self.clock)
         replicas = Replicas(node, self.quota)
-        self.scrubber: Scrubber = replicas.scrubber
+        self.scrubber = replicas.scrubber
         self.partitions = NotedPartitions(self.hosted)
         self.path = FetchPath(node, self.waits, self.partitions, replicas, self.sessions)
         self.path.selector = self.selector = ScriptedSelector(node)
