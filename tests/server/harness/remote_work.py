@@ -1,4 +1,4 @@
-"""What the remote logs of a broker share, with the test in the place of the metadata topic and of the store."""
+"""The shared parts of remote logs, with the test in the place of the metadata topic and of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaders of partitions that are elsewhere, as responses to clients name them."""
+"""Leaders of partitions on other brokers, as responses to clients name them."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_partition_that_could_not_be_made_leaves_no_new_files(has_files: bool, t
 
 
 class EndingPeers(Peers):
-    """Connections of which some have ended at the next `ended` times that they are asked for."""
+    """Connections of which some have ended at the next `ended` looks."""
 
     def __init__(self) -> None:
         super().__init__("test")

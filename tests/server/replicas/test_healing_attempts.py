@@ -241,7 +241,7 @@ def reached(broker_id: int) -> RegisterBrokerRecord:
 
 
 class Healing:
-    """A healer of a broker that knows the brokers 2 and 3."""
+    """A healer of a broker whose metadata has the brokers 2 and 3."""
 
     def __init__(self, path: Path, outcomes: list[Any] | None = None) -> None:
         self.path = path
