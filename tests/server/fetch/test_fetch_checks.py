@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from odradek.protocol.errors import ErrorCode
 
 from tests.server.harness.fetching import FOLLOWER, ONE, THIRD, Harness, ask, produced
 from tests.server.harness.hosted import NOW_MS, TOPIC_ID
+from tests.server.harness.scripted_authorization import ScriptedAuthorization
 from tests.server.harness.virtual_time import simulated
 
 
@@ -20,22 +20,15 @@ def test_topics_that_the_client_may_not_read_are_answered_with_the_error_of_the_
 ) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, 2, followers=(FOLLOWER, THIRD))
-        asked_as: list[bool] = []
-
-        def denied(call: Any, context: Any, *, is_follower: bool) -> set[Any]:
-            asked_as.append(is_follower)
-            return denies
-
-        denies: set[Any] = {TOPIC_ID}
-        harness.path.authorization = SimpleNamespace(denied=denied)  # type: ignore[assignment]
+        harness.path.authorization = authorization = ScriptedAuthorization(TOPIC_ID)
         harness.hosted[0].append(produced(), NOW_MS)
         harness.fetch(ask(0), ask(1), replica=replica, min_bytes=1000)
         assert [one.error_code for one in harness.data()] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
         assert harness.sizes() == {0: 0, 1: 0}
-        denies = set()
+        authorization.denies.clear()
         harness.fetch(ask(0), replica=replica, max_wait_ms=0)
         assert harness.data()[0].error_code == 0
-        assert asked_as == [is_follower] * 2
+        assert authorization.asked_as == [is_follower] * 2
 
     simulated(story)
 

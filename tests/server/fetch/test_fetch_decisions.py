@@ -25,7 +25,6 @@ from odradek.storage.files.page_cache import pread_nowait
 from odradek.storage.log.config import LogConfig
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected
 
-from tests.server.harness import fetching
 from tests.server.harness.fetching import (
     FOLLOWER,
     LAG_MS,
@@ -36,7 +35,8 @@ from tests.server.harness.fetching import (
     ask,
     produced,
 )
-from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, batch
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, batch
+from tests.server.harness.noted_fetches import NotedFetches
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 # ---- when it is due
@@ -47,9 +47,9 @@ def test_fetch_is_due_with_its_least_bytes(tmp_path: Path) -> None:
         harness = Harness(tmp_path, 2)
         harness.hosted[0].append(produced(), NOW_MS)
         harness.fetch(ask(0), ask(1), min_bytes=ONE)
-        assert harness.sizes() == {0: ONE, 1: 0} and harness.held == 0
+        assert harness.sizes() == {0: ONE, 1: 0} and harness.calls.held == 0
         harness.fetch(ask(0), ask(1), min_bytes=3 * ONE)
-        assert len(harness.responses) == 1 and harness.held == 1
+        assert len(harness.responses) == 1 and harness.calls.held == 1
         harness.hosted[1].append(produced(), NOW_MS)
         await turns()
         assert len(harness.responses) == 1
@@ -231,7 +231,7 @@ def test_response_has_the_offset_at_which_the_logs_diverge(
 def test_consumer_is_sent_to_a_nearer_replica(nearer: int, rack: str, tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
-        harness.nearer = nearer
+        harness.selector.nearer = nearer
         harness.hosted[0].append(produced(), NOW_MS)
         for isolation in (0, READ_COMMITTED):
             harness.fetch(ask(offset=1), rack=rack, min_bytes=100, isolation=isolation, max_wait_ms=50)
@@ -290,24 +290,18 @@ def test_partition_that_another_broker_leads_has_its_leader(version: int, has_le
 
 
 @pytest.mark.parametrize("is_healing", [True, False])
-def test_read_of_damaged_records_waits_while_they_are_healed(
-    is_healing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_of_damaged_records_waits_while_they_are_healed(is_healing: bool, tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
         hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
         if is_healing:
             hosted.is_healing = True
-
-        def read(*_: Any) -> Any:
-            raise OffsetDamaged("p", DamagedRange("f", 0, 1, 0, 1, "rot"))
-
-        monkeypatch.setattr(type(hosted.log), "read", read)
+        hosted.log.fail("read", OffsetDamaged("p", DamagedRange("f", 0, 1, 0, 1, "rot")))
         harness.fetch(ask(), max_wait_ms=50)
         if is_healing:
             assert harness.responses == [] and harness.scrubber.calls == []
-            monkeypatch.undo()
+            hosted.log.before.clear()
             hosted.wake_readers()
             await turns()
             assert harness.sizes() == {0: ONE}
@@ -318,16 +312,12 @@ def test_read_of_damaged_records_waits_while_they_are_healed(
     simulated(story)
 
 
-def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
         hosted = harness.hosted[0]
         hosted.append(produced(), NOW_MS)
-
-        def read(*_: Any) -> Any:
-            raise SegmentSuspected(40, "suspect")
-
-        monkeypatch.setattr(type(hosted.log), "read", read)
+        hosted.log.fail("read", SegmentSuspected(40, "suspect"))
         harness.fetch(ask(), max_wait_ms=50)
         for count in range(1, MOST_INSPECTIONS + 1):
             assert harness.responses == [] and len(harness.scrubber.inspecting) == count
@@ -413,7 +403,7 @@ class EmptyRemote:
         return 0
 
 
-def tiered(path: Path) -> tuple[Harness, Hosted]:
+def tiered(path: Path) -> tuple[Harness, NotedFetches]:
     """Returns a partition with records 0 to 2 in the store, of which 2 is compacted away, and 3 and 4 on the disk."""
     harness = Harness(path)
     hosted = harness.hosted[0]
@@ -424,26 +414,22 @@ def tiered(path: Path) -> tuple[Harness, Hosted]:
         hosted.append(produced(), NOW_MS)
     hosted.log.config = LogConfig(remote_storage=True)
     hosted.log.remove_first(1, NOW_MS)
-    harness.remote = EmptyRemote(3)  # type: ignore[attr-defined]
+    harness.partitions.remote = EmptyRemote(3)
     return harness, hosted
 
 
-def test_records_behind_an_empty_end_in_the_store_are_read_by_a_thread_if_cold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_behind_an_empty_end_in_the_store_are_read_by_a_thread_if_cold(tmp_path: Path) -> None:
     async def story() -> None:
         harness, hosted = tiered(tmp_path)
-        kind = type(hosted.log)
-        read, reads = kind.read, list[int]()
+        reads: list[int] = []
 
-        def cold_at_first(log: Any, offset: int, *rest: Any) -> Any:
+        def cold_at_first(offset: int, *rest: Any) -> None:
             reads.append(offset)
             if offset == 3 and len(reads) == 2:
                 assert rest[-1] is pread_nowait, "the loop would wait for the disk"
                 raise BlockingIOError
-            return read(log, offset, *rest)
 
-        monkeypatch.setattr(kind, "read", cold_at_first)
+        hosted.log.before["read"] = cold_at_first
         harness.fetch(ask(offset=2), isolation=READ_COMMITTED)
         assert harness.responses == [] and len(harness.disk) == 1
         harness.disk[0][1](None)
@@ -452,20 +438,15 @@ def test_records_behind_an_empty_end_in_the_store_are_read_by_a_thread_if_cold(
     simulated(story)
 
 
-def test_suspected_records_behind_an_empty_end_in_the_store_are_inspected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_suspected_records_behind_an_empty_end_in_the_store_are_inspected(tmp_path: Path) -> None:
     async def story() -> None:
         harness, hosted = tiered(tmp_path)
-        kind = type(hosted.log)
-        read = kind.read
 
-        def suspected(log: Any, offset: int, *rest: Any) -> Any:
+        def suspected(offset: int, *rest: Any) -> None:
             if offset == 3:
                 raise SegmentSuspected(3, "suspect")
-            return read(log, offset, *rest)
 
-        monkeypatch.setattr(kind, "read", suspected)
+        hosted.log.before["read"] = suspected
         harness.fetch(ask(offset=2))
         assert harness.responses == [] and harness.scrubber.calls == [("inspect", 0, 3)]
 
@@ -567,11 +548,8 @@ def test_partitions_of_a_follower_that_has_everything_are_not_looked_at(tmp_path
 
 
 @pytest.mark.parametrize("follower", [0, 2])
-def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
-    follower: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(follower: int, tmp_path: Path) -> None:
     """DeleteRecords waits for it."""
-    monkeypatch.setattr(fetching, "OWN", 1)
 
     async def story() -> None:
         harness = Harness(tmp_path, followers=(follower,))
@@ -590,22 +568,13 @@ def test_new_log_start_is_due_at_once_for_a_follower_of_any_id(
     simulated(story)
 
 
-def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(tmp_path: Path) -> None:
     """A follower has caught up at the time of its request, and not of each record that wakes it."""
-    noted: list[tuple[int, int]] = []
 
     async def story() -> None:
         harness = Harness(tmp_path, followers=(FOLLOWER,))
         hosted = harness.hosted[0]
-        original = hosted.follower_fetched
-
-        def follower_fetched(replica: int, offset: int, *rest: Any) -> None:
-            noted.append((replica, offset))
-            original(replica, offset, *rest)
-
-        monkeypatch.setattr(type(hosted), "follower_fetched", lambda _, *given: follower_fetched(*given))
+        hosted.fetches = []
         harness.fetch(ask(), replica=FOLLOWER, min_bytes=10 * ONE)
         for _ in range(3):
             hosted.append(produced(), NOW_MS)
@@ -613,7 +582,7 @@ def test_offset_of_a_follower_is_noted_once_while_its_fetch_waits(
             await turns()
         await after_ms(600)
         assert harness.sizes() == {0: 3 * ONE}
-        assert noted == [(FOLLOWER, 0)]
+        assert hosted.fetches == [(FOLLOWER, 0)]
 
     simulated(story)
 

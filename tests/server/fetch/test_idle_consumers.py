@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from odradek.server.runtime.turns import FREED_AT_ONCE
 
 from tests.server.harness.fetching import NOW_MS, ONE, Harness, ask, produced
 from tests.server.harness.hosted import TOPIC_ID, Hosted
+from tests.server.harness.scripted_authorization import ScriptedAuthorization
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 COUNT = 4
@@ -70,7 +70,7 @@ def fail(harness: Harness, hosted: Hosted) -> None:
 
 
 def delete(harness: Harness, hosted: Hosted) -> None:
-    harness.hosted.remove(hosted)
+    harness.partitions.drop(hosted)
     hosted.role.is_leader = False
     hosted.wake_all()
 
@@ -207,12 +207,18 @@ def test_open_transaction_is_waited_for_and_its_end_is_seen(tmp_path: Path) -> N
     simulated(story)
 
 
-def test_poll_without_changes_inspects_no_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poll_without_changes_inspects_no_partition(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
         session = idle_session(harness)
         inspected: list[int] = []
-        monkeypatch.setattr(Fetch, "_is_idle", lambda self, hosted, wanted: inspected.append(hosted.index))
+
+        class InspectingFetch(Fetch):
+            def _is_idle(self, hosted: Any, wanted: Any) -> bool:
+                inspected.append(hosted.index)
+                return False
+
+        harness.plain_fetch = InspectingFetch
         for epoch in (2, 3):
             harness.fetch(session=(session.id, epoch), max_wait_ms=0)
             assert harness.data() == [] and inspected == []
@@ -250,7 +256,7 @@ def test_named_partition_is_inspected_and_a_forgotten_one_is_not(tmp_path: Path)
 def test_watchers_end_with_the_session(end: str, count: int, tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, count)
-        harness.sessions._free = harness.connection.turns.free
+        harness.sessions._free = harness.turns.free
         session = idle_session(harness)
         assert {type(watcher) for one in harness.hosted for watcher in one.watchers} == {IdleConsumer}
         if end == "connection":
@@ -259,7 +265,7 @@ def test_watchers_end_with_the_session(end: str, count: int, tmp_path: Path) -> 
             harness.fetch(session=(session.id, -1), max_wait_ms=0)
         else:
             harness.sessions._end(session)
-        for kept in harness.connection.turns.freed:
+        for kept in harness.turns.freed:
             while kept:  # as `Turns.free` does, in slices
                 kept.popitem()
         assert [dict(one.watchers) for one in harness.hosted] == [{}] * count
@@ -283,19 +289,16 @@ def test_fetch_that_waits_is_woken_when_its_session_ends(tmp_path: Path) -> None
 
 
 def test_topic_that_is_denied_later_is_an_error_of_its_idle_partitions(tmp_path: Path) -> None:
-    denied: set[bytes] = set()
-
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
-        path: Any = harness.path
-        path.authorization = SimpleNamespace(denied=lambda call, context, is_follower: set(denied))
+        harness.path.authorization = authorization = ScriptedAuthorization()
         session = idle_session(harness)
-        denied.add(TOPIC_ID)
+        authorization.denies.add(TOPIC_ID)
         for epoch in (2, 3):
             harness.fetch(session=(session.id, epoch), max_wait_ms=0)
             assert {one.error_code for one in harness.data()} == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
             assert len(harness.data()) == COUNT and not session.idle
-        denied.clear()
+        authorization.denies.clear()
         harness.fetch(session=(session.id, 4), max_wait_ms=0)
         assert [(one.error_code, one.high_watermark) for one in harness.data()] == [(0, 0)] * COUNT
         harness.fetch(session=(session.id, 5), max_wait_ms=0)

@@ -12,7 +12,6 @@ from odradek.server.fetch import damaged_reads, encoded_fetch, large_fetch
 from odradek.server.fetch.damaged_reads import MOST_INSPECTIONS
 from odradek.server.partitions import parked_fetch
 from odradek.server.partitions.parked_requests import BUCKET_MS
-from odradek.storage.log.log import Log
 from odradek.storage.segments.damage import SegmentSuspected
 
 from tests.server.harness.fetching import FOLLOWER, ONE, Harness, ask, produced
@@ -52,13 +51,13 @@ def test_partitions_are_looked_at_in_steps_and_answered_together(tmp_path: Path)
         harness = Harness(tmp_path, COUNT)
         append(harness, 0, 3, 4)
         harness.fetch(*asked(), is_large=True)
-        assert (harness.responses, harness.held > 0) == ([], True)
+        assert (harness.responses, harness.calls.held > 0) == ([], True)
         await turns()
         assert harness.sizes() == {0: ONE, 1: 0, 2: 0, 3: ONE, 4: ONE}
         assert len(harness.responses[0].responses) == 1, "the steps of a topic become one"
-        assert harness.connection.turns.steps >= 4
-        assert len(harness.connection.turns.freed) == 1
-        assert harness.exempted == 0
+        assert harness.turns.steps >= 4
+        assert len(harness.turns.freed) == 1
+        assert harness.calls.exempted == 0
 
     simulated(story)
 
@@ -188,7 +187,7 @@ def test_session_begins_with_the_first_response_and_has_what_changed_then(tmp_pa
         assert len(harness.data()) == COUNT
         session = harness.sessions.get(session_id)
         assert session is not None and len(session.partitions) == COUNT
-        assert harness.connection.turns.freed == [], "the session keeps its partitions"
+        assert harness.turns.freed == [], "the session keeps its partitions"
         harness.fetch(session=(session_id, 1), is_large=True)
         await turns()
         append(harness, 3)
@@ -217,7 +216,7 @@ def test_follower_is_exempt_from_quotas_and_its_offsets_are_noted_once(tmp_path:
         harness = Harness(tmp_path, COUNT, followers=(FOLLOWER,))
         append(harness, 0, 4)
         session_id = await begun(harness, replica=FOLLOWER)
-        assert harness.exempted == 1
+        assert harness.calls.exempted == 1
         assert harness.sizes() == {0: ONE, 1: 0, 2: 0, 3: 0, 4: ONE}
         harness.fetch(ask(0, 1), ask(4, 1), session=(session_id, 1), replica=FOLLOWER, max_wait_ms=0, is_large=True)
         await turns()
@@ -293,27 +292,25 @@ def test_bytes_that_leave_the_page_cache_again_and_again_are_waited_for(
 # ---- damage
 
 
-def suspect(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+def suspect(harness: Harness, times: int) -> None:
     """Has the first reads of the last partition meet a suspected segment."""
-    left, read = [SegmentSuspected(0, "suspect")] * times, Log.read
+    left = [SegmentSuspected(0, "suspect")] * times
 
-    def reading(log: Log, *arguments: Any) -> Any:
-        if log.partition == COUNT - 1 and left:
+    def reading(*_: Any) -> None:
+        if left:
             raise left.pop()
-        return read(log, *arguments)
 
-    monkeypatch.setattr(Log, "read", reading)
+    harness.hosted[COUNT - 1].log.before["read"] = reading
 
 
-def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    suspect(monkeypatch, 1)
-
+def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
+        suspect(harness, 1)
         append(harness, 0, COUNT - 1)
         harness.fetch(*asked(), is_large=True)
         await turns()
-        assert harness.connection.turns.failures == []
+        assert harness.connection.dispatcher.failures == []
         assert (harness.responses, harness.scrubber.calls) == ([], [("inspect", COUNT - 1, 0)])
         harness.scrubber.inspecting.pop()()
         await turns()
@@ -322,13 +319,10 @@ def test_suspected_segment_is_inspected_before_the_response(tmp_path: Path, monk
     simulated(story)
 
 
-def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suspect(monkeypatch, 1)
-
+def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
+        suspect(harness, 1)
         append(harness, COUNT - 1)
         harness.fetch(*asked(), min_bytes=10 * ONE, is_large=True)
         await turns()
@@ -341,13 +335,10 @@ def test_fetch_that_began_with_an_inspection_still_ends_at_its_deadline(
     simulated(story)
 
 
-def test_segment_that_stays_suspected_is_an_error_after_some_inspections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suspect(monkeypatch, 1000)
-
+def test_segment_that_stays_suspected_is_an_error_after_some_inspections(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
+        suspect(harness, 1000)
         append(harness, COUNT - 1)
         harness.fetch(*asked(), is_large=True)
         await turns()
@@ -374,7 +365,7 @@ def test_response_without_a_session_frees_its_partitions(is_session_left: bool, 
             append(harness, 1)
             harness.fetch(*asked(), is_large=True)
         await turns()
-        freed = harness.connection.turns.freed
+        freed = harness.turns.freed
         assert [set(one) for one in freed] == (
             [] if is_session_left else [{(TOPIC_ID, index) for index in range(COUNT)}]
         )

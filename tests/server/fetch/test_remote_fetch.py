@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.metadata.image import EMPTY_IMAGE
+from odradek.metadata.image import TOPIC_RESOURCE
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import ConfigRecord
 from odradek.protocol.isolation import READ_COMMITTED
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.fetch.fetch_response import is_remote
@@ -20,6 +20,7 @@ from odradek.storage.segments.aborted import AbortedTransaction
 
 from tests.server.harness.fetching import FOLLOWER, ONE, Harness, ask, produced
 from tests.server.harness.hosted import NOW_MS
+from tests.server.harness.images import image_with
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 WAIT_MS = 300
@@ -76,7 +77,7 @@ class Tiered(Harness):
             hosted.advance_log_start_offset(START)
             assert (hosted.log_start_offset, hosted.log.local_log_start_offset) == (START, LOCAL)
         self.port: Any = Port()
-        self.remote: Any = self.port
+        self.partitions.remote = self.port
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ def test_follower_is_sent_behind_the_stores_part(tmp_path: Path) -> None:
 def test_broker_without_tiered_storage_has_no_replica_of_those_records(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Tiered(tmp_path)
-        harness.remote = None
+        harness.partitions.remote = None
         harness.fetch(ask(offset=2))
         assert harness.data()[0].error_code == ErrorCode.REPLICA_NOT_AVAILABLE
 
@@ -270,10 +271,6 @@ def test_broker_without_tiered_storage_has_no_replica_of_those_records(tmp_path:
 
 
 # ---- topics
-
-
-def image_with(**overrides: str) -> Any:
-    return SimpleNamespace(config=lambda kind, name: overrides if name != "plain" else {}, topic=EMPTY_IMAGE.topic)
 
 
 REMOTE = {"remote.storage.enable": "true"}
@@ -296,7 +293,10 @@ def test_log_has_a_remote_part_unless_it_is_compacted_or_internal(
 ) -> None:
     settings = SettingsByTopic(BrokerConfig({}))
     assert topic not in settings
-    found = settings.of(image_with(**overrides), topic)
+    configs = [
+        ConfigRecord(TOPIC_RESOURCE, topic, name, value) for name, value in overrides.items() if topic != "plain"
+    ]
+    found = settings.of(image_with(*configs), topic)
     assert found.log_config.remote_storage == is_tiered
     assert topic in settings and settings.topics() == [topic]
     assert settings.of(image_with(), topic) is found, "they are read once"
@@ -311,7 +311,7 @@ def test_topics_without_overrides_share_the_defaults() -> None:
     settings = SettingsByTopic(BrokerConfig({}))
     assert settings.of(image_with(), "a") is settings.of(image_with(), "b")
     assert not settings.refresh(image_with(), "a") and not settings.refresh_defaults()
-    changed = image_with(**{"retention.ms": "5"})
+    changed = image_with(ConfigRecord(TOPIC_RESOURCE, "a", "retention.ms", "5"))
     assert settings.refresh(changed, "a") and not settings.refresh(changed, "a")
     assert settings.of(changed, "a").log_config.retention_ms == 5
     assert settings.of(image_with(), "b").log_config.retention_ms != 5

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -18,7 +15,6 @@ from odradek.protocol.messages.fetch import (
     ReplicaState,
 )
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.controller.leaders import Leader, ReachedBroker
 from odradek.server.fetch import fetch_opening
 from odradek.server.fetch.fetch import Fetch
 from odradek.server.fetch.fetch_context import FetchContext
@@ -27,9 +23,26 @@ from odradek.server.fetch.fetch_sessions import FetchSessions
 from odradek.server.fetch.follower_fetch import FollowerFetch
 from odradek.server.partitions.parked_fetch import FetchWaits
 from odradek.server.partitions.parked_requests import Deadlines, Wakeups
+from odradek.server.replicas.fetcher import ReplicaFetcher
+from odradek.server.replicas.isr_changes import IsrChanges
+from odradek.server.replicas.replication import Replication
+from odradek.server.replicas.replication_quota import ReplicationQuotas
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.node import Node
 
-from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
+from tests.server.harness.held_reads import HeldReads
+from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, truncations
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+from tests.server.harness.noted_fetches import NotedFetches
+from tests.server.harness.noted_forwarding import NotedForwarding
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_scrubber import NotedScrubber
+from tests.server.harness.scripted_leaders import ScriptedLeaders
+from tests.server.harness.scripted_quota import ScriptedQuota
+from tests.server.harness.scripted_selector import ScriptedSelector
+from tests.server.harness.stepped_turns import SteppedTurns
 from tests.server.harness.virtual_time import loop_clock
 
 #: The follower has the id 0, which is none of the sentinels.
@@ -38,86 +51,23 @@ VERSION = 17
 LAG_MS = 30_000
 
 
-class Quota:
-    is_on = False
-    throttled = False
+class Replicas:
+    """The parts for replicas that fetches use."""
 
-    def __init__(self) -> None:
-        self.recorded: list[int] = []
+    def __init__(self, node: Node, quota: ScriptedQuota) -> None:
+        self.scrubber = NotedScrubber()
+        self.leaders = ScriptedLeaders()
+        self.replication = Lazy(lambda: self._replication(node, quota))
 
-    def is_throttled(self, hosted: Hosted, follower: int) -> bool:
-        return self.is_on and self.throttled
-
-    def record(self, hosted: Hosted, size: int) -> None:
-        self.recorded.append(size)
-
-
-class Scrubber:
-    """Notes the damage that reads meet."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        self.inspecting: list[Callable[[], object]] = []
-
-    def met(self, hosted: Hosted, damage: Exception) -> None:
-        self.calls.append(("met", hosted.index))
-
-    def doubt(self, hosted: Hosted, offset: int) -> None:
-        self.calls.append(("doubt", hosted.index, offset))
-
-    def inspect(self, hosted: Hosted, base_offset: int, done: Callable[[], object]) -> None:
-        self.calls.append(("inspect", hosted.index, base_offset))
-        self.inspecting.append(done)
-
-    def verify_soon(self, hosted: Hosted, base_offset: int) -> None:
-        self.calls.append(("verify", hosted.index, base_offset))
+    @staticmethod
+    def _replication(node: Node, quota: ScriptedQuota) -> Replication:
+        changes = IsrChanges(OWN, lambda: 1, node.clock, Lazy(NotedForwarding))
+        parts = ReplicationQuotas(quota, quota), _no_fetcher, truncations()
+        return Replication(node.config, node.clock, [], changes, *parts)
 
 
-class SteppedTurns:
-    """The turns of a broker: each step of a large request is a turn of the loop."""
-
-    def __init__(self) -> None:
-        self.freed: list[Any] = []
-        self.failures: list[Exception] = []
-        self.steps = 0
-        self._now = 0.0
-
-    def clock(self) -> float:
-        """Returns a time so that each step takes a whole slice."""
-        self._now += 1
-        return self._now
-
-    def begin(self, steps: Iterator[Any], failed: Callable[[Exception], None]) -> Any:
-        loop = asyncio.get_running_loop()
-
-        def step() -> None:
-            self.steps += 1
-            try:
-                next(steps)
-            except StopIteration:
-                return
-            except Exception as failure:
-                failed(failure)
-            else:
-                loop.call_soon(step)
-
-        loop.call_soon(step)
-        return SimpleNamespace()
-
-    def free(self, kept: Any) -> None:
-        self.freed.append(kept)
-
-
-class Connection:
-    closed = False
-
-    def __init__(self) -> None:
-        self.turns = SteppedTurns()
-        self.listener = SimpleNamespace(shared=SimpleNamespace(turns=self.turns))
-        self.dispatcher = SimpleNamespace(failed_later=lambda call, route, failure: self.turns.failures.append(failure))
-
-    def park(self, call: Any) -> None:
-        call.is_parked = True
+def _no_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
+    raise AssertionError(f"the broker leads all partitions: {purpose}")
 
 
 class Harness:
@@ -126,50 +76,28 @@ class Harness:
     def __init__(
         self, path: Path, count: int = 1, *, followers: tuple[int, ...] = (), max_bytes: int = 1 << 20
     ) -> None:
-        self.hosted = [Hosted(path, OWN, index=index) for index in range(count)]
+        self.hosted = [NotedFetches(path, OWN, index=index) for index in range(count)]
         for hosted in self.hosted:
             hosted.lead(*followers, now_ms=int(loop_clock().now_ms()))
         loop = asyncio.get_running_loop()
-        disk: Any = SimpleNamespace(run_then=self._on_disk)
-        self.waits = FetchWaits(Deadlines(loop), Wakeups(loop), disk)
-        self.scrubber = Scrubber()
+        reads = HeldReads()
+        self.disk = reads.reads
+        self.waits = FetchWaits(Deadlines(loop), Wakeups(loop), reads)
         self.sessions = FetchSessions(10)
-        self.quota = Quota()
-        self.disk: list[tuple[Callable[[], object], Callable[[object], object]]] = []
-        self.nearer = -1
+        self.quota = ScriptedQuota()
         self.clock = loop_clock()
-        leaders: Any = SimpleNamespace(
-            absent_error=lambda *_: ErrorCode.UNKNOWN_TOPIC_ID,
-            current_leader=self._leader,
-        )
-        selector: Any = SimpleNamespace(is_rack_aware=True, nearer_replica=lambda *_: self.nearer)
-        replicas: Any = SimpleNamespace(
-            scrubber=self.scrubber, leaders=leaders, replication=lambda: SimpleNamespace(leaders=self.quota)
-        )
-        partitions: Any = self
         node = node_of(clock=self.clock)
-        self.path = FetchPath(node, self.waits, partitions, replicas, self.sessions)
-        self.path.selector, self.path.max_bytes = selector, max_bytes
-        self.responses: list[FetchResponse] = []
-        self.connection: Any = Connection()
-        self.held = self.exempted = 0
-
-    def _on_disk(self, work: Callable[[], object], then: Callable[[object], object]) -> None:
-        self.disk.append((work, then))
-
-    def _leader(self, listener: str, topic: str | bytes, index: int) -> Leader:
-        assert listener == "L" and topic in (TOPIC, TOPIC_ID)
-        return Leader(9, 4, ReachedBroker(9, "h", 1, None) if index == 0 else None)
-
-    # ---- Partitions
-
-    def get_by_id(self, key: tuple[bytes, int]) -> Hosted | None:
-        return self.get(key) if key[0] == TOPIC_ID else None
-
-    def get(self, key: Any) -> Hosted | None:
-        return next((one for one in self.hosted if one.index == key[1]), None)
-
-    # ---- requests
+        replicas = Replicas(node, self.quota)
+        self.scrubber = replicas.scrubber
+        self.partitions = NotedPartitions(self.hosted)
+        self.path = FetchPath(node, self.waits, self.partitions, replicas, self.sessions)
+        self.path.selector = self.selector = ScriptedSelector(node)
+        self.path.max_bytes = max_bytes
+        self.plain_fetch: type[Fetch] = Fetch
+        self.turns = SteppedTurns()
+        self.connection = NotedConnection(node, turns=self.turns)
+        self.calls = NotedCalls(self.connection)
+        self.responses: list[FetchResponse] = self.calls.responses
 
     def fetch(
         self,
@@ -198,32 +126,13 @@ class Harness:
         )
         context = self.sessions.open_at_once(request, version, self.clock.now_ms(), self.connection)
         assert isinstance(context, FetchContext), context
-        call: Any = SimpleNamespace(
-            request=request,
-            version=version,
-            listener="L",
-            connection=self.connection,
-            reply=self.responses.append,
-            hold_connection=self._hold,
-            is_parked=False,
-            observer=None,
-            route=SimpleNamespace(api=SimpleNamespace(name="Fetch"), version=version),
-            client_id="client",
-            size=100,
-            exempt=self._exempt,
-        )
+        call = self.calls.call(request, version)
         if is_large:
             fetch_opening.fetch(self.path, call, context, is_follower=replica >= 0)
             return
-        response = (FollowerFetch if replica >= 0 else Fetch)(self.path, call, context).start()
+        response = (FollowerFetch if replica >= 0 else self.plain_fetch)(self.path, call, context).start()
         if response is not None:
             self.responses.append(response)
-
-    def _hold(self) -> None:
-        self.held += 1
-
-    def _exempt(self) -> None:
-        self.exempted += 1
 
     def data(self, number: int = -1) -> list[PartitionData]:
         response = self.responses[number]

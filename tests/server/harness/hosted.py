@@ -36,13 +36,15 @@ class Hosted(HostedPartition):
         local_id: int = 0,
         *,
         index: int = 0,
+        topic: str = TOPIC,
         topic_id: bytes = TOPIC_ID,
         rules: AppendRules = PLAIN,
         pools: ThreadPools | None = None,
+        log_class: type[Log] = Log,
         **config: Any,
     ) -> None:
-        folder = path / f"{TOPIC}-{index}"
-        log = Log.open(folder, TOPIC, index, LogConfig(**config), now_ms=NOW_MS)
+        folder = path / f"{topic}-{index}"
+        log = log_class.open(folder, topic, index, LogConfig(**config), now_ms=NOW_MS)
         role = Partition(local_id, log.log_end_offset, log.log_start_offset)
         self.failures: list[Exception] = []
         self.proposals: list[IsrProposal] = []

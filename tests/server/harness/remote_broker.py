@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -22,6 +21,8 @@ from odradek.server.controller.channel import Forwarding
 from odradek.server.controller.registration import Registration
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.storage.directory import LogDirectory
+from odradek.storage.files.meta_properties import MetaProperties
 
 DEADLINE_S = 60
 
@@ -51,24 +52,31 @@ async def until(holds: Callable[[], object], what: str | Callable[[], str] = "")
         await asyncio.sleep(0.005)
 
 
+class FollowedController:
+    """The part of a `QuorumDriver` that a broker uses, of a node that follows the first one's controller."""
+
+    is_active = False
+    broker_epoch = -1
+
+    def __init__(self, first: BrokerServer, node_id: int) -> None:
+        self.leader_endpoint = controller_endpoint(first)
+        self.on_leader_changed: list[Callable[..., object]] = []
+        self._voters = {first.node_id: self.leader_endpoint, node_id: self.leader_endpoint}
+
+    def voter_endpoints(self) -> dict[int, Endpoint]:
+        return self._voters
+
+
 class RemoteBroker:
     """The parts of a broker that `BrokerLifecycle` and `Forwarding` use, with a listening socket of its own."""
 
     def __init__(self, first: BrokerServer, node_id: int) -> None:
         self.first = first
         self.node_id = node_id
-        self.directories: list[Any] = [
-            SimpleNamespace(
-                directory_id=node_id.to_bytes(2, "big") * 8, previous_broker_epoch=-1, is_online=True, path=""
-            )
-        ]
-        self.controller: Any = SimpleNamespace(
-            is_active=False,
-            leader_endpoint=controller_endpoint(first),
-            on_leader_changed=[],
-            broker_epoch=-1,
-            voter_endpoints=lambda: {first.node_id: controller_endpoint(first), node_id: controller_endpoint(first)},
-        )
+        directory = LogDirectory(f"of node {node_id}")  # there is no such folder
+        directory.meta_properties = MetaProperties("cluster", node_id, node_id.to_bytes(2, "big") * 8)
+        self.directories = [directory]
+        self.controller: Any = FollowedController(first, node_id)
         self.metadata = MetadataCache()
         self.metadata.image = first.node.metadata.image
         self.peers = Lazy(lambda: Peers(f"odradek-{node_id}"))

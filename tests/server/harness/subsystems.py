@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from odradek.server.config.broker_config import BrokerConfig
@@ -16,6 +15,8 @@ from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.directory import LogDirectory
 
 from tests.server.harness.nodes import NotedHalt, node_of
+from tests.server.harness.noted_forwarding import NotedForwarding
+from tests.server.harness.noted_peers import NotedPeers
 
 OWN = 0
 
@@ -48,6 +49,22 @@ class Driver:
         self.asked.append((request, version, reply, client))
 
 
+class Controller:
+    """The part of `ControllerSubsystem` that other subsystems use."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.broker_epoch = driver.broker_epoch
+        self.forwarding = Lazy(NotedForwarding)
+
+
+class Network:
+    """The part of `NetworkSubsystem` that other subsystems use."""
+
+    def __init__(self) -> None:
+        self.peers = Lazy(NotedPeers)
+
+
 class Subsystems:
     """The subsystems of a broker up to the coordinators, on the directory of a formatted node."""
 
@@ -67,8 +84,8 @@ class Subsystems:
             directories=self.directories,
             halt=self.halt,
         )
-        controller: Any = SimpleNamespace(driver=self.driver, broker_epoch=self.driver.broker_epoch, forwarding=None)
-        network: Any = SimpleNamespace(peers=Lazy(lambda: None))
+        controller: Any = Controller(self.driver)
+        network: Any = Network()
         self.partitions = PartitionsSubsystem(self.node)
         self.replicas = ReplicasSubsystem(self.node, network, self.partitions, controller)
         self.coordinators = CoordinatorsSubsystem(self.node, network, self.partitions, self.replicas, controller)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
-from odradek.server.partitions.partition_changes import PartitionChanges, _Changed
-from odradek.server.partitions.reconfiguration import Reconfiguration
+from odradek.metadata.image import TOPIC_RESOURCE
+from odradek.protocol.internal.cluster_metadata import ConfigRecord, PartitionChangeRecord
 from odradek.storage.files.open_files import OpenFiles
+from odradek.storage.log.config import LogConfig
 
-NODE = 1
+from tests.server.harness.configured_topics import ConfiguredTopics
+from tests.server.harness.following_node import OWN, FollowingNode
+from tests.server.harness.images import image_with, topic_id_of, topic_records
 
 
 class File:
@@ -25,20 +27,13 @@ class File:
         self._closed.append(self._number)
 
 
-def test_partitions_that_are_led_here_are_applied_first() -> None:
+def test_partitions_that_are_led_here_are_applied_first(tmp_path: Path) -> None:
     """Clients wait for leaders; followers are late in any case."""
-    applied: list[int] = []
-    changes: Any = SimpleNamespace(
-        _node_id=NODE,
-        _partitions=SimpleNamespace(get={}.get),
-        _loading=SimpleNamespace(waiting={}),
-        _apply_contained=lambda image, topic, index, registration: applied.append(index),
-    )
-    leaders = {0: 2, 1: NODE, 2: -1, 3: NODE}
-    topic = _Changed("a", bytes(16), {i: SimpleNamespace(leader=leader) for i, leader in leaders.items()})  # type: ignore[misc]
-    for _ in PartitionChanges._apply_topic(changes, None, topic):  # type: ignore[arg-type]
-        pass
-    assert applied == [1, 3, 0, 2]
+    node = FollowingNode(tmp_path)
+    records = topic_records("a", (2, OWN), (OWN, 2), (OWN, 2), (OWN, 2))
+    leaderless = PartitionChangeRecord(2, topic_id_of("a"), leader=-1)
+    calls = node.follow(*records, leaderless)
+    assert [call[1] for call in calls if call[0] == "role"] == ["a-1", "a-3", "a-0", "a-2"]
 
 
 @pytest.mark.parametrize(
@@ -46,25 +41,23 @@ def test_partitions_that_are_led_here_are_applied_first() -> None:
     [(True, False, True), (False, False, False), (False, True, True), (True, True, True)],
 )
 def test_topic_is_reconfigured_when_its_settings_changed_or_it_was_not_finished(
-    has_changed: bool, is_unfinished: bool, is_reconfigured: bool
+    has_changed: bool, is_unfinished: bool, is_reconfigured: bool, tmp_path: Path
 ) -> None:
-    refreshed: list[int] = []
-    hosted = SimpleNamespace(
-        log=SimpleNamespace(config=None), rules=None, refresh_append_state=lambda: refreshed.append(1)
-    )
-    reconfiguration: Any = SimpleNamespace(
-        _settings=SimpleNamespace(
-            refresh=lambda image, topic: has_changed, of=lambda image, topic: ("config", "rules")
-        ),
-        _unfinished={"a"} if is_unfinished else set(),
-        _partitions={("a", 0): hosted, ("a", 1): hosted},
-    )
-    image: Any = SimpleNamespace(topic=lambda name: SimpleNamespace(partitions=(0, 1, 2)))
-    for _ in Reconfiguration._reconfigure(reconfiguration, image, "a"):
-        assert reconfiguration._unfinished == {"a"}
-    assert len(refreshed) == (2 if is_reconfigured else 0)
-    assert hosted.log.config == ("config" if is_reconfigured else None)
-    assert reconfiguration._unfinished == set()
+    image = image_with(*topic_records("a", (OWN,), (OWN,), (OWN,)))
+    node = ConfiguredTopics(tmp_path, image, 0, 1)
+    if is_unfinished:
+        node.reconfiguration._unfinished.add("a")
+    change = [ConfigRecord(TOPIC_RESOURCE, "a", "retention.ms", "5")] if has_changed else []
+    before = LogConfig(retention_ms=9)
+    for hosted in node.partitions:
+        hosted.log.config = before
+    newer = image_with(*change, before=image)
+    for _ in node.reconfiguration._reconfigure(newer, "a"):
+        assert node.reconfiguration._unfinished == {"a"}
+    assert len(node.refreshed) == (2 if is_reconfigured else 0)
+    expected = node.settings.of(newer, "a").log_config if is_reconfigured else before
+    assert [hosted.log.config for hosted in node.partitions] == [expected] * 2
+    assert node.reconfiguration._unfinished == set()
 
 
 @pytest.mark.parametrize(("count", "left"), [(9, 4), (2, 1), (1, 0), (0, 0)])

@@ -19,9 +19,9 @@ from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, TAKEOVER_MS
 from odradek.server.partitions.replica_flush import ReplicaFlush
 from odradek.server.partitions.transaction_marker import Marker
 from odradek.storage.files.failures import LogDirectoryFailure
-from odradek.storage.log.log import Log
 
 from tests.server.harness.hosted import NOW_MS, PLAIN, Hosted, Watching, batch
+from tests.server.harness.scripted_log import ScriptedLog
 from tests.server.harness.virtual_time import simulated, turns
 
 OWN, SECOND, THIRD = 0, 2, 3
@@ -50,14 +50,11 @@ def produced(count: int = 1, **options: Any) -> bytearray:
     return bytearray(encode_batch([Record(number, NOW_MS, b"k", b"v") for number in range(count)], **options))
 
 
-def failing(name: str, monkeypatch: pytest.MonkeyPatch) -> LogDirectoryFailure:
-    """Lets the disk fail in one operation of logs."""
+def failing(hosted: Hosted, name: str) -> LogDirectoryFailure:
+    """Lets the disk fail in one operation of the log."""
+    assert isinstance(hosted.log, ScriptedLog)
     failure = LogDirectoryFailure("/d", name, OSError(5, "broken"))
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise failure
-
-    monkeypatch.setattr(Log, name, fail)
+    hosted.log.fail(name, failure)
     return failure
 
 
@@ -226,12 +223,10 @@ def test_rejection_is_counted_by_its_reason(
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_append_to_a_failing_disk_takes_the_directory_offline(
-    own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hosted = Hosted(tmp_path)
+def test_append_to_a_failing_disk_takes_the_directory_offline(own: bool, tmp_path: Path) -> None:
+    hosted = Hosted(tmp_path, log_class=ScriptedLog)
     hosted.lead()
-    failure = failing("append", monkeypatch)
+    failure = failing(hosted, "append")
     result = hosted.append_own(produced(), NOW_MS) if own else append(hosted)
     assert (result.error, hosted.failures) == (ErrorCode.KAFKA_STORAGE_ERROR, [failure])
     assert hosted.high_watermark == 0 and hosted.counters.produces == 0
@@ -595,7 +590,7 @@ class Disk:
 
 def flushing(path: Path) -> tuple[Hosted, Disk, list[tuple[str, int]]]:
     disk: Any = Disk()
-    hosted = Hosted(path, pools=disk)
+    hosted = Hosted(path, pools=disk, log_class=ScriptedLog)
     hosted.lead()
     return hosted, disk, []
 
@@ -687,11 +682,11 @@ def test_flush_that_fails_by_a_bug_fails_its_callbacks(tmp_path: Path, caplog: p
     assert "a bug: orders-0 could not be flushed" in caplog.text
 
 
-def test_flush_that_cannot_begin_takes_the_directory_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_that_cannot_begin_takes_the_directory_offline(tmp_path: Path) -> None:
     async def story() -> None:
         hosted, _, reported = flushing(tmp_path)
         append(hosted, 2)
-        failure = failing("prepare_flush", monkeypatch)
+        failure = failing(hosted, "prepare_flush")
         want(hosted, 2, "a", reported)
         assert (hosted.failures, reported) == ([failure], [("a", ErrorCode.KAFKA_STORAGE_ERROR)])
 

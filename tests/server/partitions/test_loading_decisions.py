@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from immutables import Map
-from odradek.metadata.delta import MetadataDelta
-from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
-from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
+from odradek.metadata.image import MetadataImage, TopicPartition
 from odradek.server.partitions import replica_loading
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.partitions.replica_loading import SHORTAGE_S, TASK, ReplicaLoading
-from odradek.storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX, ReplicaDirectory
+from odradek.server.partitions.replica_opening import IsrRules, ReplicaOpening
+from odradek.server.partitions.topic_settings import SettingsByTopic
+from odradek.server.runtime.node import Node
+from odradek.storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX, Checkpoints, LogDirectory, ReplicaDirectory
+from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.files.meta_properties import MetaProperties
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.log.small_log import SeenReplica
+from odradek.storage.log.unopened import UnopenedLog
 
+from tests.server.harness.held_disk import HeldDisk
+from tests.server.harness.images import UNNAMED_DIRECTORY, broker_record, image_with, topic_id_of, topic_records
+from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_background import NotedBackground
+from tests.server.harness.noted_lines import NotedLines
+from tests.server.harness.noted_partitions import NotedPartitions
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 OWN, OTHER = 0, 2
@@ -27,150 +39,143 @@ TOPIC, GROUPS, GONE = "orders", "__consumer_offsets", "gone"
 EPOCH = 41
 
 
-def id_of(topic: str) -> bytes:
-    return topic.encode().ljust(16, b".")
-
-
 def image_of(*topics: str, count: int = 4, replicas: tuple[int, ...] = (OWN,), brokers: int = 1) -> MetadataImage:
-    delta = MetadataDelta(EMPTY_IMAGE)
-    for topic in topics:
-        delta.replay(TopicRecord(topic, id_of(topic)))
-        for index in range(count):
-            delta.replay(
-                PartitionRecord(
-                    partition_id=index, topic_id=id_of(topic), replicas=list(replicas), isr=list(replicas),
-                    leader=replicas[0], leader_epoch=0, partition_epoch=0, directories=[bytes(16)] * len(replicas),
-                )
-            )  # fmt: skip
-    image = delta.apply(1, 1, 0)
-    known: Any = Map(dict.fromkeys(range(brokers)))
-    return image._replace(cluster=image.cluster._replace(brokers=known))
+    records = [record for topic in topics for record in topic_records(topic, *[replicas] * count)]
+    return image_with(*map(broker_record, range(brokers)), *records)
 
 
-class Directory:
+class ListedDirectory(LogDirectory):
     """A log directory that lists the folders that the test names, as `topic-partition` with a suffix."""
 
     def __init__(self, path: Path, *names: str) -> None:
-        self.path = str(path)
+        super().__init__(path)
         self.names = names
         self.notes = [f"{path}: a note"]
-        self.is_online = True
         self.had_clean_shutdown = True
-        self.directory_id = bytes(16)
-        self.broker_epoch = -1
-        self.checkpoints = SimpleNamespace(high_watermarks={(TOPIC, 1): 7})
+        self.meta_properties = MetaProperties("cluster", OWN, UNNAMED_DIRECTORY)
+        self.checkpoints = Checkpoints(high_watermarks={(TOPIC, 1): 7})
         self.kept: set[Any] = set()
         self.forgotten: list[Any] = []
         self.deleted: list[tuple[str, int]] = []
         self.discarded: list[Any] = []
         self.failure: LogDirectoryFailure | None = None
+        #: The partitions that were looked at, and what all of them are seen as.
+        self.looks: list[int] = []
+        self.seen: list[SeenReplica | None] = []
 
-    def replicas(self) -> list[ReplicaDirectory]:
+    def replicas(self, ending: str = "") -> list[ReplicaDirectory]:
         if self.failure is not None:
             raise self.failure
-        found = []
+        listed = []
         for name in self.names:
             suffix = next((one for one in (DELETE_SUFFIX, FUTURE_SUFFIX) if name.endswith(one)), "")
             topic, _, index = name.removesuffix(suffix).rpartition("-")
-            found.append(ReplicaDirectory(topic, int(index), f"{self.path}/{name}", suffix))
-        return found
+            listed.append(ReplicaDirectory(topic, int(index), f"{self.path}/{name}", suffix))
+        return listed
 
-    def look_at(self, replicas: Sequence[Any]) -> list[Any]:
-        return [None] * len(replicas)
+    def look_at(self, replicas: Sequence[tuple[ReplicaDirectory, bytes]]) -> list[SeenReplica | None]:
+        self.looks += [replica.partition for replica, _ in replicas]
+        return self.seen or [None] * len(replicas)
 
-    def unchanged(self, replica: ReplicaDirectory) -> Any:
-        return SimpleNamespace(topic_id=id_of(replica.topic))
+    def unchanged(self, replica: ReplicaDirectory) -> CleanReplica:
+        return CleanReplica(topic_id_of(replica.topic), 0, has_files=True)
 
-    def keep_checkpoints(self, keys: set[Any]) -> None:
-        self.kept = keys
+    def keep_checkpoints(self, keep: Collection[TopicPartition]) -> None:
+        self.kept = set(keep)
 
-    def forget_checkpoint(self, key: Any) -> None:
+    def forget_checkpoint(self, key: TopicPartition) -> None:
         self.forgotten.append(key)
 
-    def forget_checkpoints(self, keys: list[Any]) -> None:
-        self.forgotten.append(tuple(keys))
+    def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
+        self.forgotten.append(tuple(keep))
 
-    def schedule_delete(self, path: str, now_ms: int) -> None:
-        self.deleted.append((path.rpartition("/")[2], now_ms))
+    def schedule_delete(self, path: str, due_ms: int) -> None:
+        self.deleted.append((path.rpartition("/")[2], due_ms))
 
-    def discard(self, log: Any, now_ms: int) -> None:
+    def discard(self, log: Log | UnopenedLog, now_ms: int) -> None:
         self.discarded.append((log.topic, log.partition))
+
+
+class ScriptedOpening(ReplicaOpening):
+    """Opens logs in the folders, notes their partitions and the high watermarks, and fails for some."""
+
+    def __init__(self, node: Node, partitions: NotedPartitions) -> None:
+        rules = IsrRules(node.metadata, 20_000, lambda *_: None)
+        super().__init__(node, SettingsByTopic(node.config), partitions, rules, lambda *_: None)
+        self.opened: list[int] = []
+        self.failing: dict[TopicPartition, Exception] = {}
+        self.hosted: dict[TopicPartition, int] = {}
+
+    def read(self, directory: LogDirectory, image: Any, topic: str, index: int, config: Any, noted: Any = None) -> Log:
+        self.opened.append(index)
+        if (topic, index) in self.failing:
+            raise self.failing[topic, index]
+        return Log.open(Path(directory.path, f"{topic}-{index}"), topic, index, config, now_ms=0)
+
+    def host(
+        self, directory: LogDirectory, image: MetadataImage, opened: Log | UnopenedLog, high_watermark: int
+    ) -> HostedPartition:
+        self.hosted[opened.topic, opened.partition] = high_watermark
+        return super().host(directory, image, opened, high_watermark)
 
 
 class Harness:
     """A node that opens its replicas. The threads open them when the test lets them."""
 
-    def __init__(self, *directories: Directory, is_alone: bool = True) -> None:
+    def __init__(self, *directories: ListedDirectory, is_alone: bool = True) -> None:
+        node = node_of({"node.id": str(OWN)}, clock=loop_clock())
         self.directories = directories
-        self.hosted: dict[Any, int] = {}
-        self.failures: list[LogDirectoryFailure] = []
-        self.bugs: list[str] = []
-        self.opened: list[int] = []
+        self.lines = NotedLines()
+        self.partitions = NotedPartitions(directories=directories, lines=self.lines)
+        self.partitions.background = self.background = NotedBackground()
+        self.opening = ScriptedOpening(node, self.partitions)
+        self.opened, self.hosted, self.failing = self.opening.opened, self.opening.hosted, self.opening.failing
         self.applied: list[tuple[Any, MetadataImage]] = []
-        self.failing: dict[Any, Exception] = {}
-        self.threads: list[asyncio.Future[None]] = []
-        self.is_held = False
-        self.partitions: Any = SimpleNamespace(
-            directories=directories, get=self.hosted.get, directory_failed=self._failed, are_loaded=False,
-            background=SimpleNamespace(failed=lambda name, failure: self.bugs.append(name)),
-        )  # fmt: skip
-        opening: Any = SimpleNamespace(read=self._read, host=self._host, log_config=lambda image, topic: "config")
-        disk: Any = SimpleNamespace(run=self._run)
+        self.disk = HeldDisk()
         self.loading = ReplicaLoading(
-            OWN, loop_clock(), self.partitions, opening, disk, lambda: EPOCH, lambda: is_alone
+            OWN, node.clock, self.partitions, self.opening, self.disk, lambda: EPOCH, lambda: is_alone
         )
         self.loading.apply = lambda image, key: self.applied.append((key, image))
-
-    def _failed(self, failure: LogDirectoryFailure) -> None:
-        self.failures.append(failure)
-        if not failure.is_shortage:
-            for one in self.directories:
-                one.is_online = one.is_online and one.path != failure.directory
-
-    def _read(self, directory: Directory, image: Any, topic: str, index: int, config: Any, noted: Any) -> Any:
-        self.opened.append(index)
-        if (topic, index) in self.failing:
-            raise self.failing[topic, index]
-        return SimpleNamespace(
-            topic=topic,
-            partition=index,
-            opening_notes=(),
-            recovered_bytes=0,
-            damage=_NoDamage(),
-            path="p",
-            unused_note=None,
-        )
-
-    def _host(self, directory: Any, image: Any, log: Any, high_watermark: int) -> None:
-        self.hosted[log.topic, log.partition] = high_watermark
-
-    async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        if self.is_held:
-            self.threads.append(asyncio.get_running_loop().create_future())
-            await self.threads[-1]
-        return work(*arguments)
 
     def load(self, image: MetadataImage) -> int:
         """Returns the number of replicas that are opened before the node serves."""
         return sum(1 for _ in self.loading.load(image))
 
-    def release(self) -> None:
-        self.is_held = False
-        for thread in self.threads:
-            if not thread.done():
-                thread.set_result(None)
-
     def indexes(self) -> list[int]:
         return [index for _, index in self.hosted]
 
 
-class _NoDamage(list[Any]):
-    def save(self) -> None:
-        pass
+class SteppedTime:
+    """Stands for the module `time`: each look at the clock takes so long."""
+
+    def __init__(self, step_s: float) -> None:
+        self._seconds = 0.0
+        self._step_s = step_s
+
+    def monotonic(self) -> float:
+        self._seconds += self._step_s
+        return self._seconds
 
 
 def replicas(count: int, topic: str = TOPIC) -> list[str]:
     return [f"{topic}-{index}" for index in range(count)]
+
+
+@pytest.fixture
+def none_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No replica is opened before the node serves, but those of internal topics."""
+    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine opens as many logs in a turn as another one."""
+    monkeypatch.setattr(replica_loading, "time", SteppedTime(0))
+
+
+@pytest.fixture
+def stepped_time(_no_time_passes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_loading, "time", SteppedTime(0.01))
 
 
 @pytest.mark.parametrize(
@@ -189,10 +194,10 @@ def test_single_node_serves_when_some_replicas_are_open(
     monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 1)
 
     async def story() -> None:
-        directory = Directory(tmp_path, *replicas(4), *replicas(2, GROUPS), *extra)
+        directory = ListedDirectory(tmp_path, *replicas(4), *replicas(2, GROUPS), *extra)
         harness = Harness(directory, is_alone=is_alone)
         assert not harness.loading.has_begun
-        harness.is_held = True
+        harness.disk.is_held = True
         image = image_of(TOPIC, GROUPS, brokers=brokers)
         assert harness.load(image) == len(at_first)
         assert harness.opened == at_first, "internal topics come first"
@@ -203,7 +208,7 @@ def test_single_node_serves_when_some_replicas_are_open(
         assert directory.deleted == [(one, loop_clock().now_ms()) for one in extra if one.endswith(DELETE_SUFFIX)]
         assert directory.broker_epoch == EPOCH
         await turns()
-        harness.release()
+        harness.disk.release()
         await turns()
         assert harness.partitions.are_loaded and len(harness.hosted) == 6
         assert harness.hosted[TOPIC, 1] == 7 and harness.hosted[TOPIC, 2] == 0
@@ -214,20 +219,20 @@ def test_single_node_serves_when_some_replicas_are_open(
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_replicas_that_requests_name_are_opened_first_and_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 2)
 
     async def story() -> None:
-        harness = Harness(Directory(tmp_path, *replicas(6)))
-        harness.is_held = True
+        harness = Harness(ListedDirectory(tmp_path, *replicas(6)))
+        harness.disk.is_held = True
         harness.load(image_of(TOPIC, count=6))
         await turns()
         for index in (5, 0, 3, 9):  # the first two are in work, and the last does not exist
             harness.loading.want((TOPIC, index))
-        harness.release()
+        harness.disk.release()
         await turns()
         assert harness.opened == [0, 1, 5, 3, 2, 4]
         assert harness.partitions.are_loaded
@@ -235,21 +240,21 @@ def test_replicas_that_requests_name_are_opened_first_and_each_once(
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
 
     async def story() -> None:
-        harness = Harness(Directory(tmp_path, *replicas(4)))
-        harness.is_held = True
+        harness = Harness(ListedDirectory(tmp_path, *replicas(4)))
+        harness.disk.is_held = True
         harness.load(image_of(TOPIC))
         await after_ms(replica_loading.LARGE_LOG_S * 1000 - 1)
-        assert len(harness.threads) == 1
-        harness.is_held = False
+        assert len(harness.disk.threads) == 1
+        harness.disk.is_held = False
         await after_ms(2)
         assert harness.opened == [1, 2, 3], "the first thread reads 0"
         assert not harness.partitions.are_loaded and (TOPIC, 0) in harness.loading.waiting
-        harness.release()
+        harness.disk.release()
         await turns()
         assert harness.opened == [1, 2, 3, 0] and harness.partitions.are_loaded
 
@@ -260,20 +265,19 @@ def test_second_thread_opens_others_while_a_large_log_is_read(tmp_path: Path, mo
     ("later", "count", "own", "is_hosted"),
     [(TOPIC, 4, OWN, True), (GONE, 4, OWN, False), (TOPIC, 1, OWN, False), (TOPIC, 4, OTHER, False)],
 )
+@pytest.mark.usefixtures("none_at_first")
 def test_replica_is_added_if_the_newest_image_still_has_it(
-    later: str, count: int, own: int, is_hosted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    later: str, count: int, own: int, is_hosted: bool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-
     async def story() -> None:
-        directory = Directory(tmp_path, f"{TOPIC}-1")
+        directory = ListedDirectory(tmp_path, f"{TOPIC}-1")
         harness = Harness(directory)
-        harness.is_held = True
+        harness.disk.is_held = True
         harness.load(image_of(TOPIC))
         await turns()
         newer = image_of(later, count=count, replicas=(own,))
         with harness.loading.paused(newer):
-            harness.release()
+            harness.disk.release()
             await turns()
             assert harness.hosted == {} and harness.applied == [], "nothing has a role meanwhile"
         await turns()
@@ -285,23 +289,18 @@ def test_replica_is_added_if_the_newest_image_still_has_it(
     simulated(story)
 
 
-def test_topic_that_was_deleted_and_made_again_gets_no_old_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-
+@pytest.mark.usefixtures("none_at_first")
+def test_topic_that_was_deleted_and_made_again_gets_no_old_records(tmp_path: Path) -> None:
     async def story() -> None:
-        directory = Directory(tmp_path, f"{TOPIC}-0")
+        directory = ListedDirectory(tmp_path, f"{TOPIC}-0")
         harness = Harness(directory)
-        harness.is_held = True
+        harness.disk.is_held = True
         harness.load(image_of(TOPIC))
         await turns()
-        delta = MetadataDelta(EMPTY_IMAGE)
-        delta.replay(TopicRecord(TOPIC, bytes(15) + b"2"))
-        delta.replay(PartitionRecord(partition_id=0, topic_id=bytes(15) + b"2", replicas=[OWN], isr=[OWN], leader=OWN))
-        with harness.loading.paused(delta.apply(2, 1, 0)):
+        again = image_with(*topic_records(TOPIC, (OWN,), topic_id=bytes(15) + b"2"))
+        with harness.loading.paused(again):
             pass
-        harness.release()
+        harness.disk.release()
         await turns()
         assert harness.hosted == {} and directory.discarded == [(TOPIC, 0)]
 
@@ -310,7 +309,7 @@ def test_topic_that_was_deleted_and_made_again_gets_no_old_records(
 
 def test_folder_whose_replica_is_in_another_directory_is_put_aside(tmp_path: Path) -> None:
     async def story() -> None:
-        first, second = Directory(tmp_path / "a", *replicas(1)), Directory(tmp_path / "b", *replicas(2))
+        first, second = ListedDirectory(tmp_path / "a", *replicas(1)), ListedDirectory(tmp_path / "b", *replicas(2))
         for directory in (first, second):
             for name in directory.names:
                 (Path(directory.path) / name).mkdir(parents=True)
@@ -331,7 +330,7 @@ def test_directory_that_fails_has_no_more_replicas_opened(
     monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0 if when == "later" else 9)
 
     async def story() -> None:
-        bad, good = Directory(tmp_path / "a", *replicas(3)), Directory(tmp_path / "b", f"{TOPIC}-3")
+        bad, good = ListedDirectory(tmp_path / "a", *replicas(3)), ListedDirectory(tmp_path / "b", f"{TOPIC}-3")
         harness = Harness(bad, good)
         failure = LogDirectoryFailure(bad.path, "reading", OSError(errno.EIO, "broken"))
         if when == "listing":
@@ -339,7 +338,7 @@ def test_directory_that_fails_has_no_more_replicas_opened(
         harness.failing[TOPIC, 1] = failure
         harness.load(image_of(TOPIC))
         await turns()
-        assert harness.failures == [failure] and harness.bugs == []
+        assert harness.partitions.failures == [failure] and harness.background.attempts == []
         assert harness.partitions.are_loaded, "the others are open"
         assert harness.hosted.keys() == ({(TOPIC, 0), (TOPIC, 3)} if when == "at first" else {(TOPIC, 3)})
         assert (TOPIC, 2) not in harness.loading.waiting
@@ -347,17 +346,16 @@ def test_directory_that_fails_has_no_more_replicas_opened(
     simulated(story)
 
 
-def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-
+@pytest.mark.usefixtures("none_at_first")
+def test_shortage_of_descriptors_is_waited_for(tmp_path: Path) -> None:
     async def story() -> None:
-        directory = Directory(tmp_path, *replicas(2))
+        directory = ListedDirectory(tmp_path, *replicas(2))
         harness = Harness(directory)
         shortage = LogDirectoryFailure(directory.path, "opening", OSError(errno.EMFILE, "too many"))
         harness.failing[TOPIC, 1] = shortage
         harness.load(image_of(TOPIC))
         await turns()
-        assert harness.failures and harness.hosted == {}
+        assert harness.lines.words and harness.hosted == {}
         await after_ms(SHORTAGE_S * 1000 - 1)
         assert len(harness.opened) == 2
         await after_ms(2)
@@ -369,38 +367,38 @@ def test_shortage_of_descriptors_is_waited_for(tmp_path: Path, monkeypatch: pyte
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_bug_ends_the_opening_and_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 1)
 
     async def story() -> None:
-        harness = Harness(Directory(tmp_path, *replicas(3)))
+        harness = Harness(ListedDirectory(tmp_path, *replicas(3)))
         harness.failing[TOPIC, 0] = RuntimeError("a bug")
         harness.load(image_of(TOPIC))
         await turns()
-        assert harness.bugs == [TASK] and harness.indexes() == [1, 2]
+        assert harness.background.attempts == [f"{TASK} failed"] and harness.indexes() == [1, 2]
         assert not harness.partitions.are_loaded and (TOPIC, 0) in harness.loading.waiting
         await harness.loading.stop()
 
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first")
 def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
     monkeypatch.setattr(replica_loading, "OPENED_AT_A_TIME", 3)
 
     async def story() -> None:
-        harness = Harness(Directory(tmp_path, *replicas(4)))
-        harness.is_held = True
+        harness = Harness(ListedDirectory(tmp_path, *replicas(4)))
+        harness.disk.is_held = True
         harness.load(image_of(TOPIC))
         await turns()
-        harness.release()  # the thread that compares files with notes; the next one opens logs
-        harness.is_held = True
+        harness.disk.release()  # the thread that compares files with notes; the next one opens logs
+        harness.disk.is_held = True
         await turns()
         stopping = asyncio.ensure_future(harness.loading.stop())
         await turns()
         assert not stopping.done(), "it waits for the thread"
-        harness.release()
+        harness.disk.release()
         await stopping
         assert harness.opened == [0], "the thread stops after the log that it reads"
         assert harness.hosted == {} and harness.applied == [] and not harness.partitions.are_loaded
@@ -408,14 +406,12 @@ def test_stop_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     simulated(story)
 
 
+@pytest.mark.usefixtures("none_at_first", "stepped_time")
 def test_thread_gives_way_after_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-    seconds = iter(range(100))
-    monkeypatch.setattr(replica_loading, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
     monkeypatch.setattr(replica_loading, "OPENING_S", 0.02)
 
     async def story() -> None:
-        harness = Harness(Directory(tmp_path, *replicas(4)))
+        harness = Harness(ListedDirectory(tmp_path, *replicas(4)))
         found = [replica_loading.Found(*one) for one in _listed(harness)]
         harness.loading._first = harness.loading._newest = image_of(TOPIC)
         opened, failures = harness.loading._open_some([(one, None) for one in found])
@@ -433,7 +429,7 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
     caplog.set_level(logging.INFO, "odradek.partitions")
 
     async def story() -> None:
-        first, second = Directory(tmp_path / "a", *replicas(3)), Directory(tmp_path / "b")
+        first, second = ListedDirectory(tmp_path / "a", *replicas(3)), ListedDirectory(tmp_path / "b")
         first.had_clean_shutdown = is_clean
         first.checkpoints.high_watermarks = {(TOPIC, 3): 9, (TOPIC, 2): 5}
         second.checkpoints.high_watermarks = {}
@@ -449,40 +445,34 @@ def test_opened_logs_of_each_directory_are_logged(is_clean: bool, tmp_path: Path
     assert f"{tmp_path}/a: a note" in caplog.messages
 
 
-def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-    seconds = iter(range(1000))
-    monkeypatch.setattr(replica_loading, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 100))
-    looks: list[int] = []
-
-    def look_at(replicas: Sequence[Any]) -> list[Any]:
-        looks.extend(replica.partition for replica, _ in replicas)
-        return [None] * len(replicas)
-
+@pytest.mark.usefixtures("none_at_first", "stepped_time")
+def test_replica_that_a_thread_has_to_open_is_looked_at_among_many_once(tmp_path: Path) -> None:
     async def story() -> None:
-        directory = Directory(tmp_path, *replicas(9))
-        monkeypatch.setattr(directory, "look_at", look_at)
+        directory = ListedDirectory(tmp_path, *replicas(9))
         harness = Harness(directory)
         harness.load(image_of(TOPIC, count=9))
         await turns()
         assert harness.opened == list(range(9)) and harness.partitions.are_loaded, "three by three, by the clock"
-        assert looks == list(range(9))
+        assert directory.looks == list(range(9))
 
     simulated(story)
 
 
-def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica_loading, "OPENED_AT_FIRST", 0)
-    ids = {0: id_of(TOPIC), 1: id_of(GONE), 2: id_of(TOPIC), 3: id_of(TOPIC), 4: id_of(TOPIC)}
+@pytest.mark.usefixtures("none_at_first")
+def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_broker(tmp_path: Path) -> None:
+    ids = {
+        0: topic_id_of(TOPIC),
+        1: topic_id_of(GONE),
+        2: topic_id_of(TOPIC),
+        3: topic_id_of(TOPIC),
+        4: topic_id_of(TOPIC),
+    }
 
     async def story() -> None:
-        directory = Directory(tmp_path, *replicas(5))
-        seen = [SimpleNamespace(noted=SimpleNamespace(topic_id=topic_id)) for topic_id in ids.values()]
-        monkeypatch.setattr(directory, "look_at", lambda replicas: seen)
+        directory = ListedDirectory(tmp_path, *replicas(5))
+        directory.seen = [
+            SeenReplica(CleanReplica(topic_id, 0, has_files=True), is_noted=True) for topic_id in ids.values()
+        ]
         harness = Harness(directory)
         loop_opened: list[int] = []
 
@@ -491,9 +481,9 @@ def test_replica_that_was_seen_is_opened_by_the_loop_if_it_still_is_of_this_brok
             if replica.partition == 2:
                 return None
             loop_opened.append(replica.partition)
-            return SimpleNamespace(topic=replica.topic, partition=replica.partition)
+            return Log.open(replica.path, replica.topic, replica.partition, LogConfig(), now_ms=0)
 
-        harness.loading._opening.open_seen = open_seen  # type: ignore[method-assign]
+        harness.opening.open_seen = open_seen  # type: ignore[method-assign]
         harness.load(image_of(TOPIC, count=4))
         await turns()
         assert loop_opened == [0, 3], "1 has the id of another topic, 4 is not in the metadata"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
+import errno
 from typing import Any
 
 import pytest
 from odradek.server.partitions import pending_partitions
 from odradek.server.partitions.pending_partitions import PendingPartitions
 from odradek.server.runtime.log_lines import RepeatedLines
+from odradek.storage.files.failures import LogDirectoryFailure
+
+from tests.server.harness.images import cache_of, image_with, topic_records
+from tests.server.harness.set_clock import SetClock
 
 NODE = 1
 
@@ -19,17 +23,10 @@ class Disk:
 
     def __init__(self, room: int, **replicas: list[int]) -> None:
         self.room, self.made, self.begun = room, [], 0
-        topics = {
-            name: SimpleNamespace(name=name, id=b"", partitions={0: SimpleNamespace(replicas=of_topic)})
-            for name, of_topic in replicas.items()
-        }
-        image: Any = SimpleNamespace(topic=topics.get)
-        self.pending = PendingPartitions(NODE, *self._parts(image))
+        records = [record for name, ids in replicas.items() for record in topic_records(name, tuple(ids))]
+        self.pending = PendingPartitions(NODE, SetClock(), cache_of(image_with(*records)), RepeatedLines())
         self.pending.make = self.make
         self.pending.on_made.append(self.begin)
-
-    def _parts(self, image: Any) -> Any:
-        return SimpleNamespace(now_ms=lambda: 0), SimpleNamespace(image=image), RepeatedLines()
 
     def make(self, image: Any, topic: str, topic_id: bytes, index: int, registration: Any) -> None:
         if self.room:
@@ -40,7 +37,7 @@ class Disk:
             self.wait_for(topic)
 
     def wait_for(self, topic: str) -> None:
-        self.pending.add((topic, 0), SimpleNamespace(directory="d"), None, None)  # type: ignore[arg-type]
+        self.pending.add((topic, 0), LogDirectoryFailure("d", "creating", OSError(errno.ENOSPC, "full")), None, None)
 
     def begin(self, image: Any) -> None:
         self.begun += 1

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
+from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.server.partitions import replicas_on_disk
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.partitions.online_directories import open_directories
+from odradek.server.partitions.pending_partitions import PendingPartitions
+from odradek.server.partitions.placement import ReplicaPlacement
 from odradek.server.partitions.replica_creation import ReplicaCreation
 from odradek.server.partitions.replica_opening import IsrRules, ReplicaOpening
 from odradek.server.partitions.replicas_on_disk import (
@@ -21,18 +23,24 @@ from odradek.server.partitions.replicas_on_disk import (
     rename_stray,
     report_opening,
 )
-from odradek.server.runtime.clock import Clock
+from odradek.server.partitions.topic_settings import SettingsByTopic
+from odradek.server.runtime.node import Node
 from odradek.storage.directory import LogDirectory, ReplicaDirectory
 from odradek.storage.files.clean_replicas import CleanReplica
 from odradek.storage.files.failures import LogDirectoryFailure
-from odradek.storage.files.meta_properties import MetaProperties, write_meta_properties
 from odradek.storage.files.partition_metadata import read_topic_id, write_topic_id
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
-from odradek.storage.segments.damage import DamagedRange
+from odradek.storage.segments.damage import FILE_NAME, DamagedRange
 
-from tests.server.harness.hosted import NOW_MS, PLAIN, TOPIC, TOPIC_ID, Hosted, batch
+from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch
+from tests.server.harness.images import broker_record, cache_of, image_with, topic_records
+from tests.server.harness.log_directories import formatted_directory
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_lines import NotedLines
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_reports import NotedReports
+from tests.server.harness.set_clock import SetClock
 
 OWN, OTHER = 0, 2
 OWN_DIRECTORY = bytes(15) + b"\x07"
@@ -40,21 +48,12 @@ OTHER_ID = bytes(byte ^ 0xFF for byte in TOPIC_ID)
 
 
 def image_of(*replicas: int, count: int = 1, directory: bytes = OWN_DIRECTORY) -> MetadataImage:
-    registration = PartitionImage(replicas, replicas, replicas[0], 1, 1, (directory,) * len(replicas))
-    partitions = EMPTY_IMAGE.topics.by_name
-    for index in range(count):
-        partitions = partitions.set(index, registration)  # type: ignore[arg-type]
-    topic = TopicImage(TOPIC, TOPIC_ID, partitions)  # type: ignore[arg-type]
-    topics = EMPTY_IMAGE.topics
-    return EMPTY_IMAGE._replace(
-        topics=topics._replace(by_name=topics.by_name.set(TOPIC, topic), by_id=topics.by_id.set(TOPIC_ID, topic))
-    )
+    return image_with(*topic_records(TOPIC, *[replicas] * count, topic_id=TOPIC_ID, directory=directory))
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Any:
-    write_meta_properties(str(tmp_path), MetaProperties("cluster", OWN, OWN_DIRECTORY))
-    opened = LogDirectory.open(tmp_path)
+    opened = formatted_directory(tmp_path, OWN_DIRECTORY)
     yield opened
     opened.close()
 
@@ -184,14 +183,11 @@ def test_sound_log_is_opened_without_a_line(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_list_of_damage_that_cannot_be_saved_is_only_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log: Any = SimpleNamespace(topic=TOPIC, partition=0, opening_notes=[], recovered_bytes=0, damage=Unsaved())
+    log = Hosted(tmp_path).log
+    log.damage.add(DamagedRange(f"{0:020}.log", 0, 10, 0, 1, "rot"))
+    Path(log.path, FILE_NAME).mkdir()
     report_opening(log)
     assert f"{TOPIC}-0: the list of damaged ranges could not be saved" in caplog.text
-
-
-class Unsaved(list[DamagedRange]):
-    def save(self) -> None:
-        raise OSError(errno.ENOSPC, "full")
 
 
 # ---- directories of a broker
@@ -232,29 +228,33 @@ def test_directories_that_cannot_be_opened_are_left_out_while_another_can(
 def test_registered_process_of_an_active_broker_may_be_in_sync(
     broker_id: int, is_active: bool, epoch: int, may: bool
 ) -> None:
-    registered = SimpleNamespace(is_active=is_active, epoch=5)
-    metadata: Any = SimpleNamespace(image=SimpleNamespace(broker={OTHER: registered}.get))
-    rules = IsrRules(metadata, 30_000, lambda *_: None)
+    registered = image_with(broker_record(OTHER, epoch=5, fenced=not is_active))
+    rules = IsrRules(cache_of(registered), 30_000, lambda *_: None)
     assert rules.may_join(broker_id, epoch) == may
 
 
 # ---- opening
 
 
+class SearchedDirectory(LogDirectory):
+    """Notes the searches for logs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.searches: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def find_log(self, *place: Any, **known: Any) -> Any:
+        self.searches.append((place, known))
+
+
 class Opening:
     """The opening of replicas, with settings of the test."""
 
     def __init__(self) -> None:
-        self.added: list[Any] = []
-        rules = IsrRules(SimpleNamespace(), 20_000, lambda *_: None)  # type: ignore[arg-type]
-        settings = SimpleNamespace(log_config=LogConfig(retention_ms=77), rules=PLAIN)
-        parts: Any = (
-            SimpleNamespace(of=lambda image, topic: settings),
-            SimpleNamespace(add=self.added.append, directory_failed=None),
-            rules,
-            lambda *_: None,
-        )
-        self.opening = ReplicaOpening(node_of({"node.id": str(OWN)}, clock=Clock(lambda: NOW_MS / 1000)), *parts)
+        self.partitions = NotedPartitions()
+        node = node_of({"node.id": str(OWN), "log.retention.ms": "77"}, clock=SetClock(NOW_MS))
+        rules = IsrRules(node.metadata, 20_000, lambda *_: None)
+        self.opening = ReplicaOpening(node, SettingsByTopic(node.config), self.partitions, rules, lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_high_watermark_of_an_opened_log_is_the_noted_one_within_the_log(
     log.append(batch(5), None, NOW_MS)
     log.advance_log_start_offset(start)
     hosted = harness.opening.host(directory, image_of(OWN, OTHER), log, noted)
-    assert harness.added == [hosted] and (hosted.topic_id, hosted.directory) == (TOPIC_ID, directory)
+    assert list(harness.partitions) == [hosted] and (hosted.topic_id, hosted.directory) == (TOPIC_ID, directory)
     assert (hosted.high_watermark, hosted.log_end_offset, hosted.is_leader) == (high_watermark, 5, False)
     assert hosted.log.config.retention_ms == 77, "that of the newest image"
     assert (hosted.role.local_id, hosted.role.lag_time_max_ms) == (OWN, 20_000)
@@ -278,13 +278,14 @@ def test_high_watermark_of_an_opened_log_is_the_noted_one_within_the_log(
 @pytest.mark.parametrize(
     ("replicas", "is_replicated"), [((OWN,), False), ((OWN, OTHER), True), ((OWN, OTHER, 3), True)]
 )
-def test_log_is_opened_with_what_is_known_of_its_partition(replicas: tuple[int, ...], is_replicated: bool) -> None:
+def test_log_is_opened_with_what_is_known_of_its_partition(
+    replicas: tuple[int, ...], is_replicated: bool, tmp_path: Path
+) -> None:
     """The torn tail of a log without other replicas is all that there is of it."""
-    opened: list[Any] = []
-    directory: Any = SimpleNamespace(find_log=lambda *place, **known: opened.append((place, known)))
+    directory = SearchedDirectory(tmp_path)
     config, noted = LogConfig(), CleanReplica(TOPIC_ID, 1, True)
     Opening().opening.read(directory, image_of(*replicas), TOPIC, 0, config, noted)
-    ((place, known),) = opened
+    ((place, known),) = directory.searches
     assert place == (TOPIC, 0, config) and 0 <= known.pop("jitter") < 1
     assert known == {"now_ms": NOW_MS, "is_replicated": is_replicated, "noted": noted}
 
@@ -301,38 +302,56 @@ def test_high_watermark_of_a_replica_without_a_note_is_the_start_of_its_log(dire
 # ---- creation
 
 
+class FailingOpening(ReplicaOpening):
+    """Fails with `failure` if there is one: when the replica is among the partitions if it `hosts`, or before."""
+
+    failure: Exception | None = None
+    hosts = True
+
+    def open(self, directory: LogDirectory, image: MetadataImage, topic: str, index: int) -> HostedPartition:
+        hosted = super().open(directory, image, topic, index) if self.failure is None or self.hosts else None
+        if self.failure is not None:
+            raise self.failure
+        assert hosted is not None
+        return hosted
+
+
+class NotedPending(PendingPartitions):
+    """Notes the partitions that were made and those that are to be tried again, and tries none."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(OWN, node.clock, node.metadata, node.lines)
+        self.noted_made: list[tuple[str, int]] = []
+        self.noted: list[tuple[Any, ...]] = []
+
+    def made(self, topic: str, index: int) -> None:
+        self.noted_made.append((topic, index))
+
+    def add(self, *added: Any) -> None:
+        self.noted.append(added)
+
+
 class Creating:
     """A broker that makes a replica. `failure` is what the opening of its log raises."""
 
     def __init__(self, directory: LogDirectory | None, *, failure: Exception | None = None, hosts: bool = True) -> None:
-        self.directory = directory
-        self.failure = failure
-        self.hosts = hosts
-        self.hosted: dict[tuple[str, int], Any] = {}
-        self.failed: list[LogDirectoryFailure] = []
-        self.made: list[tuple[str, int]] = []
-        self.pending: Any = self
-        self.added: list[tuple[Any, Any, Any, Any]] = []
-        self.reported: list[Any] = []
-        self.lines: list[str] = []
-        placement: Any = SimpleNamespace(directory_for=lambda registration: self.directory, begin=lambda: None)
-        opening: Any = SimpleNamespace(open=self._open)
-        lines: Any = SimpleNamespace(log=lambda log, level, *rest: self.lines.append(rest[-1]))
-        reports: Any = SimpleNamespace(add=self.reported.append)
-        clock: Any = None
-        partitions: Any = SimpleNamespace(
-            get=self.hosted.get, drop=lambda one: self.hosted.pop((one.topic, one.index)),
-            directory_failed=self.failed.append,
-            pending=SimpleNamespace(made=lambda *key: self.made.append(key), add=lambda *what: self.added.append(what)),
-        )  # fmt: skip
-        self.creation = ReplicaCreation(OWN, clock, lines, partitions, opening, placement, reports)
-
-    def _open(self, directory: LogDirectory, image: MetadataImage, topic: str, index: int) -> Any:
-        if self.failure is None or self.hosts:
-            self.hosted[topic, index] = Hosted(Path(directory.path), index=index)
-        if self.failure is not None:
-            raise self.failure
-        return self.hosted[topic, index]
+        self.lines = NotedLines()
+        node = node_of({"node.id": str(OWN)}, clock=SetClock(NOW_MS), lines=self.lines)
+        self.partitions = NotedPartitions(directories=[] if directory is None else [directory])
+        self.partitions.pending = self.pending = NotedPending(node)
+        self.reports = NotedReports()
+        rules = IsrRules(node.metadata, 20_000, lambda *_: None)
+        opening = FailingOpening(node, SettingsByTopic(node.config), self.partitions, rules, lambda *_: None)
+        opening.failure, opening.hosts = failure, hosts
+        self.creation = ReplicaCreation(
+            OWN,
+            node.clock,
+            node.lines,
+            self.partitions,
+            opening,
+            ReplicaPlacement(OWN, node.config, self.partitions),
+            self.reports,
+        )
 
     def create(self, registered: bytes = OWN_DIRECTORY) -> Any:
         image = image_of(OWN, directory=registered)
@@ -346,15 +365,15 @@ def test_new_replica_has_its_topic_id_and_its_directory_is_reported_where_the_me
     harness = Creating(directory)
     hosted = harness.create(registered)
     assert read_topic_id(hosted.log.path) == TOPIC_ID
-    assert harness.made == [(TOPIC, 0)]
-    assert harness.reported == ([hosted] if is_reported else [])
-    assert harness.failed == harness.added == []
+    assert harness.pending.noted_made == [(TOPIC, 0)]
+    assert harness.reports.noted == ([hosted] if is_reported else [])
+    assert harness.partitions.failures == harness.pending.noted == []
 
 
 def test_replica_is_not_made_while_no_directory_is_online() -> None:
     harness = Creating(None)
     assert harness.create() is None
-    assert harness.lines == [f"no log directory is online for {TOPIC}-0"]
+    assert harness.lines.words == [f"no log directory is online for {TOPIC}-0"]
 
 
 @pytest.mark.parametrize("hosts", [True, False])
@@ -368,20 +387,20 @@ def test_creation_without_room_or_descriptors_waits_and_one_on_a_broken_disk_tak
     failure = LogDirectoryFailure(directory.path, "opening", cause)
     harness = Creating(directory, failure=failure, hosts=hosts)
     assert harness.create() is None
-    assert harness.hosted == {}, "it is not among the partitions"
-    assert harness.failed == ([] if waits else [failure])
-    assert [(key, found) for key, found, _, _ in harness.added] == ([((TOPIC, 0), failure)] if waits else [])
-    for _, _, made, new_path in harness.added:
+    assert len(harness.partitions) == 0, "it is not among the partitions"
+    assert harness.partitions.failures == ([] if waits else [failure])
+    assert [(key, found) for key, found, _, _ in harness.pending.noted] == ([((TOPIC, 0), failure)] if waits else [])
+    for _, _, made, new_path in harness.pending.noted:
         assert (made is not None) == hosts
         assert new_path == f"{directory.path}/{TOPIC}-0"
-    assert harness.made == harness.reported == []
+    assert harness.pending.noted_made == harness.reports.noted == []
 
 
 def test_creation_that_fails_keeps_the_files_that_were_there(directory: LogDirectory) -> None:
     replica_in(directory)
     harness = Creating(directory, failure=OSError(errno.ENOSPC, "full"), hosts=False)
     assert harness.create() is None
-    [(_, failure, _, new_path)] = harness.added
+    [(_, failure, _, new_path)] = harness.pending.noted
     assert new_path is None
     assert isinstance(failure, LogDirectoryFailure)
     assert str(failure).startswith(f"{directory.path}")

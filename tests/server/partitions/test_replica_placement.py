@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.client.peers import Peers
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
+from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import stopped_brokers
 from odradek.server.controller.stopped_brokers import HEARD_TURNS, HELD_MS, LISTED_MS, StoppedBrokers
 from odradek.server.partitions.cordoning import CORDONED_KEY, cordoned_ids
@@ -23,10 +24,14 @@ from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.failures import LogDirectoryFailure
-from odradek.storage.files.meta_properties import MetaProperties, write_meta_properties
+from odradek.storage.segments.damage import DamagedRange
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch
+from tests.server.harness.images import broker_record, image_with
+from tests.server.harness.log_directories import formatted_directories
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.set_clock import SetClock
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker
 
 OWN, SECOND = 0, 2
@@ -45,19 +50,16 @@ class Roles:
     def __init__(self, path: Path, *, own_epoch: int = 7, in_image: int | None = 7, damage: bool = False) -> None:
         self.followed: list[Any] = []
         self.healed: list[Any] = []
-        broker = None if in_image is None else SimpleNamespace(epoch=in_image)
-        self.image: Any = SimpleNamespace(broker=lambda node_id: broker if node_id == OWN else None)
-        clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
+        brokers = [] if in_image is None else [broker_record(OWN, epoch=in_image)]
+        self.image = image_with(*brokers)
+        clock = SetClock(NOW_MS)
         self.roles = RoleAssignment(OWN, clock, lambda: own_epoch, self.followed.append, self.healed.append)
         self.hosted = Hosted(path, OWN)
-        self.damage = damage
+        if damage:
+            self.hosted.log.damage.add(DamagedRange("0.log", 0, 10, 0, 1, "rot"))
 
     def assign(self, found: PartitionImage) -> None:
-        if self.damage:
-            hosted: Any = SimpleNamespace(take_role=self.hosted.take_role, log=SimpleNamespace(damage=[1]))
-            self.roles.assign(self.image, hosted, found)
-        else:
-            self.roles.assign(self.image, self.hosted, found)
+        self.roles.assign(self.image, self.hosted, found)
 
 
 @pytest.mark.parametrize(("in_image", "leads"), [(7, True), (6, False), (8, False), (None, False)])
@@ -97,20 +99,10 @@ def test_damaged_partition_is_healed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def directories(tmp_path: Path) -> Iterator[list[LogDirectory]]:
-    found = []
-    for number in range(3):
-        (tmp_path / str(number)).mkdir()
-        write_meta_properties(str(tmp_path / str(number)), MetaProperties("c", OWN, bytes([number + 1]) * 16))
-        found.append(LogDirectory.open(str(tmp_path / str(number))))
-    yield found
-    for directory in found:
+    opened = formatted_directories(tmp_path, 3)
+    yield opened
+    for directory in opened:
         directory.close()
-
-
-def parts(directories: list[LogDirectory], failed: list[Any]) -> Partitions:
-    clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
-    pending = PendingPartitions(OWN, clock, MetadataCache(), RepeatedLines())
-    return Partitions(directories, pending, clock, RepeatedLines(), failed.append)
 
 
 def hosted_in(partitions: Partitions, directory: LogDirectory, index: int) -> Hosted:
@@ -121,12 +113,15 @@ def hosted_in(partitions: Partitions, directory: LogDirectory, index: int) -> Ho
 
 
 def test_new_replica_goes_where_the_metadata_says_or_where_the_fewest_are(directories: list[LogDirectory]) -> None:
-    partitions = parts(directories, [])
+    partitions = NotedPartitions(directories=directories)
     for index, directory in enumerate((*[directories[0]] * 3, directories[1], directories[2])):
         hosted_in(partitions, directory, index)
-    config: Any = SimpleNamespace(get=lambda key: cordoned)
-    cordoned: list[str] = []
+    paths = ",".join(directory.path for directory in directories)
+    config = BrokerConfig({"log.dirs": paths})
     choice = ReplicaPlacement(OWN, config, partitions)
+
+    def cordon(*cordoned: LogDirectory) -> None:
+        config.take_dynamic({}, {CORDONED_KEY: ",".join(directory.path for directory in cordoned)})
 
     def chosen(named: bytes = bytes(16)) -> int:
         found = choice.directory_for(PartitionImage((SECOND, OWN), (), SECOND, 0, 0, (bytes(16), named)))
@@ -137,11 +132,11 @@ def test_new_replica_goes_where_the_metadata_says_or_where_the_fewest_are(direct
     assert [chosen() for _ in range(6)] == [1, 2, 1, 2, 0, 1], "each counts for the next"
     choice.begin()
     assert chosen() == 1
-    cordoned.append(directories[1].path)
+    cordon(directories[1])
     choice.begin()
     assert [chosen() for _ in range(4)] == [2, 2, 0, 2]
     assert chosen(bytes([2]) * 16) == 1, "the metadata says so"
-    cordoned += [directories[0].path, directories[2].path]
+    cordon(*directories)
     choice.begin()
     assert chosen() == 1, "where no other is, a cordoned one takes it"
     directories[1].fail()
@@ -152,16 +147,15 @@ def test_new_replica_goes_where_the_metadata_says_or_where_the_fewest_are(direct
 
 
 def test_cordoned_directories_are_reported_by_their_ids(directories: list[LogDirectory]) -> None:
-    config: Any = SimpleNamespace(get=lambda key: [directories[1].path] if key == CORDONED_KEY else None)
+    config = BrokerConfig({"log.dirs": directories[1].path, "cordoned.log.dirs": directories[1].path})
     assert cordoned_ids(config, directories) == [bytes([2]) * 16]
     assert CORDONED_KEY == "cordoned.log.dirs"
-    everything: Any = SimpleNamespace(get=lambda key: ["*"])
+    everything = BrokerConfig({CORDONED_KEY: "*"})
     assert len(cordoned_ids(everything, directories)) == 3
 
 
 def test_failing_directory_takes_its_own_partitions_offline_once(directories: list[LogDirectory]) -> None:
-    failed: list[Any] = []
-    partitions = parts(directories, failed)
+    partitions = NotedPartitions(directories=directories)
     hosted = [hosted_in(partitions, directory, index) for index, directory in enumerate(directories)]
     waiting: list[int] = []
     for one in hosted:
@@ -172,21 +166,20 @@ def test_failing_directory_takes_its_own_partitions_offline_once(directories: li
     for _ in range(2):
         partitions.directory_failed(failure)
     assert [one.offline for one in hosted] == [False, True, False] == [not one.is_online for one in directories]
-    assert waiting == [ErrorCode.KAFKA_STORAGE_ERROR] and failed == [failure, failure]
+    assert waiting == [ErrorCode.KAFKA_STORAGE_ERROR] and partitions.failures == [failure, failure]
     assert partitions.in_directory(directories[2]) == [hosted[2]]
     assert partitions.high_watermarks(directories[0]) == {(TOPIC, 0): 0}
 
 
 async def test_shortage_of_descriptors_takes_no_directory_offline(directories: list[LogDirectory]) -> None:
-    failed: list[Any] = []
-    partitions = parts(directories, failed)
+    partitions = NotedPartitions(directories=directories)
     partitions.directory_failed(LogDirectoryFailure(directories[1].path, "x", OSError(24, "Too many open files")))
-    assert failed == [] and all(one.is_online for one in directories)
+    assert partitions.failures == [] and all(one.is_online for one in directories)
 
 
 @pytest.mark.parametrize("offline", [True, False])
 def test_removed_replica_is_found_no_more_and_its_files_go(offline: bool, directories: list[LogDirectory]) -> None:
-    partitions = parts(directories, [])
+    partitions = NotedPartitions(directories=directories)
     hosted = hosted_in(partitions, directories[0], 0)
     hosted.lead(SECOND)
     hosted.append(batch(), NOW_MS)
@@ -281,19 +274,33 @@ def test_many_partitions_are_made_in_turns_and_none_while_an_image_is_applied() 
 def test_partition_that_could_not_be_made_leaves_no_new_files(has_files: bool, tmp_path: Path) -> None:
     async def story() -> None:
         harness = Unmade(1)
-        closed: list[Any] = []
-        log: Any = SimpleNamespace(close=lambda now_ms, clean: closed.append(clean))
+        log = Hosted(tmp_path, OWN, topic="b").log
+        log.append(batch(), None, NOW_MS)
         path = tmp_path / "a-0"
         if has_files:
             path.mkdir()
             (path / "x").write_bytes(b"x")
         harness.pending.add(("a", 0), LogDirectoryFailure("/d", "x", OSError(28, "full")), log, str(path))
-        assert closed == [False] and not path.exists()
+        assert log.active._file is None, "it is closed"
+        assert log.recovery_point == 0, "it is not flushed"
+        assert not path.exists()
 
     simulated(story)
 
 
 # ---- brokers that stop
+
+
+class EndingPeers(Peers):
+    """Connections of which some have ended at the next `ended` looks."""
+
+    def __init__(self) -> None:
+        super().__init__("test")
+        self.ended = 0
+
+    def have_some_ended(self) -> bool:
+        self.ended -= 1
+        return self.ended >= 0
 
 
 class Stopping:
@@ -304,8 +311,7 @@ class Stopping:
         transcript.run("> broker 1\n> broker 2\n> broker 3\n")
         self.metadata = MetadataCache()
         self.metadata.image = transcript.controller.image
-        self.ended = 0
-        self.peers: Any = SimpleNamespace(on_any_lost=None, have_some_ended=self._have_some_ended)
+        self.peers = EndingPeers()
         self.stopped = StoppedBrokers(self.metadata, Lazy(lambda: self.peers))
         self.stopped.start()
 
@@ -313,10 +319,6 @@ class Stopping:
             return gone
 
         monkeypatch.setattr(stopped_brokers, "is_gone", is_gone)
-
-    def _have_some_ended(self) -> bool:
-        self.ended -= 1
-        return self.ended >= 0
 
     def publish(self, broker_id: int, **changes: Any) -> None:
         self.metadata.image = with_broker(self.metadata.image, broker_id, **changes)
@@ -397,7 +399,7 @@ def test_response_waits_some_turns_for_connections_that_have_ended(
 ) -> None:
     async def story() -> None:
         harness = Stopping(monkeypatch)
-        harness.ended = ended
+        harness.peers.ended = ended
         responses: list[int] = []
         harness.stopped.when_heard(lambda: responses.append(1))
         for _ in range(turns_):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.network.call import Call
 from odradek.server.partitions.transaction_marker import Marker
 from odradek.server.produce.transactional_produce import TransactionalProduce, Unverified, _for_producers
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_verification import NotedVerification
 from tests.server.harness.virtual_time import loop_clock, simulated
 
 PRODUCER_ID, EPOCH = 7, 3
@@ -32,31 +35,18 @@ class Producing:
         self.hosted = [Hosted(path, index=index) for index in range(2)]
         for one in self.hosted:
             one.lead()
-        self.asked: list[tuple[Any, Callable[[dict[Any, int]], None], Callable[[], None]]] = []
-        verification: Any = SimpleNamespace(verify=self._verify)
-        self.held = 0
+        self.verification = NotedVerification()
+        self.asked = self.verification.asked
         config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
-        partitions: Any = self
-        self.produce = TransactionalProduce(config, loop_clock(), partitions, verification)
+        self.partitions = NotedPartitions(self.hosted)
+        self.produce = TransactionalProduce(config, loop_clock(), self.partitions, self.verification)
+        self.calls = NotedCalls(NotedConnection())
 
-    def get(self, key: tuple[str, int]) -> Hosted | None:
-        return next((one for one in self.hosted if (one.topic, one.index) == key), None)
-
-    def get_by_id(self, key: tuple[bytes, int]) -> Hosted | None:
-        return next((one for one in self.hosted if (one.topic_id, one.index) == key), None)
-
-    def _verify(self, call: Any, asked: Any, answered: Any, again: Any) -> None:
-        self.asked.append((asked, answered, again))
-
-    def _hold(self) -> None:
-        self.held += 1
-
-    def call(self, *records: Any, version: int = ADDED) -> Any:
+    def call(self, *records: Any, version: int = ADDED) -> Call[ProduceRequest]:
         """Returns a Produce with records for each partition, from the first on."""
         data = [PartitionProduceData(index, one) for index, one in enumerate(records)]
         topic = TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=data)
-        request = ProduceRequest(transactional_id="tx", topic_data=[topic])
-        return SimpleNamespace(request=request, version=version, hold_connection=self._hold)
+        return self.calls.call(ProduceRequest(transactional_id="tx", topic_data=[topic]), version)
 
     def unverified(self, *records: Any, **options: Any) -> Unverified:
         found = self.produce.unverified(self.call(*records, **options))
@@ -67,7 +57,7 @@ class Producing:
         """Has the coordinator answer. Returns the error of each partition that the check passes on."""
         results: list[dict[Any, int]] = []
         self.produce.verify(self.call(version=version), found, results.append)
-        self.asked[-1][1](errors)
+        self.asked[-1].answered(errors)
         [result] = results
         return {index: error for (_, index), error in result.items()}
 
@@ -128,7 +118,7 @@ def test_partition_that_needs_no_verification_is_left_out(state: str, tmp_path: 
         harness = Producing(tmp_path)
         [first, _] = harness.hosted
         if state == "not here":
-            harness.hosted.remove(first)
+            harness.partitions.drop(first)
         elif state == "follower":
             first.follow_leader(2, epoch=2)
         elif state == "in the transaction":
@@ -156,8 +146,8 @@ def test_batches_that_wait_are_copied_and_hold_their_connection(tmp_path: Path) 
         received[:] = bytes(len(received))
         data = call.request.topic_data[0].partition_data
         assert (bytes(data[0].records), data[1].records) == (before, None)
-        assert harness.held == 1
-        assert harness.asked[0][0] is found.membership
+        assert harness.calls.held == 1
+        assert harness.asked[0].membership is found.membership
 
     simulated(story)
 
@@ -179,7 +169,8 @@ def test_error_counts_though_the_partition_is_gone_and_success_does_not(tmp_path
     async def story() -> None:
         harness = Producing(tmp_path)
         found = harness.unverified(transactional(), transactional())
-        harness.hosted.clear()
+        for one in harness.hosted:
+            harness.partitions.drop(one)
         result = harness.verified(found, ADDED, {(TOPIC, 0): 0, (TOPIC, 1): ErrorCode.INVALID_TXN_STATE})
         assert result == {1: ErrorCode.INVALID_TXN_STATE}
 
@@ -194,12 +185,13 @@ def test_verification_that_is_repeated_begins_anew_where_the_partition_is_still_
         results: list[dict[Any, int]] = []
         harness.produce.verify(harness.call(), found, results.append)
         harness.hosted[0].end_transaction(Marker(PRODUCER_ID, EPOCH, False, 0, 1), NOW_MS)
-        removed = harness.hosted.pop()
-        harness.asked[0][2]()
+        removed = harness.hosted[1]
+        harness.partitions.drop(removed)
+        harness.asked[0].again()
         assert found.verifications[TOPIC, 0] is not first[TOPIC, 0]
         assert found.verifications[TOPIC, 1] is first[TOPIC, 1]
-        harness.hosted.append(removed)
-        harness.asked[0][1]({(TOPIC, 0): 0, (TOPIC, 1): 0})
+        harness.partitions.add(removed)
+        harness.asked[0].answered({(TOPIC, 0): 0, (TOPIC, 1): 0})
         assert results == [{(TOPIC, 0): 0, (TOPIC, 1): 0}]
 
     simulated(story)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,8 @@ from odradek.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.controller.leaders import Leader, ReachedBroker
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.network.call import Call
 from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.hosted_partition import ALL_IN_SYNC
 from odradek.server.partitions.parked_requests import BUCKET_MS, Deadlines
@@ -30,6 +30,12 @@ from odradek.server.produce.produce_response import add_leaders, end_unanswered,
 from odradek.server.produce.transactional_produce import TransactionalProduce
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_verification import NotedVerification
+from tests.server.harness.scripted_leaders import ScriptedLeaders
+from tests.server.harness.set_clock import SetClock
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 OWN, SECOND = 0, 2
@@ -65,33 +71,16 @@ class Harness:
         self.hosted = [Hosted(path, OWN, index=index, pools=self.disk, **config) for index in range(count)]
         for hosted in self.hosted:
             hosted.lead(*followers)
-        leaders: Any = SimpleNamespace(
-            current_leader=lambda listener, topic, index: Leader(
-                9, 4, ReachedBroker(9, "h", 1, None) if index == 0 else None
-            )
-        )
-        partitions: Any = None
-        self.path = ProducePath(loop_clock(), Deadlines(asyncio.get_running_loop()), partitions, leaders)
-        self.received: list[int] = []
-        self.replies: list[ProduceResponse] = []
-        self.closed: list[str] = []
-        self.unanswered = 0
-        receiving = SimpleNamespace(
-            take=self.received.append, give_back=lambda connection, size: self.received.append(-size)
-        )
-        self.connection: Any = SimpleNamespace(
-            listener=SimpleNamespace(shared=SimpleNamespace(receiving=receiving)), rejected_batches=None,
-            close_for=self.closed.append,
-        )  # fmt: skip
+        deadlines = Deadlines(asyncio.get_running_loop())
+        self.path = ProducePath(loop_clock(), deadlines, NotedPartitions(self.hosted), ScriptedLeaders())
+        self.connection = NotedConnection()
+        self.received = self.connection.listener.shared.receiving.noted
+        self.closed = self.connection.closings
+        self.calls = NotedCalls(self.connection)
+        self.replies: list[ProduceResponse] = self.calls.responses
 
-    def call(self, *, acks: int = ALL_IN_SYNC, timeout_ms: int = 1000, version: int = 13) -> Any:
-        def reply_nothing() -> None:
-            self.unanswered += 1
-
-        return SimpleNamespace(
-            request=ProduceRequest(None, acks, timeout_ms, []), version=version, listener="L", reply=self.replies.append,
-            reply_nothing=reply_nothing, connection=self.connection, hold_connection=lambda: None,
-        )  # fmt: skip
+    def call(self, *, acks: int = ALL_IN_SYNC, timeout_ms: int = 1000, version: int = 13) -> Call[ProduceRequest]:
+        return self.calls.call(ProduceRequest(None, acks, timeout_ms, []), version)
 
     def park(self, results: list[AppendResult], **options: Any) -> list[PartitionProduceResponse]:
         partitions = [PartitionProduceResponse(index) for index in range(len(results))]
@@ -159,9 +148,9 @@ def test_flush_messages_delays_the_response(acks: int, waits: bool, tmp_path: Pa
         result = harness.hosted[0].append(produced(), NOW_MS)
         assert result.must_flush
         harness.park([result], acks=acks)
-        assert (harness.replies == [] and harness.unanswered == 0) == waits
+        assert (harness.replies == [] and harness.calls.unanswered == 0) == waits
         await harness.disk.end()
-        assert (len(harness.replies), harness.unanswered) == ((1, 0) if acks else (0, 1))
+        assert (len(harness.replies), harness.calls.unanswered) == ((1, 0) if acks else (0, 1))
         assert harness.closed == []
 
     simulated(story)
@@ -254,7 +243,7 @@ def test_error_without_acks_closes_the_connection(error: int, closes: bool) -> N
         harness = Harness(Path("/nowhere"), 0)
         responses = [PartitionProduceResponse(0), PartitionProduceResponse(1, error)]
         end_unanswered(harness.call(acks=0), ProduceResponse([TopicProduceResponse(TOPIC, bytes(16), responses)]))
-        assert harness.unanswered == 1 and bool(harness.closed) == closes
+        assert harness.calls.unanswered == 1 and bool(harness.closed) == closes
         if closes:
             assert (
                 f"'{TOPIC}-1': 'NOT_LEADER_OR_FOLLOWER'" in harness.closed[0] and f"{TOPIC}-0" not in harness.closed[0]
@@ -270,28 +259,18 @@ class Verifying:
     """A transactional Produce to partitions that this broker leads, except number 9."""
 
     def __init__(self, path: Path, count: int = 2, *, is_enabled: bool = True) -> None:
-        self.hosted = {index: Hosted(path, OWN, index=index) for index in range(count)}
-        for hosted in self.hosted.values():
+        self.hosted = [Hosted(path, OWN, index=index) for index in range(count)]
+        for hosted in self.hosted:
             hosted.lead()
-        self.asked: list[Any] = []
-        config: Any = SimpleNamespace(get=lambda key: is_enabled)
-        partitions: Any = SimpleNamespace(
-            get=lambda key: self.hosted.get(key[1]) if key[0] == TOPIC else None,
-            get_by_id=lambda key: self.hosted.get(key[1]) if key[0] == TOPIC_ID else None,
-        )
-        verification: Any = SimpleNamespace(verify=lambda *asked: self.asked.append(asked))
-        clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
-        self.produce = TransactionalProduce(config, clock, partitions, verification)
-        self.held = 0
+        config = BrokerConfig({"transaction.partition.verification.enable": str(is_enabled).lower()})
+        self.verification = NotedVerification()
+        self.produce = TransactionalProduce(config, SetClock(NOW_MS), NotedPartitions(self.hosted), self.verification)
+        self.calls = NotedCalls(NotedConnection())
 
-    def call(self, *data: Any, version: int = 12) -> Any:
-        def hold() -> None:
-            self.held += 1
-
+    def call(self, *data: PartitionProduceData, version: int = 12) -> Call[ProduceRequest]:
         by_id = version >= 13
         topic = TopicProduceData("" if by_id else TOPIC, TOPIC_ID if by_id else bytes(16), list(data))
-        request = ProduceRequest("id", -1, 1000, [topic])
-        return SimpleNamespace(request=request, version=version, hold_connection=hold)
+        return self.calls.call(ProduceRequest("id", -1, 1000, [topic]), version)
 
 
 def transactional(index: int, sequence: int = 0, **options: Any) -> PartitionProduceData:
@@ -357,8 +336,8 @@ def test_error_of_the_coordinator_becomes_one_that_producers_of_the_version_know
     given: list[Any] = []
     received = call.request.topic_data[0].partition_data[0].records
     harness.produce.verify(call, found, given.append)
-    assert harness.held == 1 and call.request.topic_data[0].partition_data[0].records is not received
-    _, membership, answered, _ = harness.asked[0]
+    assert harness.calls.held == 1 and call.request.topic_data[0].partition_data[0].records is not received
+    _, membership, answered, _ = harness.verification.asked[0]
     assert membership == found.membership
     answered({(TOPIC, 0): error})
     assert given == [{(TOPIC, 0): expected}]
@@ -372,7 +351,7 @@ def test_verification_that_its_transactions_end_overtook_is_void(event: str, tmp
     assert found is not None
     given: list[Any] = []
     harness.produce.verify(call, found, given.append)
-    _, _, answered, again = harness.asked[0]
+    _, _, answered, again = harness.verification.asked[0]
     hosted = harness.hosted[0]
     assert hosted.end_transaction(Marker(7, 2, False, 1, 1), NOW_MS).error == 0
     if event == "removed":

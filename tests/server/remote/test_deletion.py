@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.server.remote import deletion
 from odradek.server.remote.deletion import Deletions
 from odradek.server.remote.metadata_log import PublishFailed
-from odradek.server.remote.remote_counters import RemoteCounters
-from odradek.server.remote.upload_sweep import UploadSweep
-from odradek.server.runtime.background_tasks import BackgroundTasks
-from odradek.server.runtime.thread_pools import ThreadPool
 from odradek.tiers.metadata_topic import Deletion
 from odradek.tiers.segment_metadata import (
     DELETE_SEGMENT_FINISHED,
@@ -24,6 +19,9 @@ from odradek.tiers.segment_metadata import (
     TopicIdPartition,
 )
 from odradek.tiers.store import RemoteStorageError
+
+from tests.server.harness.images import broker_record, image_with, topic_records
+from tests.server.harness.remote_work import ScriptedWork, followed_with
 
 MARKED, STARTED, FINISHED = RemotePartitionDeleteState
 PARTITION = TopicIdPartition(b"t" * 16, "orders", 0)
@@ -40,7 +38,8 @@ class Events:
         self.unfollowed: list[TopicIdPartition] = []
         self.found: list[tuple[TopicIdPartition, Deletion, bool]] = []
         self.kept: list[tuple[bytes, set[TopicIdPartition]]] = []
-        self._followed = SimpleNamespace(delete_state=state, cache=SimpleNamespace(segments=lambda: segments))
+        self._followed = followed_with(segments)
+        self._followed.delete_state = state
 
     def follow(self, partition: TopicIdPartition) -> None: ...
 
@@ -64,19 +63,17 @@ class Events:
             self.batches.append((events[0].state, [one.segment_id for one in events]))
 
 
-class Work(SimpleNamespace):
+class Work(ScriptedWork):
     """The parts of a broker's tiered storage that a deletion uses. The deleted topic is in no image."""
 
     def __init__(self, state: RemotePartitionDeleteState | None = None, segments: list[Any] | None = None) -> None:
-        self.topics: dict[bytes, object] = {}
-        self.brokers: dict[int, Any] = {OTHER: SimpleNamespace(fenced=False)}
-        image = SimpleNamespace(topic_by_id=self.topics.get, broker=self.brokers.get)
-        super().__init__(
-            image=image, node_id=OWN, events=Events(state, segments or []), counters=RemoteCounters(), store=Store(),
-            clock=SimpleNamespace(now_ms=lambda: 0), expirers=ThreadPool("remote-test", 1), backoff_s=lambda failures: 0,
-            indexes=SimpleNamespace(remove=lambda ids: None), publish_from_thread=None, background=BackgroundTasks(),
-            has_commits_until=lambda ago_ms: True, uploads=UploadSweep(None, ThreadPool("remote-uploads", 1)),
-        )  # fmt: skip
+        super().__init__(Events(state, segments or []), Store(), node_id=str(OWN))
+        self.publish()
+
+    def publish(self, *, topic: bool = False, is_fenced: bool = False) -> None:
+        """Publishes the image: with the other broker, and with the topic if it is there."""
+        records = topic_records(PARTITION.topic, (OWN,), topic_id=PARTITION.topic_id) if topic else []
+        self.metadata.image = image_with(broker_record(OTHER, fenced=is_fenced), *records)
 
 
 async def ended(deletions: Deletions) -> None:
@@ -106,7 +103,7 @@ async def test_deletion_of_a_topic_is_marked_before_and_finished_after_the_objec
     count = 2 * deletion.SEGMENTS_AT_A_TIME + 1
     work, done = Work(segments=[segment(number) for number in range(1, count + 1)]), list[Any]()
     work.store = Store()
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     deletions.begin(PARTITION, is_marked=True, done=lambda: done.append("end"))
     assert PARTITION in deletions
     await ended(deletions)
@@ -126,7 +123,7 @@ async def test_deletion_of_a_topic_is_marked_before_and_finished_after_the_objec
 async def test_failed_deletion_is_tried_again_and_a_bug_is_noted(failure: Exception) -> None:
     work = Work(segments=[segment(1), segment(2), segment(3)])
     work.store = Store({segment(2).segment_id: failure})
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     deletions.begin(PARTITION, is_marked=True)
     await ended(deletions)
     assert work.events.published[-1] is FINISHED
@@ -155,7 +152,7 @@ async def test_store_that_deletes_many_segments_at_once_is_called_once_for_each_
     count = deletion.SEGMENTS_AT_A_TIME + 1
     work = Work(segments=[segment(number) for number in range(1, count + 1)])
     work.store = store = BulkStore()
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     deletions.begin(PARTITION, is_marked=True)
     await ended(deletions)
     assert store.calls == [deletion.SEGMENTS_AT_A_TIME, 1] and len(store.deleted) == count
@@ -165,7 +162,7 @@ async def test_store_that_deletes_many_segments_at_once_is_called_once_for_each_
 async def test_segments_are_deleted_one_by_one_where_the_call_for_many_fails() -> None:
     work = Work(segments=[segment(1), segment(2), segment(3)])
     work.store = BulkStore({segment(2).segment_id: RemoteStorageError("the store fails")})
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     deletions.begin(PARTITION, is_marked=True)
     await ended(deletions)
     assert (DELETE_SEGMENT_FINISHED, [segment(1).segment_id, segment(3).segment_id]) in work.events.batches
@@ -186,9 +183,9 @@ async def test_owner_resumes_and_the_leader_of_the_metadata_partition_for_one_th
     owner: int, leads: bool, is_fenced: bool, resumes: bool
 ) -> None:
     work = Work(STARTED)
-    work.brokers[OTHER].fenced = is_fenced
+    work.publish(is_fenced=is_fenced)
     work.events.found = [(PARTITION, Deletion(owner, STARTED, 5), leads)]
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     deletions.resume()
     assert (PARTITION in deletions) == resumes
     await ended(deletions)
@@ -202,7 +199,7 @@ async def test_deletion_of_a_living_broker_is_taken_over_after_a_time_without_an
     work, deletions = Work(STARTED), None
     now = [100.0]
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     for offset in (5, 6):
         work.events.found = [(PARTITION, Deletion(OTHER, STARTED, offset), True)]
         deletions.resume()
@@ -217,9 +214,9 @@ async def test_deletion_of_a_living_broker_is_taken_over_after_a_time_without_an
 
 async def test_marked_topic_that_is_still_there_is_not_touched() -> None:
     work = Work(MARKED)
-    work.topics[PARTITION.topic_id] = object()
+    work.publish(topic=True)
     work.events.found = [(PARTITION, Deletion(OWN, MARKED, 5), True)]
-    deletions = Deletions(work)  # type: ignore[arg-type]
+    deletions = Deletions(work)
     deletions.resume()
     assert PARTITION not in deletions
 
@@ -228,7 +225,7 @@ class Sweeps:
     """Deletions whose clock a test moves."""
 
     def __init__(self, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.deletions = Deletions(work)  # type: ignore[arg-type]
+        self.deletions = Deletions(work)
         self.now = 100.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
 
@@ -256,14 +253,14 @@ async def test_segments_of_a_topic_that_may_be_there_are_not_deleted(monkeypatch
     sweeps = Sweeps(work, monkeypatch)
     assert not sweeps.after(0)
     if why == "in the image":
-        work.topics[PARTITION.topic_id] = object()
+        work.publish(topic=True)
     elif why == "begun by a broker":
         work.events.found = [(PARTITION, Deletion(OTHER, MARKED, 5), True)]
     else:
-        work.has_commits_until = lambda ago_ms: False
+        work.is_current = False
     assert not sweeps.after(2 * deletion.ABANDONED_S)
-    work.has_commits_until, work.events.found = (lambda ago_ms: True), []
-    work.topics.clear()
+    work.is_current, work.events.found = True, []
+    work.publish()
     assert not sweeps.after(deletion.SWEEP_S), "the time begins anew"
     assert sweeps.after(deletion.ABANDONED_S)
     await ended(sweeps.deletions)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.network.file_sender import LEAST_LENT_BYTES, joined
 from odradek.server.remote.read_budget import BUFFER_BYTES, CHECK_INTERVAL_S, LEAST_TAKEN_BYTES, ReadBudget
 from odradek.server.runtime.lent_memory import LentMemory, is_lent
@@ -23,9 +23,19 @@ STEPS = st.lists(
 )
 
 
+class SmallBudgetConfig(BrokerConfig):
+    """A configuration whose budget is smaller than its key allows. It has no other key."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+
+    def get(self, key: str) -> Any:
+        assert key == BUFFER_BYTES
+        return self._most_bytes
+
+
 def budget_of(most_bytes: int = MOST, make_room: Any = lambda: False) -> ReadBudget:
-    config: Any = SimpleNamespace(get={BUFFER_BYTES: most_bytes}.__getitem__)
-    return ReadBudget(config, make_room)
+    return ReadBudget(SmallBudgetConfig(most_bytes), make_room)
 
 
 @settings(max_examples=examples(150), deadline=None)

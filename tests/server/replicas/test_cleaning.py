@@ -6,8 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from odradek.protocol.records.batch import iter_headers
@@ -17,12 +16,15 @@ from odradek.server.replicas.cleaner import LogCleaner
 from odradek.server.replicas.compaction_process import SMALL_JOB_BYTES, SMALL_JOB_RECORDS, run_job
 from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.storage.compaction import cleaning_job, dirty_range, offset_map
+from odradek.storage.directory import LogDirectory
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.segments.poison import PoisonedBatch
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, Hosted
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_maintenance import NotedMaintenance
+from tests.server.harness.noted_partitions import NotedPartitions
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 BACKOFF_MS = 1000
@@ -44,37 +46,24 @@ class Disk:
         return result
 
 
-class Replicas(list[Hosted]):
-    """The partitions here."""
-
-    def __init__(self, hosted: list[Hosted]) -> None:
-        super().__init__(hosted)
-        self.failed: list[LogDirectoryFailure] = []
-
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        self.failed.append(failure)
-
-
 class Cleaning:
     """Partitions in a directory, of which the first batches are closed segments."""
 
     def __init__(self, path: Path, keys: list[list[bytes]], **properties: str) -> None:
         self.path = path
-        self.hosted = Replicas([Hosted(path, index=index, **COMPACTED) for index in range(len(keys))])
+        self.hosted = [Hosted(path, index=index, **COMPACTED) for index in range(len(keys))]
         for one, written in zip(self.hosted, keys):
             one.lead()
-            one.directory = SimpleNamespace(path=str(path))  # type: ignore[assignment]
             for key in written:
                 write(one, key)
-        self.deleted: list[Hosted] = []
-        self.lines: list[Any] = []
+        maintenance = NotedMaintenance()
+        self.deleted = maintenance.scheduled
+        self.partitions = NotedPartitions(self.hosted)
         self.disk = Disk()
         self.background = BackgroundTasks()
-        maintenance: Any = SimpleNamespace(schedule_segment_deletion=self.deleted.append)
-        damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
         config = {"log.cleaner.backoff.ms": str(BACKOFF_MS)} | properties
-        node = node_of(config, clock=loop_clock(), damage=damage, disk=self.disk, background=self.background)
-        self.cleaner = LogCleaner(node, self.hosted, maintenance, lambda one: False)  # type: ignore[arg-type]
+        node = node_of(config, clock=loop_clock(), disk=self.disk, background=self.background)
+        self.cleaner = LogCleaner(node, self.partitions, maintenance, lambda one: False)
 
     def checkpoint(self, folder: str = "") -> dict[int, int]:
         """Returns the clean offset of each partition that the file has."""
@@ -361,10 +350,14 @@ def test_full_disk_leaves_no_files_of_the_cleaning(tmp_path: Path, monkeypatch: 
 # ---- the job
 
 
+class JobSegment(NamedTuple):
+    base_offset: int
+
+
 class Job:
     def __init__(self, end_offset: int, *bases: int) -> None:
         self.end_offset = end_offset
-        self.segments = [SimpleNamespace(base_offset=base) for base in bases]
+        self.segments = [JobSegment(base) for base in bases]
 
     def run(self) -> str:
         return "on the pool"
@@ -398,7 +391,7 @@ async def test_job_with_many_bytes_or_offsets_gets_a_process(
 def moved(harness: Cleaning, hosted: Hosted, to: str) -> None:
     source = hosted.directory.path
     (harness.path / to).mkdir(exist_ok=True)
-    hosted.directory = SimpleNamespace(path=str(harness.path / to))  # type: ignore[assignment]
+    hosted.directory = LogDirectory(harness.path / to)
     harness.cleaner.moved(hosted, source)
 
 
@@ -456,7 +449,7 @@ def test_directory_that_fails_as_a_moved_offset_is_written_goes_offline(tmp_path
 
         harness.disk.before = fail
         assert not await harness.cleaner.clean_one()
-        assert harness.hosted.failed == [failure]
+        assert harness.partitions.failures == [failure]
 
     simulated(story)
 

@@ -30,10 +30,10 @@ from odradek.server.replicas.fetcher import _LAST_SESSION_EPOCH, THROTTLED_MS, R
 from odradek.server.replicas.followed_partition import FIRST_BACKOFF_MS, FollowedPartition
 from odradek.server.runtime.damage_counters import DamageCounters
 from odradek.storage.files.failures import LogDirectoryFailure
-from odradek.storage.log.log import Log
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID, Disk, Hosted, Watching, batch, joined, truncations
 from tests.server.harness.nodes import node_of
+from tests.server.harness.scripted_log import ScriptedLog
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 LEADER, FOLLOWER = 0, 3
@@ -87,7 +87,7 @@ class Harness:
         self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
         node, requests = node_of(self.config, clock=self.clock, damage=self.damage), self
         self.fetcher = ReplicaFetcher(node, LEADER, "fetcher-0", requests, self.quota, start_behind_remote)
-        self.hosted = [Hosted(path, FOLLOWER, index=index) for index in range(count)]
+        self.hosted = [Hosted(path, FOLLOWER, index=index, log_class=ScriptedLog) for index in range(count)]
         for hosted in self.hosted:
             hosted.follow_leader(LEADER)
             self.follow(hosted)
@@ -552,19 +552,15 @@ def test_damage_of_the_leader_is_logged_with_its_offset(tmp_path: Path, caplog: 
 # ---- records
 
 
-def test_disk_that_fails_under_fetched_records_takes_the_directory_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_that_fails_under_fetched_records_takes_the_directory_offline(tmp_path: Path) -> None:
     failure = LogDirectoryFailure("/d", "writing", OSError(5, "broken"))
-
-    def fail(*_: Any) -> None:
-        raise failure
 
     async def story() -> None:
         harness = Harness(tmp_path)
         await turns()
         [hosted] = harness.hosted
-        monkeypatch.setattr(Log, "append", fail)
+        assert isinstance(hosted.log, ScriptedLog)
+        hosted.log.fail("append", failure)
         await harness.respond(data(0, bytes(batch(2)), end=2, start=0))
         assert hosted.failures == [failure]
         assert hosted.offsets() == (0, 0, 0)

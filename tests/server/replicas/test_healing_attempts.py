@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.client.peers import Peers
+from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import BrokerEndpoint, RegisterBrokerRecord
 from odradek.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -19,15 +21,23 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.server.config.endpoint import Endpoint
-from odradek.server.replicas import healing
+from odradek.server.controller.leaders import Leaders
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.replicas.healing import PATIENT_TRIES, RETRY_S, Healer
 from odradek.server.replicas.replica_reader import NotThere, ReplicaReader
+from odradek.server.replicas.replica_requests import ReplicaRequests
 from odradek.server.runtime.damage_counters import DamageCounters
 from odradek.server.runtime.lazy import Lazy
 from odradek.storage.files.failures import LogDirectoryFailure
+from odradek.storage.segments.damage import DamagedRange
 
 from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, batch, joined
+from tests.server.harness.images import broker_record, cache_of, image_with
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_background import NotedBackground
+from tests.server.harness.noted_cleaner import NotedCleaner
+from tests.server.harness.noted_maintenance import NotedMaintenance
+from tests.server.harness.noted_partitions import NotedPartitions
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 OWN, SECOND, THIRD = 0, 2, 3
@@ -183,62 +193,96 @@ def test_records_that_may_be_uncommitted_are_not_read(tmp_path: Path) -> None:
 # ---- healing
 
 
+class WokenPartition(Hosted):
+    """Counts the times that readers of damaged records are woken."""
+
+    woken = 0
+
+    def wake_readers(self) -> None:
+        super().wake_readers()
+        self.woken += 1
+
+
+class ScriptedHealer(Healer):
+    """A healer whose attempts end as the test decides: healed, not healed, or with an exception."""
+
+    outcomes: list[Any]
+    tries: list[float]
+
+    async def _heal(self, hosted: HostedPartition) -> None:
+        assert self.works_on(hosted)
+        self.tries.append(asyncio.get_running_loop().time())
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome:
+            hosted.open_log().healed(0, 1)
+
+
+class TakingHealer(Healer):
+    """Notes how and from where a log is taken. The first source does not have the records."""
+
+    taken: list[tuple[str, str]]
+
+    async def _take_all(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
+        self._take("all", reader)
+
+    async def _take_damaged(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
+        self._take("damaged", reader)
+
+    def _take(self, kind: str, reader: ReplicaReader) -> None:
+        self.taken.append((kind, reader.source.partition(":")[0]))
+        if len(self.taken) < 2:
+            raise NotThere("not here")
+
+
+def reached(broker_id: int) -> RegisterBrokerRecord:
+    return broker_record(broker_id, end_points=[BrokerEndpoint("P", f"b{broker_id}", 1, 0)])
+
+
 class Healing:
-    """A healer whose attempts the test decides."""
+    """A healer of a broker whose metadata has the brokers 2 and 3."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, outcomes: list[Any]) -> None:
-        self.outcomes = outcomes
+    def __init__(self, path: Path, outcomes: list[Any] | None = None) -> None:
+        self.path = path
         self.tries: list[float] = []
-        self.busy: Any = None
-        self.moving: Any = None
+        self.moving: Hosted | None = None
         self.counters = DamageCounters()
-        self.failed: list[str] = []
-        cleaner: Any = SimpleNamespace(works_on=lambda hosted: hosted is self.busy)
-        background: Any = SimpleNamespace(
-            failed=lambda name, error: self.failed.append(name), succeeded=lambda name: None
+        self.cleaner = NotedCleaner()
+        self.background = NotedBackground()
+        node = node_of(
+            clock=loop_clock(),
+            damage=self.counters,
+            background=self.background,
+            metadata=cache_of(image_with(reached(SECOND), reached(THIRD))),
         )
-        requests: Any = SimpleNamespace(
-            node_id=OWN, endpoint=lambda node: None if node == 9 else Endpoint("P", f"b{node}", 1)
-        )
-        none: Any = None
-        node = node_of(clock=loop_clock(), damage=self.counters, background=background)
-        self.healer = Healer(node, Lazy(lambda: requests), cleaner, none, lambda hosted: hosted is self.moving)
+        leaders = Leaders(node.metadata, NotedPartitions(), inter_broker_listener="P", node_id=OWN)
+        requests = ReplicaRequests(OWN, lambda: 1, node.config, Lazy(lambda: Peers("test")), leaders)
+        parts = node, Lazy(lambda: requests), self.cleaner, NotedMaintenance(), self._is_moving
+        self.healer = ScriptedHealer(*parts)
+        self.healer.outcomes, self.healer.tries = outcomes or [], self.tries
+        self.taking = TakingHealer(*parts)
+        self.taking.taken = []
 
-        async def heal(healer: Any, hosted: Any) -> None:
-            assert healer.works_on(hosted)
-            self.tries.append(asyncio.get_running_loop().time())
-            outcome = self.outcomes.pop(0)
-            if isinstance(outcome, Exception):
-                raise outcome
-            if outcome:
-                hosted.log.damage = []
+    def _is_moving(self, hosted: HostedPartition) -> bool:
+        return hosted is self.moving
 
-        monkeypatch.setattr(Healer, "_heal", heal)
-
-    def damaged(self, *replicas: int) -> Any:
-        hosted = SimpleNamespace(
-            name="t-0", role=SimpleNamespace(replicas=replicas, leader=replicas[-1], isr=replicas), is_removed=False,
-            offline=False, is_healing=False, log=SimpleNamespace(damage=[1], log_directory="/d", path="/d/t-0"), woken=0,
-            failures=[],
-        )  # fmt: skip
-        made = _Hashable(hosted)
-        made.open_log = lambda: made.log  # type: ignore[attr-defined]
-        made.wake_readers = lambda: setattr(made, "woken", made.woken + 1)  # type: ignore[attr-defined]
-        made.on_failure = made.failures.append  # type: ignore[attr-defined]
-        return made
+    def damaged(self, *replicas: int, index: int = 0, **config: Any) -> WokenPartition:
+        """Returns a partition whose first batch is damaged, and whose leader is the last of the replicas."""
+        hosted = WokenPartition(self.path, OWN, index=index, **config)
+        registration = PartitionImage(replicas, replicas, replicas[-1], 1, 1, (bytes(16),) * len(replicas))
+        hosted.take_role(registration, NOW_MS)
+        damage(hosted)
+        return hosted
 
 
-class _Hashable:
-    def __init__(self, parts: Any) -> None:
-        self.__dict__.update(parts.__dict__)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
+def damage(hosted: Hosted, first_offset: int = 0) -> None:
+    hosted.log.add_damage([DamagedRange(f"{0:020}.log", 0, 10, first_offset, first_offset + 1, "rot")])
 
 
-def test_damaged_partition_is_healed_and_its_readers_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_partition_is_healed_and_its_readers_are_woken(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [True, True])
+        harness = Healing(tmp_path, [True, True])
         hosted = harness.damaged(OWN, SECOND)
         harness.healer.wants(hosted)
         assert hosted.is_healing and harness.tries == []
@@ -247,7 +291,7 @@ def test_damaged_partition_is_healed_and_its_readers_are_woken(monkeypatch: pyte
         assert not harness.healer.works_on(hosted) and harness.healer._task is None
         await after_ms(60_000)
         assert len(harness.tries) == 1
-        hosted.log.damage = [1]
+        damage(hosted)
         harness.healer.wants(hosted)
         await turns()
         assert len(harness.tries) == 2
@@ -255,9 +299,9 @@ def test_damaged_partition_is_healed_and_its_readers_are_woken(monkeypatch: pyte
     simulated(story)
 
 
-def test_readers_wait_for_some_attempts_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_wait_for_some_attempts_only(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [NotThere("no"), CorruptBatch("rot"), RuntimeError("a bug"), True])
+        harness = Healing(tmp_path, [NotThere("no"), CorruptBatch("rot"), RuntimeError("a bug"), True])
         hosted = harness.damaged(OWN, SECOND)
         harness.healer.wants(hosted)
         await turns()
@@ -268,17 +312,15 @@ def test_readers_wait_for_some_attempts_only(monkeypatch: pytest.MonkeyPatch) ->
             await after_ms(RETRY_S * 1000 - 100)
             assert len(harness.tries) == tries
             await after_ms(110)
-        assert len(harness.tries) == 4 and hosted.woken == 2 and harness.failed == ["healing"]
+        assert len(harness.tries) == 4 and hosted.woken == 2 and harness.background.attempts[:1] == ["healing failed"]
 
     simulated(story)
 
 
 @pytest.mark.parametrize("failure", [OSError(5, "broken"), LogDirectoryFailure("/d", "x", OSError(5, "broken"))])
-def test_disk_that_fails_while_healing_takes_its_directory_offline(
-    failure: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_that_fails_while_healing_takes_its_directory_offline(failure: Exception, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [failure])
+        harness = Healing(tmp_path, [failure])
         hosted = harness.damaged(OWN, SECOND)
         hosted.on_failure = lambda error: (hosted.failures.append(error), setattr(hosted, "offline", True))
         harness.healer.wants(hosted)
@@ -291,29 +333,29 @@ def test_disk_that_fails_while_healing_takes_its_directory_offline(
 
 
 @pytest.mark.parametrize("other", ["cleaner", "move"])
-def test_healing_waits_for_what_rewrites_the_log(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_healing_waits_for_what_rewrites_the_log(other: str, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [True])
+        harness = Healing(tmp_path, [True])
         hosted = harness.damaged(OWN, SECOND)
-        harness.busy, harness.moving = (hosted, None) if other == "cleaner" else (None, hosted)
+        harness.cleaner.busy, harness.moving = (hosted, None) if other == "cleaner" else (None, hosted)
         harness.healer.wants(hosted)
         await after_ms(RETRY_S * 1000 + 20)
         assert harness.tries == [] and hosted.is_healing
-        harness.busy = harness.moving = None
+        harness.cleaner.busy = harness.moving = None
         await after_ms(RETRY_S * 1000 + 20)
         assert len(harness.tries) == 1 and not hosted.is_healing
 
     simulated(story)
 
 
-def test_partition_without_another_replica_is_not_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_without_another_replica_is_not_healed(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [])
+        harness = Healing(tmp_path, [])
         alone = harness.damaged(OWN)
         harness.healer.wants(alone)
         assert not alone.is_healing and harness.healer._task is None
         await harness.healer.stop()
-        hosted = harness.damaged(OWN, SECOND)
+        hosted = harness.damaged(OWN, SECOND, index=1)
         harness.healer.wants(hosted)
         await turns()
         assert not hosted.is_healing and harness.tries == []
@@ -321,10 +363,10 @@ def test_partition_without_another_replica_is_not_healed(monkeypatch: pytest.Mon
     simulated(story)
 
 
-def test_new_damage_is_healed_before_the_next_attempt_of_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_damage_is_healed_before_the_next_attempt_of_the_old(tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [NotThere("no"), True, True])
-        first, second = harness.damaged(OWN, SECOND), harness.damaged(OWN, SECOND)
+        harness = Healing(tmp_path, [NotThere("no"), True, True])
+        first, second = (harness.damaged(OWN, SECOND, index=index) for index in range(2))
         harness.healer.wants(first)
         await after_ms(100)
         harness.healer.wants(second)
@@ -344,12 +386,11 @@ def test_new_damage_is_healed_before_the_next_attempt_of_the_old(monkeypatch: py
         (OWN, (OWN,), []),
     ],
 )
-def test_leader_and_isr_are_the_sources(
-    leader: int, isr: tuple[int, ...], hosts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leader_and_isr_are_the_sources(leader: int, isr: tuple[int, ...], hosts: list[str], tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Healing(monkeypatch, [])
-        hosted: Any = SimpleNamespace(role=SimpleNamespace(leader=leader, isr=isr))
+        harness = Healing(tmp_path, [])
+        hosted = Hosted(tmp_path, OWN)
+        hosted.role.leader, hosted.role.isr = leader, isr
         assert [one.host for one in harness.healer._sources(hosted)] == hosts
 
     simulated(story)
@@ -357,44 +398,30 @@ def test_leader_and_isr_are_the_sources(
 
 @pytest.mark.parametrize(("is_compact", "was_cleaned"), [(False, False), (True, False), (False, True)])
 def test_sources_are_tried_in_turn_and_compacted_logs_are_taken_whole(
-    is_compact: bool, was_cleaned: bool, monkeypatch: pytest.MonkeyPatch
+    is_compact: bool, was_cleaned: bool, tmp_path: Path
 ) -> None:
-    original = healing.Healer._heal
-
     async def story() -> None:
-        harness = Healing(monkeypatch, [])
-        taken: list[tuple[str, str]] = []
-
-        def take(kind: str) -> Any:
-            async def taking(healer: Any, hosted: Any, reader: Any) -> None:
-                taken.append((kind, reader.source.partition(":")[0]))
-                if len(taken) < 2:
-                    raise NotThere("not here")
-
-            return taking
-
-        monkeypatch.setattr(Healer, "_take_all", take("all"))
-        monkeypatch.setattr(Healer, "_take_damaged", take("damaged"))
-        rolled: list[int] = []
-        log = SimpleNamespace(
-            damage=[SimpleNamespace(next_offset=5)], active=SimpleNamespace(base_offset=4), roll=rolled.append,
-            config=SimpleNamespace(compact=is_compact),
-        )  # fmt: skip
-        harness.healer._cleaner = SimpleNamespace(has_cleaned=lambda hosted: was_cleaned)  # type: ignore[assignment]
-        hosted: Any = SimpleNamespace(
-            role=SimpleNamespace(leader=SECOND, isr=(OWN, SECOND, THIRD)), log=log, open_log=lambda: log, name="t-0"
-        )
-        await original(harness.healer, hosted)
+        harness = Healing(tmp_path)
+        hosted = harness.damaged(OWN, THIRD, SECOND, compact=is_compact)
+        hosted.role.isr = (OWN, SECOND, THIRD)
+        log = hosted.log
+        log.append(batch(4), None, NOW_MS)
+        log.roll(NOW_MS)
+        log.append(batch(2, offset=4), None, NOW_MS)
+        log.healed(0, 1)
+        damage(hosted, 4)
+        harness.cleaner.was_cleaned = was_cleaned
+        heal, taken = harness.taking._heal, harness.taking.taken
+        await heal(hosted)
         kind = "all" if is_compact or was_cleaned else "damaged"
-        assert taken == [(kind, "b2"), (kind, "b3")] and len(rolled) == 1
-        log.active.base_offset = 5
+        assert taken == [(kind, "b2"), (kind, "b3")] and len(log.segments) == 3
         taken.clear()
         hosted.role.isr = (OWN,)
         with pytest.raises(NotThere, match="not here"):
-            await original(harness.healer, hosted)
-        assert len(rolled) == 1, "the damage is in a closed segment"
+            await heal(hosted)
+        assert len(log.segments) == 3, "the damage is in a closed segment"
         hosted.role.leader = OWN
         with pytest.raises(NotThere, match="no other replica is in sync"):
-            await original(harness.healer, hosted)
+            await heal(hosted)
 
     simulated(story)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +18,10 @@ from odradek.server.runtime.lazy import Lazy
 from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import FILE_NAME
 
-from tests.server.harness.hosted import NOW_MS, Hosted, batch
+from tests.server.harness.hosted import NOW_MS, Hosted, Watching, batch
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_cleaner import NotedCleaner
+from tests.server.harness.noted_maintenance import NotedMaintenance
 from tests.server.harness.virtual_time import loop_clock, simulated, turns
 
 OWN, SECOND = 0, 2
@@ -79,13 +80,11 @@ class Healing:
             one.log.roll(NOW_MS)
         self.disk = Disk()
         self.counters = DamageCounters()
-        self.deleted: list[Any] = []
-        self.woken = 0
-        cleaner: Any = SimpleNamespace(works_on=lambda one: False)
-        maintenance: Any = SimpleNamespace(schedule_segment_deletion=self.deleted.append)
+        maintenance = NotedMaintenance()
+        self.deleted = maintenance.scheduled
         requests: Any = None
         node = node_of(clock=loop_clock(), damage=self.counters, disk=self.disk)
-        self.healer = Healer(node, Lazy(lambda: requests), cleaner, maintenance, lambda one: False)
+        self.healer = Healer(node, Lazy(lambda: requests), NotedCleaner(), maintenance, lambda one: False)
 
     def damage(self, *offsets: int) -> None:
         """Flips a byte of each batch, and verifies the segments."""
@@ -283,9 +282,7 @@ def test_log_that_changes_meanwhile_is_not_repaired_with_what_was_read(
 
 
 @pytest.mark.parametrize("event", ["none", "deleted", "moved"])
-def test_log_whose_folder_is_gone_takes_no_directory_offline(
-    event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_whose_folder_is_gone_takes_no_directory_offline(event: str, tmp_path: Path) -> None:
     """The files of a deleted topic, or of a replica that has moved, are renamed while records are fetched."""
 
     async def story() -> None:
@@ -307,10 +304,10 @@ def test_log_whose_folder_is_gone_takes_no_directory_offline(
         harness.disk.before = change
         reader: Any = Reader(harness.source)
 
-        async def heal(healer: Healer, one: Any) -> None:
-            await healer._take_damaged(one, reader)
+        async def heal(one: Any) -> None:
+            await harness.healer._take_damaged(one, reader)
 
-        monkeypatch.setattr(Healer, "_heal", heal)
+        harness.healer._heal = heal  # type: ignore[method-assign]
         harness.healer.wants(hosted)
         await turns()
         assert len(hosted.failures) == int(event == "none")
@@ -323,20 +320,9 @@ def test_repaired_records_wake_their_readers(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Healing(tmp_path)
         harness.damage(1)
-        changes: list[int] = []
-        watcher: Any = SimpleNamespace(on_state_changed=lambda: changes.append(1))
-        harness.hosted.watchers = {_Key(watcher): None}
+        watching = Watching()
+        harness.hosted.watchers[watching] = None
         await harness.take(Reader(harness.source))
-        assert changes == [1]
+        assert watching.changes == 1
 
     simulated(story)
-
-
-class _Key:
-    """A watcher that may stand in a dictionary."""
-
-    def __init__(self, parts: Any) -> None:
-        self.on_state_changed = parts.on_state_changed
-
-    def on_bytes_available(self, size: int) -> None:
-        pass

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
+from odradek.protocol.messages.fetch import FetchPartition
 from odradek.replication.isr import IsrProposal
 from odradek.server.fetch.fetch_session import FetchSession
+from odradek.server.fetch.fetched_partition import FetchedPartition
 from odradek.server.fetch.follower_fetch import FollowerFetch, IdleFollower
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.replicas.followed_partition import FollowedPartition
 
 from tests.server.harness.data_path import batch_of
+from tests.server.harness.hosted import NOW_MS, Hosted, Watching, batch
 from tests.server.harness.replicas import TOPIC, TOPIC_ID, Replicas, eventually
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
 MANY = 40
+KEY = (TOPIC_ID, 0)
 
 
 def create_many(replicas: Replicas) -> None:
@@ -179,6 +182,27 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
         await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 2)
 
 
+def leader_of(path: Path, *, count: int) -> Hosted:
+    """Returns node 1's partition with so many records of epoch 0. It leads in epoch 1; nodes 0 and 2 have five records."""
+    leader = Hosted(path, 1)
+    leader.log.append(batch(count, epoch=0), None, NOW_MS)
+    leader.role.appended(count, NOW_MS)
+    leader.lead(0, 2)
+    for follower in (0, 2):
+        leader.follower_fetched(follower, 5, 0, 7, NOW_MS)
+    assert (leader.high_watermark, leader.log_end_offset) == (5, count)
+    return leader
+
+
+def fetched(fetch_offset: int = 5, **changes: int) -> FetchedPartition:
+    """Returns a partition of a fetch whose fetcher has the current state of `leader_of`; `changes`: what it has instead."""
+    partition = FetchedPartition(KEY, FetchPartition(0, 1, fetch_offset))
+    partition.sent_high_watermark, partition.sent_log_start_offset = 5, 0
+    for name, value in changes.items():
+        setattr(partition, name, value)
+    return partition
+
+
 @pytest.mark.parametrize(
     ("replica", "fetch_offset", "is_idle"),
     [
@@ -192,20 +216,13 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
         (3, 8, False),  # no replica
     ],
 )
-def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fetch_offset: int, is_idle: bool) -> None:
-    role = SimpleNamespace(high_watermark=5, is_leader=True, leader_epoch=1, followers={0: None, 2: None})
-    log = SimpleNamespace(log_end_offset=8, log_start_offset=0)
-    found: Any = SimpleNamespace(role=role, log=log, open_log=lambda: log, offline=False)
-    wanted: Any = SimpleNamespace(
-        fetch_offset=fetch_offset,
-        sent_high_watermark=5,
-        sent_log_start_offset=0,
-        last_fetched_epoch=-1,
-        current_leader_epoch=1,
-    )
+def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(
+    replica: int, fetch_offset: int, is_idle: bool, tmp_path: Path
+) -> None:
+    leader = leader_of(tmp_path, count=8)
     fetch = object.__new__(FollowerFetch)
     fetch._replica_id = replica
-    assert fetch._is_idle(found, wanted) == is_idle
+    assert fetch._is_idle(leader, fetched(fetch_offset=fetch_offset)) == is_idle
 
 
 @pytest.mark.parametrize("replica", [-1, 0])
@@ -217,8 +234,8 @@ def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fe
         ({"sent_log_start_offset": 1}, False),
         ({"is_leader": False}, False),
         ({"offline": True}, False),
-        ({"last_fetched_epoch": 0}, True),
-        ({"last_fetched_epoch": 1}, False),
+        ({"last_fetched_epoch": 1}, True),
+        ({"last_fetched_epoch": 0}, False),
         ({"current_leader_epoch": -1}, True),
         ({"current_leader_epoch": 0}, False),
         ({"current_leader_epoch": 2}, False),
@@ -226,50 +243,38 @@ def test_partition_is_idle_at_the_end_of_what_its_fetcher_reads(replica: int, fe
     ],
 )
 def test_partition_is_idle_only_if_its_fetcher_has_the_current_state(
-    replica: int, changes: dict[str, Any], is_idle: bool | None
+    replica: int, changes: dict[str, Any], is_idle: bool | None, tmp_path: Path
 ) -> None:
     """Without node 0 among the followers, its fetch is an error, while consumers may be idle."""
-    fields: dict[str, Any] = {
-        "fetch_offset": 5,
-        "sent_high_watermark": 5,
-        "sent_log_start_offset": 0,
-        "last_fetched_epoch": -1,
-        "current_leader_epoch": 1,
-        "is_leader": True,
-        "offline": False,
-        "followers": {0: None, 2: None},
-    } | changes
-    role = SimpleNamespace(
-        high_watermark=5, is_leader=fields["is_leader"], leader_epoch=1, followers=fields["followers"]
-    )
-    log = SimpleNamespace(log_end_offset=5, log_start_offset=0, epochs=SimpleNamespace(latest=0))
-    found: Any = SimpleNamespace(role=role, log=log, open_log=lambda: log, offline=fields["offline"])
+    leader = leader_of(tmp_path, count=5)
+    sent = dict(changes)
+    leader.offline = sent.pop("offline", False)
+    for name in ("is_leader", "followers"):
+        if name in sent:
+            setattr(leader.role, name, sent.pop(name))
     fetch = object.__new__(FollowerFetch)
     fetch._replica_id = replica
-    wanted: Any = SimpleNamespace(**fields)
-    assert fetch._is_idle(found, wanted) == (replica < 0 if is_idle is None else is_idle)
+    assert fetch._is_idle(leader, fetched(fetch_offset=5, **sent)) == (replica < 0 if is_idle is None else is_idle)
 
 
-def test_idle_partition_wakes_the_other_sessions_of_its_own_broker_only() -> None:
-    kept: list[int] = []
-    role = SimpleNamespace(follower_kept_up=lambda replica, now_ms: kept.append(replica))
-    shared: Any = SimpleNamespace(end_watchers={}, role=role)
+def test_idle_partition_wakes_the_other_sessions_of_its_own_broker_only(tmp_path: Path) -> None:
+    shared = leader_of(tmp_path, count=5)
     sessions = {name: _session() for name in ("of 0", "of 0 again", "of 2")}
-    waiting: Any = object()
-    shared.end_watchers[waiting] = None
-    for name, replica in (("of 0", 0), ("of 2", 2), ("of 0 again", 0)):
+    shared.end_watchers[Watching()] = None
+    for number, (name, replica) in enumerate((("of 0", 0), ("of 2", 2), ("of 0 again", 0))):
         session = sessions[name]
-        IdleFollower(session, session.partitions["p"], shared, replica).deactivate()
-    active = {name: "p" in session.active_partitions for name, session in sessions.items()}
+        session.last_used_ms = NOW_MS + number + 1
+        IdleFollower(session, session.partitions[KEY], shared, replica).deactivate()
+    active = {name: KEY in session.active_partitions for name, session in sessions.items()}
     assert active == {"of 0": True, "of 0 again": False, "of 2": False}
-    assert kept == [0] and len(shared.end_watchers) == 3
+    kept_up = {replica: state.last_caught_up_ms for replica, state in shared.role.followers.items()}
+    assert kept_up == {0: NOW_MS + 1, 2: NOW_MS} and len(shared.end_watchers) == 3
 
 
-def _session() -> Any:
-    partition = SimpleNamespace(key="p")
-    return SimpleNamespace(
-        partitions={"p": partition}, active_partitions={"p": partition}, parked=None, last_used_ms=0, activations=0
-    )
+def _session() -> FetchSession:
+    session = FetchSession(1, {KEY: fetched()}, 0, uses_topic_ids=True, is_follower=True)
+    assert KEY in session.active_partitions
+    return session
 
 
 async def test_error_that_a_leader_returns_for_many_partitions_is_logged_once(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,9 @@ from odradek.storage.files.partition_metadata import read_topic_id, write_topic_
 from odradek.storage.log.log import Log
 
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, batch
+from tests.server.harness.noted_cleaner import NotedCleaner
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_reports import NotedReports
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 #: Two of them are more than the part that is copied at once.
@@ -64,24 +66,13 @@ class Moving:
             write_topic_id(one.log.path, TOPIC_ID)
             one.lead(epoch=EPOCH)
         self.damage: list[Any] = []
-        self.failed: list[Any] = []
-        self.reported: list[Any] = []
-        self.cleaned: list[Any] = []
         self.disk = Disk()
         self.background = BackgroundTasks()
-        partitions_here: Any = SimpleNamespace(
-            directories=self.directories, get=self._get, directory_failed=self.failed.append
-        )
-        self.moved: list[tuple[Any, str]] = []
-        cleaner: Any = SimpleNamespace(
-            works_on=lambda one: one in self.cleaned, moved=lambda one, source: self.moved.append((one, source))
-        )
-        reports: Any = SimpleNamespace(add=self.reported.append)
+        self.partitions = NotedPartitions(self.hosted, self.directories)
+        self.cleaner = NotedCleaner()
+        self.reports = NotedReports()
         disk: Any = self.disk
-        self.moves = ReplicaMoves(loop_clock(), partitions_here, cleaner, reports, disk, self.background)
-
-    def _get(self, key: tuple[str, int]) -> Hosted | None:
-        return next((one for one in self.hosted if (one.topic, one.index) == key), None)
+        self.moves = ReplicaMoves(loop_clock(), self.partitions, self.cleaner, self.reports, disk, self.background)
 
     def move(self, to: str, index: int = 0) -> None:
         self.moves.move(self.hosted[index], self.directories["abc".index(to)])
@@ -151,11 +142,11 @@ def test_moved_replica_has_its_records_and_its_place_is_reported(count: int, tmp
         assert read_topic_id(hosted.log.path) == TOPIC_ID
         assert hosted.log.config is old.config
         assert harness.moves.get(hosted) is None
-        assert harness.reported == [hosted]
-        assert harness.moved == [(hosted, harness.directories[0].path)]
+        assert harness.reports.noted == [hosted]
+        assert harness.cleaner.moves == [(hosted, harness.directories[0].path)]
         assert folders(tmp_path, DELETE_SUFFIX) == ["a"]
         assert folders(tmp_path, FUTURE_SUFFIX) == []
-        assert harness.failed == []
+        assert harness.partitions.failures == []
 
     story_of(tmp_path, run)
 
@@ -272,7 +263,7 @@ def test_records_that_are_truncated_during_the_copy_leave_the_moved_log(offset: 
         await turns()
         assert harness.places() == ["b"]
         assert offsets_of(hosted.log) == [(number, EPOCH) for number in range(offset)]
-        assert harness.failed == []
+        assert harness.partitions.failures == []
 
     story_of(tmp_path, run)
 
@@ -330,11 +321,11 @@ def test_move_of_a_follower_begins_no_epoch(tmp_path: Path) -> None:
 def test_logs_change_places_when_the_cleaner_has_ended_its_work(tmp_path: Path) -> None:
     async def run(harness: Moving) -> None:
         appended(harness.hosted[0], 2)
-        harness.cleaned = [harness.hosted[0]]
+        harness.cleaner.busy = harness.hosted[0]
         harness.move("b")
         await after_ms(1000)
         assert harness.places() == ["a"]
-        harness.cleaned = []
+        harness.cleaner.busy = None
         await after_ms(25)
         assert harness.places() == ["b"]
 
@@ -374,7 +365,7 @@ def test_move_to_the_present_directory_cancels_the_one_under_way(tmp_path: Path)
         assert harness.places() == ["a"]
         assert folders(tmp_path, FUTURE_SUFFIX) == []
         assert folders(tmp_path, DELETE_SUFFIX) == ["b"]
-        assert harness.reported == []
+        assert harness.reports.noted == []
 
     story_of(tmp_path, run)
 
@@ -440,7 +431,7 @@ def test_move_ends_with_its_partition_or_its_destination(state: str, tmp_path: P
         assert harness.places() == ["a"]
         assert harness.moves.get(hosted) is None
         assert folders(tmp_path, FUTURE_SUFFIX) == (["b"] if state == "destination offline" else [])
-        assert harness.failed == []
+        assert harness.partitions.failures == []
 
     story_of(tmp_path, run)
 
@@ -539,7 +530,7 @@ def test_failing_disk_ends_the_move_and_takes_the_directory_offline_unless_the_p
         hosted.is_removed = is_removed
         harness.disk.is_open.set()
         await turns()
-        assert harness.failed == ([] if is_removed else [failure])
+        assert harness.partitions.failures == ([] if is_removed else [failure])
         assert harness.moves.get(hosted) is None
         assert harness.places() == ["a"]
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from immutables import Map
+from odradek.metadata.image import TOPIC_RESOURCE
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import ConfigRecord
 from odradek.protocol.messages.alter_partition import (
-    AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResponsePartition,
     AlterPartitionResponseTopic,
@@ -27,12 +25,21 @@ from odradek.server.replicas.moves import bytes_from
 from odradek.server.replicas.replication import Replication
 from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota, ReplicationRate
 from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.segments.damage import SegmentSuspected
 from odradek.storage.segments.poison import PoisonedBatch
 
-from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted, Watching, batch, truncations
+from tests.server.harness.held_disk import HeldDisk
+from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Hosted, Watching, batch, truncations
+from tests.server.harness.images import image_with
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_background import NotedBackground
+from tests.server.harness.noted_damage import NotedDamage
+from tests.server.harness.noted_forwarding import NotedForwarding
+from tests.server.harness.noted_maintenance import NotedMaintenance
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.set_clock import SetClock
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 OWN, SECOND, THIRD = 0, 2, 3
@@ -50,18 +57,15 @@ class Changing:
     """A leader of partitions whose followers lag. The test is the controller."""
 
     def __init__(self, path: Path, count: int = 1) -> None:
-        self.asked: list[tuple[AlterPartitionRequest, Callable[[Any], None], int]] = []
-        channel: Any = SimpleNamespace(send_to_controller=self._ask)
+        forwarding = NotedForwarding()
+        self.asked: list[Any] = forwarding.sent
         self.clock = loop_clock()
-        self.changes = IsrChanges(OWN, lambda: 77, self.clock, Lazy(lambda: channel))
+        self.changes = IsrChanges(OWN, lambda: 77, self.clock, Lazy(lambda: forwarding))
         self.hosted = [Hosted(path, OWN, index=index) for index in range(count)]
         for hosted in self.hosted:
             hosted.lead(SECOND, THIRD, now_ms=self.clock.now_ms() - LAG_MS - 10)
             hosted.append(batch(), NOW_MS)
             hosted.on_proposal = self.changes.propose
-
-    def _ask(self, request: Any, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
-        self.asked.append((request, reply, timeout_ms))
 
     def shrink(self, index: int = 0) -> None:
         self.hosted[index].shrink_isr(self.clock.now_ms())
@@ -200,15 +204,17 @@ def test_response_that_comes_after_newer_metadata_counts_and_changes_nothing(tmp
 class Throttled:
     def __init__(self, keys: tuple[str, str], listed: str | None, rate: str | None = "100") -> None:
         config = properties(replication_quota_window_num="2")
-        values = {} if listed is None else {keys[1]: listed}
-        self.metadata: Any = SimpleNamespace(image=SimpleNamespace(config=lambda kind, topic: Map(values)))
-        self.now_ms = 0
-        clock: Any = SimpleNamespace(now_ms=lambda: self.now_ms)
-        self.values = values
-        self.quota = ReplicationQuota(OWN, config, clock, self.metadata, keys)
+        self.metadata = MetadataCache()
+        self.clock = SetClock()
+        self.quota = ReplicationQuota(OWN, config, self.clock, self.metadata, keys)
+        if listed is not None:
+            self.list_replicas(keys, listed)
         if rate is not None:
-            limit = int(rate)
-            self.quota._config = SimpleNamespace(get=lambda key: limit if key == keys[0] else 1 << 62)  # type: ignore[assignment]
+            config.take_dynamic({keys[0]: rate}, {})
+
+    def list_replicas(self, keys: tuple[str, str], listed: str) -> None:
+        records = [ConfigRecord(TOPIC_RESOURCE, topic, keys[1], listed) for topic in (TOPIC, "other")]
+        self.metadata.image = image_with(*records)
 
 
 @pytest.mark.parametrize("keys", [LEADERS, FOLLOWERS])
@@ -226,7 +232,7 @@ def test_replicas_that_the_topic_lists_are_throttled(
     harness.quota.record(hosted, 1000)
     assert harness.quota.is_throttled(hosted, SECOND) == is_listed
     assert not harness.quota.is_throttled(hosted, OWN), "it is in the ISR"
-    harness.now_ms = 3000
+    harness.clock.time_ms = 3000
     assert not harness.quota.is_throttled(hosted, SECOND), "the rate has gone down"
 
 
@@ -255,9 +261,9 @@ def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pyte
     harness = Throttled(LEADERS, "0:0")
     hosted = Hosted(tmp_path, OWN)
     assert harness.quota.throttles(hosted)
-    harness.values[LEADERS[1]] = "0:1"
+    harness.list_replicas(LEADERS, "0:1")
     assert not harness.quota.throttles(hosted)
-    other: Any = SimpleNamespace(topic="other", index=0)
+    other = Hosted(tmp_path, OWN, topic="other")
     harness.quota.throttles(other)
     assert list(harness.quota._listed) == ["other"]
 
@@ -303,8 +309,7 @@ class Fetcher:
 class Replicating:
     def __init__(self, hosted: list[Hosted], fetchers: str = "1") -> None:
         self.fetchers: list[Fetcher] = []
-        self.isr_changes = SimpleNamespace(is_closed=False)
-        self.isr_changes.close = lambda: setattr(self.isr_changes, "is_closed", True)
+        self.isr_changes = IsrChanges(OWN, lambda: 77, loop_clock(), Lazy(NotedForwarding))
         parts: Any = (
             properties(num_replica_fetchers=fetchers, replica_lag_time_max_ms="10000"), loop_clock(), hosted,
             self.isr_changes, (None, None), self._made, truncations(),
@@ -336,7 +341,7 @@ def test_partition_is_followed_by_a_fetcher_that_is_free(tmp_path: Path) -> None
         harness.replication.follow(other)
         assert [one.leader for one in harness.fetchers] == [SECOND, SECOND, THIRD]
         harness.replication.close()
-        assert all(one.is_closed for one in harness.fetchers) and harness.isr_changes.is_closed
+        assert all(one.is_closed for one in harness.fetchers) and harness.isr_changes._is_closed
         harness.replication.follow(other)
         assert len(harness.fetchers[2].followed) == 1
 
@@ -404,43 +409,34 @@ def test_followers_that_lag_are_looked_for_at_half_of_their_time(tmp_path: Path)
 class Maintained:
     """The maintenance of some partitions, whose disk works at once."""
 
-    def __init__(self, hosted: list[Any], **config: str) -> None:
-        async def run(work: Callable[..., Any], *arguments: Any) -> Any:
-            return work(*arguments)
-
-        self.failed: list[Exception] = []
-        self.background: list[str] = []
-
-        class Partitions(list[Any]):
-            directories: list[Any] = []
-            directory_failed = self.failed.append
-
-        disk: Any = SimpleNamespace(run=run)
-        background: Any = SimpleNamespace(
-            failed=lambda name, error: self.background.append(f"{name} failed"),
-            succeeded=lambda name: self.background.append(name),
-        )
-        self.partitions: Any = Partitions(hosted)
-        self.maintenance = LogMaintenance(properties(**config), loop_clock(), self.partitions, disk, background)
+    def __init__(self, hosted: list[Hosted], kind: type[LogMaintenance] = LogMaintenance, **config: str) -> None:
+        self.background = NotedBackground()
+        self.partitions = NotedPartitions(hosted)
+        self.maintenance = kind(properties(**config), loop_clock(), self.partitions, HeldDisk(), self.background)
 
 
-def test_each_task_of_maintenance_runs_at_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_task_of_maintenance_runs_at_its_interval() -> None:
     runs: list[str] = []
     names = (
         "delete_old_segments", "remove_files", "flush_what_is_due", "write_checkpoints", "write_high_watermarks",
         "expire_producers",
     )  # fmt: skip
+
+    class Tasks(LogMaintenance):
+        """Notes its tasks instead of doing them."""
+
     for name in names:
 
         async def work(self: Any, name: str = name) -> None:
             runs.append(name)
 
         work.__name__ = name
-        monkeypatch.setattr(LogMaintenance, name, work)
+        setattr(Tasks, name, work)
 
     async def story() -> None:
         harness = Maintained(
             [],
+            Tasks,
             log_retention_check_interval_ms="40000",
             log_flush_scheduler_interval_ms="9000",
             log_flush_offset_checkpoint_interval_ms="20000",
@@ -453,27 +449,26 @@ def test_each_task_of_maintenance_runs_at_its_interval(monkeypatch: pytest.Monke
         await harness.maintenance.stop()
         await after_ms(60_000)
         assert len(runs) == 79
-        assert {"delete old segments", "remove files"} <= set(harness.background)
+        assert {"delete old segments", "remove files"} <= set(harness.background.attempts)
 
     simulated(story)
 
 
-def test_failed_maintenance_is_reported_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_maintenance_is_reported_and_goes_on() -> None:
     failure = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
     failures: list[Exception] = [failure, RuntimeError("a bug")]
 
-    async def remove_files(self: Any) -> None:
-        if failures:
-            raise failures.pop(0)
-
-    monkeypatch.setattr(LogMaintenance, "remove_files", remove_files)
+    class FailingMaintenance(LogMaintenance):
+        async def remove_files(self) -> None:
+            if failures:
+                raise failures.pop(0)
 
     async def story() -> None:
-        harness = Maintained([])
+        harness = Maintained([], FailingMaintenance)
         harness.maintenance.start()
         await after_ms(3500)
-        assert harness.failed == [failure]
-        assert [one for one in harness.background if one.startswith("remove")] == [
+        assert harness.partitions.failures == [failure]
+        assert [one for one in harness.background.attempts if one.startswith("remove")] == [
             "remove files failed",
             "remove files",
         ]
@@ -485,10 +480,8 @@ def test_failed_maintenance_is_reported_and_goes_on(monkeypatch: pytest.MonkeyPa
 def test_logs_are_looked_at_some_at_a_time_and_one_failure_ends_its_own_only(tmp_path: Path) -> None:
     async def story() -> None:
         failure = LogDirectoryFailure("/d", "x", OSError(5, "broken"))
-        hosted = [
-            SimpleNamespace(index=index, offline=index == 1, is_removed=index == 2, on_failure=failures.append)
-            for index in range(2 * LOGS_AT_A_TIME)
-        ]
+        hosted = [Hosted(tmp_path, OWN, index=index) for index in range(2 * LOGS_AT_A_TIME)]
+        hosted[1].offline = hosted[2].is_removed = True
         seen: list[int] = []
 
         def look(one: Any) -> None:
@@ -501,9 +494,9 @@ def test_logs_are_looked_at_some_at_a_time_and_one_failure_ends_its_own_only(tmp
         await asyncio.sleep(0)
         assert seen[-1] == LOGS_AT_A_TIME - 2
         await task
-        assert seen == [0, *range(4, 2 * LOGS_AT_A_TIME)] and failures == [failure]
+        assert seen == [0, *range(4, 2 * LOGS_AT_A_TIME)]
+        assert [one.failures for one in hosted] == [[failure] if index == 3 else [] for index in range(len(hosted))]
 
-    failures: list[Exception] = []
     simulated(story)
 
 
@@ -536,28 +529,26 @@ def test_old_segments_are_deleted_and_readers_woken(tmp_path: Path) -> None:
 
 
 class Cleaning:
-    def __init__(self, hosted: list[Any], *, rewritten: Any = None) -> None:
-        self.lines: list[Any] = []
-        partitions: Any = hosted
-        damage: Any = SimpleNamespace(say=lambda *said: self.lines.append(said))
-        maintenance: Any = SimpleNamespace(schedule_segment_deletion=lambda hosted: None)
+    def __init__(
+        self, hosted: list[Hosted], kind: type[LogCleaner] = LogCleaner, *, rewritten: Hosted | None = None
+    ) -> None:
+        self.damage = NotedDamage()
+        self.background = NotedBackground()
         config = properties(log_cleaner_backoff_ms="1000")
-        self.failures: list[str] = []
-        background: Any = SimpleNamespace(
-            failed=lambda name, error: self.failures.append(name), succeeded=lambda name: self.failures.append("-")
-        )
-        node = node_of(config, clock=loop_clock(), damage=damage, background=background)
-        self.cleaner = LogCleaner(node, partitions, maintenance, lambda one: one is rewritten)
+        node = node_of(config, clock=loop_clock(), damage=self.damage, background=self.background)
+        self.cleaner = kind(node, NotedPartitions(hosted), NotedMaintenance(), lambda one: one is rewritten)
 
 
 def poisoned(offset: int, last: int) -> PoisonedBatch:
     return PoisonedBatch(offset, last, "a bomb")
 
 
-def test_poisoned_batches_are_noted_by_offset_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_poisoned_batches_are_noted_by_offset_and_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
         harness = Cleaning([])
-        hosted: Any = SimpleNamespace(topic="t", index=0, name="t-0")
+        hosted = Hosted(tmp_path, OWN, topic="t")
         note = harness.cleaner.note_poisoned
         note(hosted, [poisoned(5, 6), poisoned(20, 20)], 0, 30)
         note(hosted, [poisoned(5, 6)], 0, 20)
@@ -581,29 +572,26 @@ def test_poisoned_batches_are_noted_by_offset_and_reported_once(caplog: pytest.L
     ],
 )
 def test_log_that_cannot_be_cleaned_is_left_as_its_failure_needs(
-    failure: Exception, goes_on: bool, is_left: bool, monkeypatch: pytest.MonkeyPatch
+    failure: Exception, goes_on: bool, is_left: bool, tmp_path: Path
 ) -> None:
-    async def story() -> None:
-        noted: list[Any] = []
-        hosted: Any = SimpleNamespace(
-            topic="t", index=0, name="t-0", offline=False, is_removed=False, on_failure=noted.append,
-            on_damage=lambda hosted, damage: noted.append(damage),
-        )  # fmt: skip
-        harness = Cleaning([hosted])
-
-        async def dirtiest(self: Any) -> Any:
+    class FailingCleaner(LogCleaner):
+        async def _dirtiest(self) -> Any:
+            [hosted] = self._partitions
             return (hosted, None) if self._may_clean(hosted) else None
 
-        async def clean(self: Any, hosted: Any, dirt: Any) -> bool:
+        async def _clean(self, hosted: Any, dirt: Any) -> bool:
             assert self.works_on(hosted)
             raise failure
 
-        monkeypatch.setattr(LogCleaner, "_dirtiest", dirtiest)
-        monkeypatch.setattr(LogCleaner, "_clean", clean)
+    async def story() -> None:
+        hosted = Hosted(tmp_path, OWN)
+        noted = hosted.failures
+        hosted.on_damage = lambda hosted, damage: noted.append(damage)
+        harness = Cleaning([hosted], FailingCleaner)
         assert await harness.cleaner.clean_one() == goes_on
         assert not harness.cleaner.works_on(hosted)
         assert noted == ([] if is_left else [failure])
-        assert len(harness.lines) == int(isinstance(failure, SegmentSuspected))
+        assert len(harness.damage.said) == int(isinstance(failure, SegmentSuspected))
         assert await harness.cleaner.clean_one() == (goes_on and not is_left)
         hosted.is_removed = True
         assert not await harness.cleaner.clean_one()
@@ -611,10 +599,10 @@ def test_log_that_cannot_be_cleaned_is_left_as_its_failure_needs(
     simulated(story)
 
 
-def test_log_that_another_part_rewrites_is_not_cleaned() -> None:
+def test_log_that_another_part_rewrites_is_not_cleaned(tmp_path: Path) -> None:
     async def story() -> None:
-        hosted: Any = SimpleNamespace(topic="t", index=0, offline=False, is_removed=False)
-        other: Any = SimpleNamespace(topic="t", index=1, offline=True, is_removed=False)
+        hosted, other = (Hosted(tmp_path, OWN, index=index) for index in range(2))
+        other.offline = True
         harness = Cleaning([hosted, other], rewritten=hosted)
         assert not harness.cleaner._may_clean(hosted) and not harness.cleaner._may_clean(other)
         other.offline = False
@@ -625,25 +613,25 @@ def test_log_that_another_part_rewrites_is_not_cleaned() -> None:
     simulated(story)
 
 
-def test_cleaner_cleans_until_nothing_is_dirty_and_then_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        harness = Cleaning([])
-        outcomes: list[Any] = [True, True, False, RuntimeError("a bug"), False]
-        calls: list[float] = []
+def test_cleaner_cleans_until_nothing_is_dirty_and_then_waits() -> None:
+    outcomes: list[Any] = [True, True, False, RuntimeError("a bug"), False]
+    calls: list[float] = []
 
-        async def clean_one(self: Any) -> bool:
+    class ScriptedCleaner(LogCleaner):
+        async def clean_one(self) -> bool:
             calls.append(asyncio.get_running_loop().time())
             outcome = outcomes.pop(0) if outcomes else False
             if isinstance(outcome, Exception):
                 raise outcome
             return bool(outcome)
 
-        monkeypatch.setattr(LogCleaner, "clean_one", clean_one)
+    async def story() -> None:
+        harness = Cleaning([], ScriptedCleaner)
         began = asyncio.get_running_loop().time()
         harness.cleaner.start()
         await after_ms(3100)
         assert [round(one - began) for one in calls] == [1, 1, 1, 2, 3]
-        assert harness.failures == ["-", "log cleaner", "-"]
+        assert harness.background.attempts == ["log cleaner", "log cleaner failed", "log cleaner"]
         await harness.cleaner.stop()
         await after_ms(3000)
         assert len(calls) == 5

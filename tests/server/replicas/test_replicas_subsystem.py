@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.server.replicas.moves import ReplicaMove
 from odradek.server.runtime.lazy import Lazy
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
 
+from tests.server.harness.hosted import NOW_MS, Hosted
 from tests.server.harness.subsystems import Part, Subsystems
 
 
@@ -72,9 +75,10 @@ async def test_start_and_stop_make_no_part_that_nothing_has_used(node: Subsystem
 async def test_work_of_the_partitions_is_handed_to_its_part(node: Subsystems) -> None:
     hosted: Any = object()
     script(node, "healer")
-    node.replicas.replication.made = SimpleNamespace(  # type: ignore[assignment]
-        follow=Part("replication", node.calls).follow, isr_changes=Part("isr_changes", node.calls)
-    )
+    replication = node.replicas.replication()
+    isr_changes: Any = Part("isr_changes", node.calls)
+    replication.isr_changes = isr_changes
+    replication.follow = Part("replication", node.calls).follow  # type: ignore[method-assign]
     node.replicas.follow(hosted)
     node.replicas.propose(hosted, 5)  # type: ignore[arg-type]
     node.replicas.heal(hosted)
@@ -85,14 +89,20 @@ async def test_work_of_the_partitions_is_handed_to_its_part(node: Subsystems) ->
         ("healer", "wants", hosted),
         ("scrubber", "met", hosted, 6),
     ]
+    replication.close()
 
 
 @pytest.mark.parametrize(("is_moving", "is_healing"), [(True, False), (False, True), (False, False)])
 async def test_cleaner_leaves_out_replicas_that_are_moved_or_healed(
-    is_moving: bool, is_healing: bool, node: Subsystems
+    is_moving: bool, is_healing: bool, node: Subsystems, tmp_path: Path
 ) -> None:
-    moves = SimpleNamespace(get=lambda hosted: "a move" if is_moving else None)
-    assert not node.replicas._is_rewritten(object()), "without moves and a healer"  # type: ignore[arg-type]
-    node.replicas.moves.made = moves  # type: ignore[assignment]
-    node.replicas.healer.made = SimpleNamespace(works_on=lambda hosted: is_healing)  # type: ignore[assignment]
-    assert node.replicas._is_rewritten(object()) == (is_moving or is_healing)  # type: ignore[arg-type]
+    hosted = Hosted(tmp_path)
+    assert not node.replicas._is_rewritten(hosted), "without moves and a healer"
+    moves, healer = node.replicas.moves(), node.replicas.healer()
+    if is_moving:
+        directory = node.directories[1]
+        future = Log.open(directory.future_path(hosted.topic, 0), hosted.topic, 0, LogConfig(), now_ms=NOW_MS)
+        moves._moves[hosted] = ReplicaMove(hosted, directory, future)
+    if is_healing:
+        healer._healed_now = hosted
+    assert node.replicas._is_rewritten(hosted) == (is_moving or is_healing)

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +16,14 @@ from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.damage_counters import DamageCounters
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.log import Log
+from odradek.storage.repair.verification import Job, SegmentVerifier
 from odradek.storage.segments.damage import DamagedRange, OffsetDamaged, SegmentSuspected
 from odradek.storage.segments.index import TimeIndex
 
 from tests.server.harness.hosted import NOW_MS, Hosted, batch
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_cleaner import NotedCleaner
+from tests.server.harness.noted_partitions import NotedPartitions
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 ONE = len(batch())
@@ -59,18 +61,13 @@ class Scrubbing:
             for _ in range(3):
                 one.append(batch(epoch=-1), NOW_MS)
         self.healed: list[Any] = []
-        self.poisoned: list[Any] = []
-        self.cleaned = False
         self.thread = Thread()
         self.background = BackgroundTasks()
         self.counters = DamageCounters(asyncio.get_running_loop().time)
-        cleaner: Any = SimpleNamespace(
-            has_cleaned=lambda one: self.cleaned, note_poisoned=lambda *noted: self.poisoned.append(noted)
-        )
+        self.cleaner = NotedCleaner()
         config = {"odradek.scrub.bytes.per.second": str(rate), "odradek.scrub.interval.ms": str(interval_ms)}
         node = node_of(config, clock=loop_clock(), damage=self.counters, scrub=self.thread, background=self.background)
-        hosted: Any = self.hosted
-        self.scrubber = Scrubber(node, hosted, cleaner, self.healed.append)
+        self.scrubber = Scrubber(node, NotedPartitions(self.hosted), self.cleaner, self.healed.append)
 
     def damage(self, base_offset: int, *, index: int = 0, at: int = -1) -> None:
         """Flips a byte of the segment's only batch."""
@@ -96,7 +93,11 @@ def test_round_counts_what_it_verifies_and_finds_nothing_in_sound_logs(tmp_path:
         assert harness.healed == []
         assert all(segment.is_verified for one in harness.hosted for segment in one.log.segments)
         assert harness.thread.closed == 6
-        assert [noted[2:] for noted in harness.poisoned if noted[0] is harness.hosted[0]] == [(0, 1), (1, 2), (2, 3)]
+        assert [noted[2:] for noted in harness.cleaner.verified if noted[0] is harness.hosted[0]] == [
+            (0, 1),
+            (1, 2),
+            (2, 3),
+        ]
 
     simulated(story)
 
@@ -154,21 +155,18 @@ def test_ranges_beyond_the_first_share_one_line(tmp_path: Path, caplog: pytest.L
     async def story() -> None:
         harness = Scrubbing(tmp_path)
         [hosted] = harness.hosted
-        verifier: Any = SimpleNamespace(
-            job=SimpleNamespace(base_offset=0, next_offset=1, size=ONE), poisoned=[], file_size=ONE, aborted=None,
-            is_aborted_wrong=False, is_index_wrong=False, path="the file",
-            found=[
-                DamagedRange(f"{number:020}.log", 0, 10, number * 2, number * 2 + 1, "rot")
-                for number in range(MOST_LINES + 3)
-            ],
-        )  # fmt: skip
+        verifier = SegmentVerifier(Job(hosted.log.directory, 0, 1, ONE, False, False)).run()
+        verifier.found = [
+            DamagedRange(f"{number:020}.log", 0, 10, number * 2, number * 2 + 1, "rot")
+            for number in range(MOST_LINES + 3)
+        ]
         await harness.scrubber._take_note(hosted, hosted.log.segments[0], verifier)
         assert harness.counters.ranges_found == MOST_LINES + 3
 
     simulated(story)
     lines = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
     assert len(lines) == MOST_LINES + 1
-    assert "3 more ranges of the file" in lines[-1]
+    assert f"3 more ranges of {tmp_path}" in lines[-1]
 
 
 @pytest.mark.parametrize(("base", "segments"), [(1, 3), (2, 4)])
@@ -555,7 +553,7 @@ def test_offsets_that_are_missing_are_damage_unless_the_log_is_or_was_compacted(
     async def story() -> None:
         harness = Scrubbing(tmp_path)
         hosted = Hosted(tmp_path / "gaps", segment_bytes=ONE, compact=compacts)
-        harness.cleaned = cleaned
+        harness.cleaner.was_cleaned = cleaned
         hosted.log.append(batch(offset=0), None, NOW_MS)
         hosted.log.append(batch(offset=5), None, NOW_MS)
         await harness.scrubber._verify(hosted, hosted.log.segments[0], 1 << 30)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +33,10 @@ from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters
 
+from tests.server.harness.hosted import Hosted
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_partitions import NotedPartitions
+from tests.server.harness.noted_peers import NotedPeers
 
 GROUP, QUEUE = "g", "dlq.t"
 DEAD_LETTER = DeadLetter(3, 4, 1, is_rejected=True)
@@ -65,10 +68,11 @@ def _led_by(leader: int) -> PartitionImage:
 class Harness:
     """A broker whose peers and controller respond when the test calls a method, and whose clock needs no waits."""
 
+    path: Path
     first_image: MetadataImage
     metadata: MetadataCache = field(default_factory=MetadataCache)
     now: int = 0
-    produced: list[Callable[[Any], None]] = field(default_factory=list)
+    peers: NotedPeers = field(default_factory=NotedPeers)
     created: list[Callable[[Any], None]] = field(default_factory=list)
     later: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     done: list[int] = field(default_factory=list)
@@ -76,12 +80,12 @@ class Harness:
 
     def __post_init__(self) -> None:
         config = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-        hosted: Any = SimpleNamespace()
-        peers: Any = Lazy(lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply)))
         self.metadata.image = self.first_image
-        leaders = Leaders(self.metadata, hosted, inter_broker_listener="P", node_id=9)
+        leaders = Leaders(self.metadata, NotedPartitions(), inter_broker_listener="P", node_id=9)
         node = node_of(config, clock=self, metadata=self.metadata)
+        peers = Lazy(lambda: self.peers)
         self.dead_letter_records = DeadLetters(node, leaders, peers, lambda _, created: self.created.append(created))
+        self.source = Hosted(self.path, topic="t")
 
     def now_ms(self) -> int:
         return self.now
@@ -90,9 +94,8 @@ class Harness:
         self.later.append((deadline_ms, function))
 
     async def send(self, dead_letter: DeadLetter = DEAD_LETTER) -> None:
-        source: Any = SimpleNamespace(topic="t", index=0)
         self.dead_letter_records.send(
-            GROUP, source, dead_letter, lambda: self.is_wanted, partial(self.done.append, dead_letter.first)
+            GROUP, self.source, dead_letter, lambda: self.is_wanted, partial(self.done.append, dead_letter.first)
         )
         await turn()
 
@@ -100,7 +103,7 @@ class Harness:
         """Responds to the Produce; None means no response."""
         partition = PartitionProduceResponse(0, error or 0)
         topic = TopicProduceResponse(QUEUE, b"q" * 16, [partition])
-        self.produced.pop(0)(None if error is None else ProduceResponse(responses=[topic]))
+        self.peers.sent.pop(0).reply(None if error is None else ProduceResponse(responses=[topic]))
         await turn()
 
     async def create(self, error: int, leader: int | None) -> None:
@@ -124,8 +127,8 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_written_dead_letter_record_is_done_and_counted() -> None:
-    harness = Harness(image(1))
+async def test_written_dead_letter_record_is_done_and_counted(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(1))
     await harness.send()
     assert harness.done == []
     await harness.write(0)
@@ -135,9 +138,9 @@ async def test_written_dead_letter_record_is_done_and_counted() -> None:
 
 @pytest.mark.parametrize("error", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
 async def test_transient_error_is_retried_then_given_up(
-    error: ErrorCode | None, caplog: pytest.LogCaptureFixture
+    error: ErrorCode | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness = Harness(image(1))
+    harness = Harness(tmp_path, image(1))
     await harness.send()
     waits = []
     for _ in range(MOST_TRIES - 1):
@@ -152,26 +155,26 @@ async def test_transient_error_is_retried_then_given_up(
     assert "offsets 3 to 4 of t-0 are archived without a dead-letter record" in caplog.text
 
 
-async def test_permanent_error_is_given_up_at_once() -> None:
-    harness = Harness(image(1))
+async def test_permanent_error_is_given_up_at_once(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(1))
     await harness.send()
     await harness.write(ErrorCode.MESSAGE_TOO_LARGE)
     assert (harness.done, harness.later) == ([3], [])
     assert harness.dead_letter_records.counters[GROUP] == Counters(produces=1, failed_produces=1)
 
 
-async def test_a_leader_that_is_missing_is_waited_for() -> None:
-    harness = Harness(image(-1))
+async def test_a_leader_that_is_missing_is_waited_for(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(-1))
     await harness.send()
-    assert harness.produced == []
+    assert harness.peers.sent == []
     harness.metadata.image = image(1)
     await harness.go_on()
     await harness.write(0)
     assert harness.done == [3]
 
 
-async def test_topic_is_created_once_for_all_waiting_dead_letter_records() -> None:
-    harness = Harness(image(None))
+async def test_topic_is_created_once_for_all_waiting_dead_letter_records(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(None))
     await harness.send()
     await harness.send(DEAD_LETTER._replace(first=7, last=7))
     assert len(harness.created) == 1
@@ -180,8 +183,8 @@ async def test_topic_is_created_once_for_all_waiting_dead_letter_records() -> No
     assert harness.done == [3, 7]
 
 
-async def test_a_topic_that_another_creates_is_waited_for() -> None:
-    harness = Harness(image(None))
+async def test_a_topic_that_another_creates_is_waited_for(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(None))
     await harness.send()
     await harness.create(ErrorCode.TOPIC_ALREADY_EXISTS, None)
     harness.metadata.image = image(1)
@@ -190,26 +193,26 @@ async def test_a_topic_that_another_creates_is_waited_for() -> None:
     assert harness.done == [3]
 
 
-async def test_a_topic_that_cannot_be_created_is_no_queue() -> None:
-    harness = Harness(image(None))
+async def test_a_topic_that_cannot_be_created_is_no_queue(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(None))
     await harness.send()
     await harness.create(ErrorCode.POLICY_VIOLATION, None)
     assert (harness.done, harness.later, harness.created) == ([3], [], [])
 
 
-async def test_configuration_is_read_before_each_retry() -> None:
-    harness = Harness(image(1))
+async def test_configuration_is_read_before_each_retry(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(1))
     await harness.send()
     await harness.write(None)
     harness.metadata.image = harness.metadata.image._replace(configs=Map())
     await harness.go_on()
-    assert (harness.done, harness.produced) == ([3], [])
+    assert (harness.done, harness.peers.sent) == ([3], [])
 
 
-async def test_unwanted_dead_letter_record_is_left_to_the_next_leader() -> None:
-    harness = Harness(image(1))
+async def test_unwanted_dead_letter_record_is_left_to_the_next_leader(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, image(1))
     await harness.send()
     await harness.write(None)
     harness.is_wanted = False
     await harness.go_on()
-    assert (harness.done, harness.produced, harness.later) == ([], [], [])
+    assert (harness.done, harness.peers.sent, harness.later) == ([], [], [])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import odradek
 import pytest
 from confluent_kafka import Producer
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.share_fetch import ShareFetchPartitionData
+from odradek.protocol.records.batch import read_header
 from odradek.server.partitions.remote_port import RemoteRecords
 from odradek.server.share.share_batches import ShareBatch, aborted_ranges
 from odradek.server.share.share_remote_reads import ShareRemoteReads
@@ -20,6 +21,7 @@ from odradek.storage.segments.aborted import AbortedTransaction
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.tiers import stores, tiered
 from tests.server.harness.dead_letter_queue import dead_letter_records, upgrade
+from tests.server.harness.hosted import batch
 from tests.server.harness.share_groups import SETTINGS, configure, member
 from tests.server.harness.share_member import ACCEPT, REJECT, Member
 
@@ -97,7 +99,7 @@ def test_records_of_the_store_and_of_the_local_log_are_acquired_in_order(
 
 
 def test_fetch_without_wait_gets_the_records_of_the_store(one: Member, local_start: int) -> None:
-    eventually(lambda: acquired(parts_of(one.fetch(wait_ms=0)).get(0, SimpleNamespace(acquired_records=[]))),
+    eventually(lambda: acquired(parts_of(one.fetch(wait_ms=0)).get(0, ShareFetchPartitionData())),
                what="records are acquired")  # fmt: skip
 
 
@@ -194,7 +196,7 @@ def test_dead_letters_have_copies_of_records_that_only_the_store_has(
     configure(bootstrap, GROUP, **copies)
     values = tiered.values_of(COUNT)
     ranges = eventually(
-        lambda: acquired(parts_of(one.fetch(max_records=50)).get(0, SimpleNamespace(acquired_records=[]))),
+        lambda: acquired(parts_of(one.fetch(max_records=50)).get(0, ShareFetchPartitionData())),
         what="records are acquired",
     )
     assert ranges[0][0] == 0 and ranges[-1][1] < local_start
@@ -279,9 +281,9 @@ async def test_fetch_that_has_waited_long_enough_does_not_wait_longer_for_the_st
 
 
 def test_transaction_that_ended_before_the_batches_hides_none_of_them() -> None:
-    header: Any = SimpleNamespace(
-        base_offset=30, last_offset=39, producer_id=5, is_transactional=True, is_control=False
-    )
+    encoded = batch(10, offset=30, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    header = read_header(encoded, 0)
+    assert (header.base_offset, header.last_offset) == (30, 39)
     batches = [ShareBatch(30, 39, 0, 100, header)]
     ended, open_one = AbortedTransaction(5, 10, 20, 20), AbortedTransaction(5, 25, 45, 45)
     assert aborted_ranges([ended], batches) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +21,9 @@ from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.share_configs import ShareConfigs
 from odradek.server.share.share_partitions import SharePartitions
+
+from tests.server.harness.hosted import Hosted
+from tests.server.harness.noted_partitions import NotedPartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)
 
@@ -46,32 +49,33 @@ def persister() -> SlowPersister:
     return SlowPersister()
 
 
-def led_in_epoch(epoch: int) -> Any:
-    return SimpleNamespace(leader_epoch=epoch, is_leader=True, offline=False)
+def led_in_epoch(path: Path, epoch: int) -> Hosted:
+    hosted = Hosted(path / str(epoch), topic_id=KEY.topic_id)
+    hosted.lead(epoch=epoch)
+    return hosted
 
 
 def share_partitions(persister: SlowPersister) -> SharePartitions:
     """Returns share partitions without a broker: the tests open them with partitions of their own."""
     none: Any = None
-    without_tiers: Any = SimpleNamespace(remote=None)
     lazy_persister: Any = Lazy(lambda: persister)
     configs = ShareConfigs(BrokerConfig(), MetadataCache(), Clock())
-    return SharePartitions(without_tiers, none, lazy_persister, none, configs, Clock())
+    return SharePartitions(NotedPartitions(), none, lazy_persister, none, configs, Clock())
 
 
-def test_response_to_dropped_share_partition_leaves_successor_alone(persister: SlowPersister) -> None:
+def test_response_to_dropped_share_partition_leaves_successor_alone(persister: SlowPersister, tmp_path: Path) -> None:
     partitions = share_partitions(persister)
-    partitions.open(KEY, led_in_epoch(1))
-    successor = partitions.open(KEY, led_in_epoch(2))
+    partitions.open(KEY, led_in_epoch(tmp_path, 1))
+    successor = partitions.open(KEY, led_in_epoch(tmp_path, 2))
     persister.respond(ErrorCode.FENCED_LEADER_EPOCH)
     persister.respond()
     assert partitions.get(KEY) is successor
     assert successor.state_machine is not None and successor.state_machine.start_offset == 7
 
 
-def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPersister) -> None:
+def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPersister, tmp_path: Path) -> None:
     partitions = share_partitions(persister)
-    hosted = led_in_epoch(1)
+    hosted = led_in_epoch(tmp_path, 1)
     first = partitions.open(KEY, hosted)
     persister.respond(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert first.validation_error is not None and partitions.get(KEY) is None
