@@ -1,8 +1,9 @@
 """Measures mirrors of an Apache Kafka beside MirrorMaker 2: `python -m benchmarks.mirror_maker [--rounds 3]
 [--megabytes 300] [--catch-up 1] [--partitions 1000] [--only TEXT] [--only-odradek]`.
 
-The source is a node of Apache Kafka. In turn it is mirrored by MirrorMaker 2 into an Apache Kafka, and by a link into an
-Odradek, each a single node: topics of 12 partitions, and the same load. The rows, for records of 1 KiB and of 100 B:
+The source is a node of Apache Kafka. In turn, each first in every other round, it is mirrored by MirrorMaker 2 into an
+Apache Kafka, and by a link into an Odradek, both single nodes: topics of 12 partitions, and the same load. The rows, for
+records of 1 KiB and of 100 B:
 
 - `paced`: a paced producer at the source and a reader at the target (`lag.py`): lag; CPU with that of the reader's fetches.
 - `bulk`: a producer at the source without a pace; the mirror follows meanwhile.
@@ -37,7 +38,7 @@ def main() -> None:
             rows = Rows(source, options)
             rows.fill()
             for number in range(options.rounds):
-                for name in names:
+                for name in names if number % 2 == 0 else reversed(names):
                     for row, figure, value in rows.measure(name, Path(folder, f"{name.split()[0]}-{number}")):
                         figures[row, figure][name].append(value)
                         print(f"{name}: {row}: {figure.name}: {value:.3g} {figure.unit}", flush=True)

@@ -119,6 +119,7 @@ class Rows:
 
     def _await_mirrored(self, target: Target, topics: list[str], partitions: int) -> None:
         wanted = ends_at(self._source.bootstrap, topics, partitions)
+        assert len(wanted) == len(topics) * partitions and any(wanted.values()), "the source has no such records"
         with closing(Ends(target.broker.bootstrap)) as ends:
             ends.wait(wanted)
 
