@@ -4,7 +4,7 @@
 
 Seconds of CPU for a million records, of Spark's JVM with its workers of Python, and of the broker, which is Odradek or
 Apache Kafka. The DataFrame is in memory before the turns. Keys are texts of a million numbers; both partition by them. The
-control writes to Spark's `noop`, which shows what it costs to read the DataFrame.
+controls write to Spark's `noop`: what it costs to read the DataFrame, and, as `arrow`, to give its rows to Python besides.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import os
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import brokers
@@ -28,7 +30,7 @@ from compat_tests.recipes import make_topic
 PARTITIONS, CORES = 6, 2
 #: Turns in which the JVM compiles what runs often.
 WARM_UPS = 2
-KINDS = ("odradek", "kafka", "noop")
+KINDS = ("odradek", "kafka", "noop", "arrow")
 
 
 def session() -> SparkSession:
@@ -43,11 +45,18 @@ def session() -> SparkSession:
     return found
 
 
+def drained(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Takes all rows and gives none."""
+    for _ in batches:
+        yield from ()
+
+
 def write(frame: DataFrame, kind: str, bootstrap: str, topic: str) -> None:
-    writer = frame.write.format(kind)
-    if kind == "noop":
-        writer.mode("overwrite").save()
+    if kind in ("noop", "arrow"):
+        read = frame if kind == "noop" else frame.mapInArrow(drained, frame.schema)
+        read.write.format("noop").mode("overwrite").save()
         return
+    writer = frame.write.format(kind)
     writer.mode("append").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).save()
 
 

@@ -1,5 +1,5 @@
 """Measures mirrors of an Apache Kafka beside MirrorMaker 2: `python -m benchmarks.mirror_maker [--rounds 3]
-[--megabytes 300] [--catch-up 1] [--partitions 1000] [--only TEXT] [--only-odradek]`.
+[--pace 1] [--megabytes 300] [--catch-up 1] [--partitions 1000] [--only TEXT] [--only-odradek]`.
 
 The source is a node of Apache Kafka. In turn, each first in every other round, it is mirrored by MirrorMaker 2 into an
 Apache Kafka, and by a link into an Odradek, both single nodes: topics of 12 partitions, and the same load. The rows, for
@@ -49,6 +49,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pace", type=float, default=1.0, help="of the paced producer, as a factor (default: 1)")
     parser.add_argument("--megabytes", type=int, default=300, help="of the bulk load (default: 300)")
     parser.add_argument("--catch-up", type=float, default=1, metavar="GB", help="of the catch-up (default: 1)")
     parser.add_argument("--partitions", type=int, default=1000, help="of the row of partitions (default: 1000)")

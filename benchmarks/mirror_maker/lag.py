@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-_MOST_WAIT_S = 60
+_MOST_WAIT_S = 300
 _MOST_AT_ONCE = 500
 #: Begins the value of a record: its number.
 _DIGITS = 12
@@ -39,14 +39,19 @@ class PacedProducer:
             while (left_ns := due_ns - time.monotonic_ns()) > 0:
                 self._producer.poll(left_ns / 1e9)
             self.sent_ns.append(time.monotonic_ns())
-            self._producer.produce(
-                self._topic,
-                b"%0*d" % (_DIGITS, number) + self._padding,
-                partition=number % self._partitions,
-                on_delivery=self._delivered,
-            )
+            self._send(number)
             self._producer.poll(0)
         assert self._producer.flush(_MOST_WAIT_S) == 0, "records were not acknowledged"
+
+    def _send(self, number: int) -> None:
+        value = b"%0*d" % (_DIGITS, number) + self._padding
+        while True:
+            try:
+                partition = number % self._partitions
+                self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+                return
+            except BufferError:  # the source is late
+                self._producer.poll(0.01)
 
     def _delivered(self, error: Any, message: Message) -> None:
         assert error is None, error

@@ -55,6 +55,7 @@ class Rows:
     def __init__(self, source: BrokerProcess, options: Namespace) -> None:
         self._source = source
         self._only: str = options.only
+        self._rates = {size: max(1, int(rate * options.pace)) for size, rate in RATES.items()}
         self._bulk_bytes = options.megabytes * 1_000_000
         self._catch_up_bytes = int(options.catch_up * 1e9)
         self._wide_partitions: int = options.partitions // _WIDE_TOPICS
@@ -98,8 +99,8 @@ class Rows:
             yield from (self._paced if kind == "paced" else self._bulk)(target, topic, size)
 
     def _paced(self, target: Target, topic: str, size: int) -> Measured:
-        row = f"paced {label(size)}"
-        numbers = map(str, (PARTITIONS, size, RATES[size], PACED_S, WARM_UP_S))
+        row = f"paced {label(size)}, {self._rates[size]:,}/s"
+        numbers = map(str, (PARTITIONS, size, self._rates[size], PACED_S, WARM_UP_S))
         words = [self._source.bootstrap, target.broker.bootstrap, topic, *numbers]
         command = [sys.executable, "-m", "benchmarks.mirror_maker.lag", *words]
         with costs(target, self._source) as spent:
@@ -107,7 +108,7 @@ class Rows:
         lags = json.loads(done.stdout)["lags"]
         yield row, LAG_P50, lags[len(lags) // 2] / 1000
         yield row, LAG_P99, lags[len(lags) * 99 // 100] / 1000
-        yield from _cpu_rows(row, spent, RATES[size] * (PACED_S + WARM_UP_S) * size)
+        yield from _cpu_rows(row, spent, self._rates[size] * (PACED_S + WARM_UP_S) * size)
 
     def _bulk(self, target: Target, topic: str, size: int) -> Measured:
         row, count = f"bulk {label(size)}", self._bulk_bytes // size
