@@ -13,11 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..admin.connection import Connection
@@ -29,6 +26,7 @@ from ..sink.ledger import Attempt, Ledger
 from ..sink.requests import NotOpen, end
 from ..sink.transaction import TransactionWriter
 from .options import InvalidOptions
+from .sink_input import Input, batches_of
 from .sink_options import SinkOptions
 from .worker_process import runs
 
@@ -45,10 +43,6 @@ _COMMITS = "pyspark.sql.worker.python_streaming_sink_runner"
 _RUN_CHARS = 16
 #: Properties of tasks of a streaming query.
 _QUERY, _RUN, _BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
-#: Rows of a batch of Arrow, where Spark gives rows.
-_ROWS = 10_000
-#: Batches of Arrow, or rows from Spark 4.0.
-Input: TypeAlias = pa.RecordBatch | Row
 Messages: TypeAlias = "Sequence[Written | None]"
 
 
@@ -166,7 +160,7 @@ def written(
             admin, attempt.transactional_id(name, run), options.transaction_timeout_ms, how, options.topic, deadline_s
         )
         try:
-            for batch in _batches(iterator, schema):
+            for batch in batches_of(iterator, schema):
                 writer.write(batch)
             writer.flush()
         except BaseException:
@@ -178,27 +172,6 @@ def written(
             return None, 0
         producer_id, producer_epoch = writer.producer
         return replace(attempt, producer_id=producer_id, producer_epoch=producer_epoch), writer.rows
-
-
-def _batches(iterator: Iterator[Input], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Batches of Arrow; Spark 4.0 gives rows to writers of streams."""
-    kept: list[Row] = []
-    arrow = None
-    for one in iterator:
-        if isinstance(one, pa.RecordBatch):
-            yield one
-            continue
-        arrow = arrow or to_arrow_schema(schema)
-        kept.append(one)
-        if len(kept) == _ROWS:
-            yield _of_rows(kept, arrow)
-            kept = []
-    if kept:
-        yield _of_rows(kept, arrow)
-
-
-def _of_rows(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([row.asDict(recursive=True) for row in rows], schema)
 
 
 def _batch(messages: Messages, number: int) -> WrittenBatch | None:

@@ -30,6 +30,8 @@ from spark_examples.tests.counting import (
     watermark_ms,
 )
 from spark_examples.tests.programs import EXAMPLES, ORDERS, run_program
+from spark_examples.tests.sink_rounds import messages
+from spark_examples.tests.test_sink import lose_last_commit
 
 #: Less than the topic's events, so that a query takes several batches.
 BATCH = 25_000
@@ -126,6 +128,21 @@ def test_the_source_through_a_server_equals_the_stock_connector(
     assert len(found["kafka"]) == ORDERS and found["odradek"] == found["kafka"] and found["read"] == found["kafka"]
     assert found["amounts"] == [sum(event.order.amount_cents for event in events(ORDERS))] * 2
     assert found["listened"] == 2 * ORDERS
+
+
+def test_sink_through_a_server_writes_a_batch_that_spark_runs_again_once(
+    server: ConnectServer, bootstrap: str, orders_topic: str, tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    copies, checkpoint = unique("copies"), tmp_path / "copies"
+    words = ["--bootstrap", bootstrap, "--source", orders_topic, "--target", copies, "--checkpoint", str(checkpoint)]
+    run(server, "copy_once.py", *words, "--batch", str(BATCH), "--available-now")
+    lose_last_commit(checkpoint)
+    run(server, "copy_once.py", *words, "--batch", str(BATCH), "--available-now")
+    source, target = (
+        Counter((one.key(), one.value(), one.timestamp()) for one in messages(bootstrap, topic))
+        for topic in (orders_topic, copies)
+    )
+    assert target == source and target.total() == ORDERS
 
 
 def test_archive_through_a_server_has_all_records(

@@ -1,0 +1,1 @@
+"""Mirrors of a cluster beside Apache Kafka's MirrorMaker 2."""
