@@ -1,8 +1,8 @@
 """Commits of a stream's offsets to a group, so that its lag is in every tool of Kafka. The checkpoint alone decides.
 
-The ends of batches in the checkpoint name the group (`group`): `odradek-query-TOPIC-` and a number that the first batch draws,
-or the option `commitGroup`. Spark tells a source of no batch that it is done. It looks for the end of a next batch only
-then, so the batch that was planned before is committed at that moment.
+The ends of batches in the checkpoint name the group (`group`): `odradek-query-TOPIC-` and a number that the first batch
+draws, or the option `commitGroup`. Spark tells a source of no batch that it is done. It looks for the end of a next batch
+only then, so the batch that was planned before is committed at that moment.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 #: The member of an end that names the group.
 GROUP = "group"
-#: Limit of a connection and of a request of commits.
-TIMEOUT_S = 10.0
 #: Limit of the wait before a query may end, and with it its Python process.
 _FLUSH_S = 1.0
 
@@ -37,14 +35,6 @@ def committed_places(offsets: Mapping[str, Any]) -> dict[tuple[str, int], int]:
         for partition, offset in partitions.items()
         if str(partition).isdecimal() and isinstance(offset, int) and offset >= 0
     }
-
-
-def new_committer(client: Mapping[str, str]) -> OffsetCommitter:
-    """A committer with Kafka's client properties, which connects when it has a commit."""
-    from ..admin.offset_committer import OffsetCommitter
-    from ..cli.client.connection import Connection
-
-    return OffsetCommitter(lambda: Connection(dict(client), TIMEOUT_S).admin())
 
 
 class OffsetCommits:
@@ -103,6 +93,8 @@ class OffsetCommits:
         if not group:
             return  # the end of an earlier release: the next one names a group
         if self._committer is None:
+            from ..cli.client.committer import new_committer
+
             self._committer = new_committer(self._options.client)
         name = str(group).removeprefix(QUERY_GROUPS)
         progress = PipelineProgress(PipelineKind.query, name, int(time.time() * 1000), error=error)

@@ -1,8 +1,8 @@
 """`OffsetCommitListener`: the end offsets of each batch of a session's queries, committed to groups of a cluster.
 
-It is for queries of the stock connector, `format("kafka")`, which commit to no group. For `format("odradek")` it commits to the
-group that the checkpoint names, at the end of each batch and with the batch's number; the source itself does so before the next
-batch.
+It is for queries of the stock connector, `format("kafka")`, which commit to no group. For `format("odradek")` it commits to
+the group that the checkpoint names, at the end of each batch and with its number; the source itself does so before the next
+one.
 
     from odradek.spark.offset_listener import OffsetCommitListener
     spark.streams.addListener(OffsetCommitListener({"kafka.bootstrap.servers": "127.0.0.1:9092"}))
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ..admin.pipeline_progress import QUERY_GROUPS, PipelineKind, PipelineProgress
-from .offset_commits import GROUP, committed_places, new_committer
+from ..cli.client.committer import new_committer
+from .offset_commits import GROUP, committed_places
 from .options import InvalidOptions
 
 if TYPE_CHECKING:

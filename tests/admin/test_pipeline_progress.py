@@ -50,7 +50,9 @@ def test_text_of_progress_reads_as_it_was(progress: PipelineProgress) -> None:
     assert parse_pipeline_progress(progress.text()) == progress
 
 
-@given(st.text(max_size=50) | st.sampled_from(["[]", "{}", '{"kind":"query"}', '{"kind":"query","name":"a","at_ms":[]}']))
+@given(
+    st.text(max_size=50) | st.sampled_from(["[]", "{}", '{"kind":"query"}', '{"kind":"query","name":"a","at_ms":[]}'])
+)
 def test_metadata_of_other_programs_is_no_progress(text: str) -> None:
     with pytest.raises(ValueError):
         parse_pipeline_progress(text)
@@ -98,7 +100,9 @@ def test_flush_returns_when_the_commit_is_in_the_group(broker: odradek.Broker) -
 
 
 def test_group_with_members_keeps_its_offsets_and_the_error_is_shown_once(broker: odradek.Broker) -> None:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "mine", "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "mine", "auto.offset.reset": "earliest"}
+    )
     try:
         consumer.subscribe(["orders"])
         eventually(lambda: consumer.poll(0.1), what="the member has partitions")
