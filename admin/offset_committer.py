@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 
 from .group_offsets import commit
@@ -83,7 +83,7 @@ class OffsetCommitter:
             self._is_urgent = False
 
     def _is_flushed(self) -> bool:
-        return not self._sending and all(group in self._failed for group in self._pending)
+        return self._failed.keys() >= self._sending | self._pending.keys()
 
     def close(self, wait_s: float = CLOSE_S) -> None:
         """Waits for the last commits, no longer than `wait_s`."""
@@ -162,7 +162,8 @@ class OffsetCommitter:
         text = str(error).strip().partition("\n")[0] or type(error).__name__
         if (group, text) not in self._shown:
             self._shown.add((group, text))
-            self._on_error(f"the offsets are not committed to group {group}, so its lag is out of date: {text}")
+            with suppress(Exception):  # of a closed terminal, for example
+                self._on_error(f"the offsets are not committed to group {group}, so its lag is out of date: {text}")
         with self._changed:
             if not self._is_closing:
                 self._pending.setdefault(group, one)
