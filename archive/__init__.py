@@ -7,6 +7,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 |---|---|
 | `archiver.py` | turns of several topics |
 | `topic_archive.py` | a topic and its table: plan, read, write, commit, follow |
+| `progress_commits.py` | commits of the offsets of tables to groups, for tools that show lag |
 | `sampling.py` | the first records of a table, from which the types of JSON without a schema follow |
 | `rows.py` | records as rows: raw and typed columns, dead-letter records |
 | `column_types.py`, `conforming.py` | types of columns, and their evolution; values in the type of a column |
@@ -21,7 +22,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `command.py`, `table_command.py`, `replay_command.py` | the commands; `table_options.py`: their options |
 
 Exactly once rests on one rule: the offsets that a table covers are in the same commit as its rows, and a process begins from
-the offsets of the table. Nothing else remembers offsets.
+the offsets of the table. Offsets in groups are for people and their tools.
 """
 
 import pyiceberg  # noqa: F401  (comes first: its absence names the extra)

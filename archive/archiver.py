@@ -16,6 +16,7 @@ from ..client.error_kinds import ErrorKind
 from ..columns.cluster import Cluster, ClusterError
 from ..protocol.uuids import uuid_to_text
 from .ownership import Owner
+from .progress_commits import ProgressCommits
 from .store import ArchiveError, Table, TableChanged
 from .topic_archive import Archived, ArchiveOptions, SparkEnded, TopicArchive, is_explained, of_library
 
@@ -65,6 +66,7 @@ class Archiver:
         #: Whether a login has succeeded.
         self._has_connected = False
         self._is_stopped = False
+        self._commits = ProgressCommits(self._client, self._options.commit_group, self._options.on_note)
 
     def stop(self) -> None:
         """Ends `run` after the commit in progress."""
@@ -109,6 +111,7 @@ class Archiver:
                 raise one.error
 
     def _turn(self, topic: str) -> Archived:
+        began, rows = time.monotonic(), self._rows(topic)
         try:
             archive = self._advanced(topic)
         except SparkEnded:
@@ -119,11 +122,16 @@ class Archiver:
             return self._failed(topic, error)
         self._failures.pop(topic, None)
         archive.archived.error = None
+        rate = (self._rows(topic) - rows) / max(time.monotonic() - began, 0.001)
+        self._commits.commit(topic, archive.table, archive.offsets, rate, archive.archived.dead_letter_records)
         of_maintenance = archive.archived.maintenance_error
         if of_maintenance is not None and of_maintenance is not self._shown.get(topic):
             self._shown[topic] = of_maintenance
             self._on_error(topic, of_maintenance)
         return archive.archived
+
+    def _rows(self, topic: str) -> int:
+        return self._archived[topic].rows if topic in self._archived else 0
 
     def _advanced(self, topic: str) -> TopicArchive:
         if self._cluster is None:
@@ -162,6 +170,7 @@ class Archiver:
             _logger.debug("a turn of topic %s failed", topic, exc_info=error)
             error = of_library(error, f"topic {topic}")
         found.error, found.is_caught_up = error, False
+        self._commits.fail(topic, str(error).partition("\n")[0])
         self._on_error(topic, error)
         return found
 
@@ -187,6 +196,7 @@ class Archiver:
             with contextlib.suppress(Exception):
                 archive.close()
         self._archives = {}
+        self._commits.close()
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

@@ -61,6 +61,12 @@ SkipUnreadable = Annotated[
 Rebuild = Annotated[
     bool, typer.Option("--rebuild", help="make existing tables anew from the log, with the types that values have now")
 ]
+CommitGroup = Annotated[
+    str | None,
+    typer.Option(
+        "--commit-group", metavar="GROUP", help="group for the tables' offsets (default: one of each table; `none`)"
+    ),
+]
 SparkMaster = Annotated[
     str | None,
     typer.Option("--spark", metavar="MASTER", help="read and write in tasks of Spark: local[4], sc://host, `default`"),
@@ -102,10 +108,13 @@ def archive(
     rebuild: Rebuild = False,
     spark: SparkMaster = None,
     keep_snapshots: KeepSnapshots = KEEP_SNAPSHOTS_S,
+    commit_group: CommitGroup = None,
 ) -> None:
     """Keep topics as tables: `odradek archive orders --warehouse tables`. Goes on where the tables end."""
     if spark is not None and parquet is not None:
         raise Misused("--spark writes Iceberg tables: give --warehouse or --catalog")
+    if commit_group is not None and not commit_group.strip():
+        raise Misused("--commit-group takes the name of a group, or none")
     if freshness < _LEAST_FRESHNESS_S:
         raise Misused(f"--freshness must be at least {_LEAST_FRESHNESS_S:g} seconds")
     values = None
@@ -119,6 +128,7 @@ def archive(
         skip_unreadable=skip_unreadable,
         rebuild=rebuild,
         times=times,
+        commit_group=commit_group,
         on_note=warn,
     )
     names = _names(topics, table)

@@ -1,9 +1,10 @@
 """A table, or a range of it, back into a topic: keys, values, headers, timestamps and partitions as they were.
 
 Each partition is written in the order of its offsets. A transaction has records and, as the metadata of a consumer group's
-commit on the target's partition, the offset of the table where it ends. A replay that starts again continues there, so it
-neither repeats nor skips for consumers with read_committed. The committed offset is the one behind the transaction's marker,
-so the group has no lag. The producer's transactional id is the group's name, which fences an older process.
+commit on the target's partition, the offset of the table where it ends (`odradek.admin.replay_progress`). A replay that
+starts again continues there, so it neither repeats nor skips for consumers with read_committed. The committed offset is the
+one behind the transaction's marker, so the group has no lag. The producer's transactional id is the group's name, which
+fences an older process.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import pyarrow.compute as pc
 
 from ..admin.connection import DEFAULT_TIMEOUT_S, Connection
 from ..admin.log_offsets import LATEST, offsets_at
+from ..admin.pipeline_progress import REPLAY_GROUPS
+from ..admin.replay_progress import ReplayProgress, parse_replay_progress
 from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library
@@ -41,8 +44,6 @@ _MOST_SPAN = 1 << 40
 _FULL_WAIT_S = 0.1
 #: Offsets that the marker of a transaction takes in a partition.
 _MARKER = 1
-#: Text before the offset of the table, in the metadata of a commit.
-_PROGRESS = "table-offset="
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 
 
@@ -124,7 +125,7 @@ class Replay:
         from confluent_kafka import Consumer, Producer, TopicPartition
 
         timeout_s = self._connection.timeout_s
-        group = f"odradek-replay-{self.name}"
+        group = f"{REPLAY_GROUPS}{self.name}"
         settings = self._connection.librdkafka()
         consumer = Consumer(settings | {"group.id": group, "enable.auto.commit": False})
         producer = Producer(
@@ -164,8 +165,7 @@ class Replay:
         """The rows of a partition, by offset. `start`: of the progress."""
         within = self._within
         ranges = [one for one in self._ranges if one.reaches(partition, 0)]
-        last = max((one.offsets[1] for one in ranges), default=-1)
-        end = last + 1 if within.end_offset is None else min(within.end_offset, last + 1)
+        end = self.end_of(partition)
         offset = max(within.start_offset or 0, start or 0)
         span = _FIRST_SPAN
         while (offset := _next_offset(ranges, offset)) < end:
@@ -178,6 +178,11 @@ class Replay:
             elif found.nbytes > _MOST_BYTES:
                 span = max(span // 2, 1)
             offset = upper
+
+    def end_of(self, partition: int) -> int:
+        """The offset of the table at which the replay of a partition ends."""
+        last = max((one.offsets[1] for one in self._ranges if one.reaches(partition, 0)), default=-1)
+        return last + 1 if self._within.end_offset is None else min(self._within.end_offset, last + 1)
 
     def _filtered(self, rows: pa.Table) -> pa.Table:
         rows = rows.filter(pc.not_equal(rows.column("timestamp_type"), UNREAD))
@@ -305,8 +310,14 @@ class _Writing:
         self._replay.raise_failed()
         topic = self._replay.topic
         ends = dict(offsets_at(self._admin, [(topic, one) for one in self._offsets], LATEST))
+        now_ms = int(time.time() * 1000)
         offsets = [
-            TopicPartition(topic, one, ends[topic, one] + _MARKER, metadata=f"{_PROGRESS}{offset}")
+            TopicPartition(
+                topic,
+                one,
+                ends[topic, one] + _MARKER,
+                metadata=ReplayProgress(offset, self._replay.end_of(one), now_ms).text(),
+            )
             for one, offset in self._offsets.items()
         ]
         metadata = self._consumer.consumer_group_metadata()
@@ -321,8 +332,8 @@ class _Writing:
 
 def _progress_of(committed: TopicPartition) -> int:
     """The offset of the table in a commit; the committed offset itself in one of a replay by an earlier version."""
-    metadata = committed.metadata or ""
-    return int(metadata.removeprefix(_PROGRESS)) if metadata.startswith(_PROGRESS) else int(committed.offset)
+    progress = parse_replay_progress(committed.metadata or "")
+    return int(committed.offset) if progress is None else progress.offset
 
 
 def _next_offset(ranges: Sequence[FileRange], offset: int) -> int:

@@ -111,6 +111,10 @@ class Table(Protocol):
     """A topic's table with its dead-letter records. What is written counts when it is committed."""
 
     @property
+    def name(self) -> str:
+        """The name of an Iceberg table with its namespace, or the folder of a Parquet table."""
+
+    @property
     def covered(self) -> Covered | None:
         """The offsets of the newest commit; None before the first."""
 

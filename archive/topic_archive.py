@@ -48,6 +48,7 @@ class ArchiveOptions:
 
     `values`: typed columns, raw ones without. `keep_value`: typed tables have the value's bytes, too, from which a replay
     writes them. `skip_unreadable`: damaged and deleted records become dead-letter records; the topic stops otherwise.
+    `commit_group`: gets the offsets of the tables, for tools that show lag; None: one of each table, `none`: no commits.
     `rebuild`: the first turn makes the table anew from the log, with the types of now. `times`: what typed columns have of
     times that not all engines have. `on_note`: shows a line, such as the types that were inferred.
     """
@@ -60,6 +61,7 @@ class ArchiveOptions:
     file_bytes: int = FILE_BYTES
     rebuild: bool = False
     times: Times = Times.native
+    commit_group: str | None = None
     on_note: Callable[[str], None] = _logger.info
 
 
@@ -122,6 +124,17 @@ class TopicArchive:
         #: Notes about times in columns that were shown.
         self._noted: list[str] = []
         kernel.load()  # not in the first turn that has records, which would be late
+
+    @property
+    def table(self) -> str:
+        """The name of the table."""
+        return self._table.name
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """The offset of each partition below which the table has all records."""
+        covered = self._table.covered
+        return {} if covered is None else covered.offsets
 
     def advance(self, cluster: Cluster) -> None:
         """One turn: up to the end of the log, or of the time. What it wrote is committed, or abandoned with an error."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 #: Characters of a text beside an offset, with room for the head of a piece.
 MOST_PIECE_CHARS = 4000
+#: The beginning of the names that checkpoints give.
+LEDGER_GROUPS = "odradek-sink-"
 #: Runs whose late commits are refused; older ones are forgotten.
 MOST_SUPERSEDED = 20
 _VERSION = 1

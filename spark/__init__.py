@@ -9,6 +9,8 @@
 | `conditions.py` | conditions of a query: what no row of the result is in is not read |
 | `options.py` | options with the names of Spark's Kafka connector, and their checks |
 | `worker_process.py` | the Python processes of Spark, and what their re-use costs |
+| `offset_commits.py` | commits of a stream's offsets to a group, for tools that show lag |
+| `offset_listener.py` | `OffsetCommitListener`: the same for all queries of a session, the stock connector included |
 | `rows.py` | the work of a task: batches of one range as batches of Spark's schema |
 
 `pyspark_odradek`, beside this package, is the name that Spark looks up. Both are imported in every planning process, so

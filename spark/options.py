@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +24,9 @@ _CHOICES = ("subscribe", "subscribePattern", "assign")
 _NAMES = (
     *_CHOICES, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "includeHeaders", "minPartitions",
-    "maxRecordsPerPartition", "maxOffsetsPerTrigger", "processingTimeOnly", "failOnDataLoss", "splitBytes",
-    "valueFormat", "mode", "schemaRegistry", "schemaRegistryUserInfo", "message", "key",
+    "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "processingTimeOnly",
+    "failOnDataLoss", "splitBytes", "valueFormat", "mode", "schemaRegistry", "schemaRegistryUserInfo", "message", "key",
+    "commitGroup",
 )  # fmt: skip
 #: Settings of the connector's consumers, which this source does not have.
 _WITHOUT_EFFECT = (
@@ -33,7 +35,6 @@ _WITHOUT_EFFECT = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-_UNSUPPORTED = ("minOffsetsPerTrigger", "maxTriggerDelay")
 _UNSUPPORTED_KAFKA = {
     "auto.offset.reset": "Use the option 'startingOffsets'.",
     "key.deserializer": "Keys are bytes: decode them with functions of DataFrames.",
@@ -43,6 +44,11 @@ _UNSUPPORTED_KAFKA = {
 }
 _ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _LARGEST = (1 << 63) - 1
+#: Milliseconds of the units of time that Spark's options have.
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_TRIGGER_DELAY = "15m"
+#: A time before now.
+_RELATIVE = re.compile(rf"\s*-(\d{{1,9}})({'|'.join(_UNIT_MS)})\s*")
 _VALUE_FORMATS = ("json", "avro", "protobuf")
 #: Formats whose values have the id of a schema in a registry before them.
 _WITH_REGISTRY = ("avro", "protobuf")
@@ -83,6 +89,11 @@ class Options:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
+    #: A batch waits for so many offsets, but no longer than the delay after the one before.
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
+    #: The group of a stream's commits: None for one that the checkpoint names, NO_GROUP for no commits.
+    commit_group: str | None = None
     #: A promise of the user: no query with these options has the trigger availableNow.
     processing_time_only: bool = False
     split_bytes: int = SPLIT_BYTES
@@ -142,16 +153,22 @@ def named(place: Place) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def parse(given: Mapping[str, str]) -> Options:
-    """Raises InvalidOptions, with one line that names the option."""
+def parse(given: Mapping[str, str], now_ms: int | None = None) -> Options:
+    """Raises InvalidOptions, with one line that names the option. `now_ms`: the time that relative times count from."""
     values = {name.lower(): str(value) for name, value in given.items()}
     client = {name.removeprefix("kafka."): value for name, value in values.items() if name.startswith("kafka.")}
     _check_names([name for name in values if not name.startswith("kafka.")])
     _check_client(client)
     starts = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
     ends = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-    strategy = values.get("startingoffsetsbytimestampstrategy", "error").lower()
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    # No record is newer than ten minutes ago where a topic is idle.
+    is_relative = _is_relative(values.get("startingtimestamp", ""))
+    strategy = values.get("startingoffsetsbytimestampstrategy", "latest" if is_relative else "error").lower()
     _check_choice("startingOffsetsByTimestampStrategy", strategy, ("error", "latest"))
+    most, least = number(values, "maxOffsetsPerTrigger"), number(values, "minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise InvalidOptions(f"minOffsetsPerTrigger {least} is higher than maxOffsetsPerTrigger {most}")
     value_format = values.get("valueformat", "").lower()
     _check_choice("valueFormat", value_format, ("", *_VALUE_FORMATS))
     registry = values.get("schemaregistry")
@@ -164,14 +181,17 @@ def parse(given: Mapping[str, str]) -> Options:
     return Options(
         client,
         **_chosen(values),
-        start=_position(values, *starts),
-        end=_position(values, *ends),
+        start=_position(values, *starts, now_ms),
+        end=_position(values, *ends, now_ms),
         no_match_is_latest=strategy == "latest",
         include_headers=flag(values, "includeHeaders", False),
         fail_on_data_loss=flag(values, "failOnDataLoss", True),
         min_partitions=number(values, "minPartitions"),
         max_records_per_partition=number(values, "maxRecordsPerPartition"),
-        max_offsets_per_trigger=number(values, "maxOffsetsPerTrigger"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=_duration_ms(values, "maxTriggerDelay", _MAX_TRIGGER_DELAY),
+        commit_group=_group(values, "commitGroup"),
         processing_time_only=flag(values, "processingTimeOnly", False),
         split_bytes=number(values, "splitBytes") or SPLIT_BYTES,
         value_format=value_format,
@@ -198,10 +218,6 @@ def _key_bytes(text: str) -> bytes:
 def _check_names(names: list[str]) -> None:
     known = {name.lower(): name for name in (*_NAMES, *_WITHOUT_EFFECT)}
     for name in names:
-        if name in (one.lower() for one in _UNSUPPORTED):
-            raise InvalidOptions(
-                f"format({FORMAT!r}) does not support the option '{name}'; maxOffsetsPerTrigger it does"
-            )
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean '{known[near[0]]}'?" if near else ""
@@ -250,11 +266,19 @@ def _chosen(values: Mapping[str, str]) -> dict[str, Any]:
     return {"topics": topics}
 
 
-def _position(values: Mapping[str, str], common_time: str, times: str, offsets: str) -> Position | None:
+def _is_relative(text: str) -> bool:
+    return _RELATIVE.fullmatch(text) is not None
+
+
+def _position(values: Mapping[str, str], common_time: str, times: str, offsets: str, now_ms: int) -> Position | None:
     """The start or end by the option that has precedence in the connector: one time, times, offsets."""
     if (text := values.get(common_time.lower())) is not None:
+        if (relative := _RELATIVE.fullmatch(text)) is not None:
+            return Position(common_time, now_ms - int(relative[1]) * _UNIT_MS[relative[2]], is_time=True)
         if not re.fullmatch(r"\s*-?\d{1,18}\s*", text):
-            raise InvalidOptions(f"Option '{common_time}': expected a single long value, got {text}")
+            raise InvalidOptions(
+                f"Option '{common_time}': expected a single long value, or a time before now such as -10m, got {text}"
+            )
         return Position(common_time, int(text), is_time=True)
     if (text := values.get(times.lower())) is not None:
         return Position(times, each=_places(times, text), is_time=True)
@@ -323,3 +347,19 @@ def number(values: Mapping[str, str], name: str) -> int | None:
     if not re.fullmatch(r"\s*\d{1,18}\s*", text) or int(text) <= 0:
         raise InvalidOptions(f"{name} must be positive")
     return int(text)
+
+
+def _duration_ms(values: Mapping[str, str], name: str, default: str) -> int:
+    """A duration in milliseconds: a number of them, or one with a unit, as Spark's."""
+    text = values.get(name.lower(), default).strip().lower()
+    parsed = re.fullmatch(r"(\d{1,15})([a-z]*)", text)
+    if parsed is None or (parsed[2] or "ms") not in _UNIT_MS:
+        raise InvalidOptions(f"Option '{name}': expected a duration such as 30s, 15m or 1h, got {text}")
+    return int(parsed[1]) * _UNIT_MS[parsed[2] or "ms"]
+
+
+def _group(values: Mapping[str, str], name: str) -> str | None:
+    text = values.get(name.lower())
+    if text is not None and not text.strip():
+        raise InvalidOptions(f"Option '{name}' takes the name of a group, or 'none' for no commits")
+    return None if text is None else text.strip()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..protocol.records.compression import Compression
 from ..sink import rows
+from ..sink.ledger import LEDGER_GROUPS
 from .options import FORMAT, InvalidOptions, flag, number
 
 #: Time-out of transactions: the largest that brokers allow by default (transaction.max.timeout.ms).
@@ -81,7 +82,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         raise InvalidOptions(f"Option 'kafka.compression.type' takes {names}, not '{codec.lower()}'")
     ledger = values.get("ledger", "")
     if not ledger and (checkpoint := values.get("checkpointlocation")):
-        ledger = f"odradek-sink-{hashlib.sha256(checkpoint.encode()).hexdigest()[:20]}"
+        ledger = f"{LEDGER_GROUPS}{hashlib.sha256(checkpoint.encode()).hexdigest()[:20]}"
     if ledger and not _LEDGER.fullmatch(ledger):
         raise InvalidOptions(f"Option 'ledger' takes 1 to 200 letters, digits, dots, '-' and '_', not '{ledger}'")
     topic = values.get("topic", "").strip()

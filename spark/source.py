@@ -2,7 +2,7 @@
 
 Spark keeps the offsets of a streaming query as JSON in the checkpoint:
 
-    {"offsets": {"orders": {"0": 17}}, "topicIds": {"orders": "..."}, "initial": {"orders": {"0": 5}}}
+    {"offsets": {"orders": {"0": 17}}, "topicIds": {"orders": "..."}, "group": "...", "initial": {"orders": {"0": 5}}}
 
 `topicIds` show a topic that was deleted and created again: its offsets are others. `initial` is in the end of the first
 batch only. Spark does not keep where a query began: after a crash in the first batch, `latest` would be another place.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from .offset_commits import OffsetCommits
 from .options import EARLIEST, FORMAT, LATEST, InvalidOptions, Options, Position, key_text, parse
 from .planning import (
     DataLoss,
@@ -205,6 +207,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._has_looked_ahead = False
         #: Ends of a query that takes what is there, by Spark 4.2.
         self._target: Offsets | None = None
+        #: The moment at which this reader planned a batch last.
+        self._planned_at: float | None = None
+        self._commits = OffsetCommits(options)
 
     # ---- offsets
 
@@ -213,26 +218,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topics = self._topics()
             start = self._options.start or Position("startingOffsets", LATEST)
             found = resolved(self._connected(), topics, self._options, start, is_start=True)
-            self._initial = {**_json(found, topics), "isInitial": True}
+            self._initial = {**_json(found, topics), **self._commits.named({}), "isInitial": True}
         return self._initial
 
     def latestOffset(self, start: Json | None = None, limit: object = None) -> Json:
         """The end of the next batch. Spark before 4.2 gives neither the start nor a limit."""
         self._has_looked_ahead = True
+        self._commits.finish()
+        with self._commits.noting_failure():
+            return self._next_end(start, limit)
+
+    def _next_end(self, start: Json | None, limit: object) -> Json:
         begin = start or self._seen or self.initialOffset()
         topics = self._topics()
         ends = self._ends(topics)
         if self._target is not None:
             ends = {place: min(offset, self._target[place]) for place, offset in ends.items() if place in self._target}
         starts = self._starts(begin, topics, ends)
-        if (most := self._most_rows(start, limit)) is not None:
-            ends = limited(starts, ends, most)
         if self._options.fail_on_data_loss and (gone := sorted(set(_offsets(begin)) - set(ends))):
             raise DataLoss(f"{gone[0][0]}-{gone[0][1]} is gone")
-        made = _json(ends, topics)
+        if self._waits_for_more(starts, ends):
+            self._seen = begin
+            self._commits.flush()
+            return begin
+        if (most := self._most_rows(start, limit)) is not None:
+            ends = limited(starts, ends, most)
+        made = {**_json(ends, topics), **self._commits.named(begin)}
         if begin.get("isInitial"):
             made["initial"] = begin["offsets"]
         if made["offsets"] == begin["offsets"] and made["topicIds"] == begin["topicIds"]:
+            self._commits.flush()
             made = begin if start is not None or not begin.get("isInitial") else made
         self._seen = made
         return made
@@ -254,6 +269,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None or limit is None:
             return self._options.max_offsets_per_trigger
         return getattr(limit, "max_rows", None)
+
+    def _waits_for_more(self, starts: Offsets, ends: Offsets) -> bool:
+        """Returns whether a batch has too few offsets, and the one before is not long ago.
+
+        A query that takes what is available takes all of it. Spark before 4.2 names no trigger: it plans one batch then, or
+        looks for its end before any batch, so the first batch of a reader does not wait.
+        """
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._planned_at is None or self._target is not None:
+            return False
+        if time.monotonic() - self._planned_at >= self._options.max_trigger_delay_ms / 1000:
+            return False
+        return sum(max(0, offset - starts.get(place, 0)) for place, offset in ends.items()) < least
 
     def _ends(self, topics: list[Topic]) -> Offsets:
         return self._connected().offsets(topics, LATEST, committed=self._options.is_committed)
@@ -278,9 +306,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- ranges
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        self._commits.plan(end)
+        with self._commits.noting_failure():
+            return self._ranges(start, end)
+
+    def _ranges(self, start: Json, end: Json) -> list[InputPartition]:
         if start == end:
             self._seen = end  # the last end of a checkpoint, when a query starts again
             return []
+        self._planned_at = time.monotonic()
         if start.get("isInitial") and "initial" in end:
             start = {**start, "offsets": end["initial"]}
         self._seen = end
@@ -311,6 +345,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Does nothing: the offsets are in Spark's checkpoint."""
 
     def stop(self) -> None:
+        self._commits.close()
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

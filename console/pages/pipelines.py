@@ -1,4 +1,4 @@
-"""Pipelines: mirrors, tiered topics, archives, queries of Spark and groups of other pipelines, each with its lag."""
+"""Pipelines: mirrors, tiered topics, archives, queries and sinks of Spark, replays and connectors, each with its lag."""
 
 from __future__ import annotations
 
@@ -17,21 +17,30 @@ from ..pipelines.pipeline import Kind, Pipeline
 from .lists import name_in, path_to
 from .topic_head import command_of
 
-#: Groups of pipelines by the prefix of their names: Kafka Connect's sinks, and `odradek replay`.
-_GROUPS = {"connect-": "connector", "odradek-replay-": "replay"}
+#: The beginning of the names of groups of Kafka Connect's sinks.
+_CONNECTORS = "connect-"
 _CRUMBS = (Link("Pipelines", "/pipelines"),)
 _TITLES = {
     Kind.mirror: "Mirrors",
     Kind.tier: "Tiered topics",
     Kind.archive: "Archives",
     Kind.query: "Queries of Spark",
+    Kind.sink: "Sinks of Spark",
+    Kind.replay: "Replays",
 }
 _COLUMNS = {
     Kind.mirror: ("Link", "Source", "State", "Topics", "Lag", "Behind", "Newest progress", "Lag over time"),
     Kind.tier: ("Topic", "Store", "State", "Offsets on disks alone", "Copy lag", "Segments", "Copy lag over time"),
-    Kind.archive: ("Table", "In", "State", "Topics", "Lag", "Newest commit", "Lag over time"),
-    Kind.query: ("Query", "Checkpoint", "State", "Topics", "Lag", "Newest batch", "Lag over time"),
-}
+    Kind.archive: (
+        "Table", "In", "State", "Topics", "Lag", "Offsets/s", "Behind", "Dead letters", "Newest commit", "Lag over time",
+    ),
+    Kind.query: (
+        "Query", "Checkpoint or group", "State", "Topics", "Lag", "Offsets/s", "Behind", "Batch", "Newest batch",
+        "Lag over time",
+    ),
+    Kind.sink: ("Ledger", "Topic", "State", "Batch"),
+    Kind.replay: ("Replay", "Group", "State", "Topics", "Left in the table", "Newest transaction", "Left over time"),
+}  # fmt: skip
 _MOST_ROWS = 1000
 
 
@@ -46,7 +55,7 @@ def pipelines(backend: Backend, request: Request) -> Page:
         table.empty, table.next = _empty(backend, kind)
         parts.append(table)
     every = [one for found in watch.pipelines.values() for one in found]
-    groups = [one for one in backend.snapshot.groups if _kind_of_group(one)]
+    groups = [one for one in backend.snapshot.groups if one.group.startswith(_CONNECTORS)]
     parts.append(_groups(backend, groups))
     failed = len(watch.failed)
     figures: list[tuple[str, Cell]] = [
@@ -62,18 +71,34 @@ def _row(backend: Backend, pipeline: Pipeline) -> list[Cell]:
         pipeline.place,
         Badge(pipeline.state, pipeline.tone),
     ]
+    if pipeline.kind is Kind.sink:
+        return [*head, pipeline.batch]
     over_time = scaled_sparkline(backend.poller.history.values(pipeline.series), "Lag")
     if pipeline.kind is Kind.tier:
         return [*head, number(pipeline.lag), size(pipeline.lag_bytes), number(pipeline.lag_segments), over_time]
-    behind = [_behind(pipeline)] if pipeline.kind is Kind.mirror else []
     return [
         *head,
         number(len(pipeline.topics)),
         number(pipeline.lag),
-        *behind,
+        *(cell for _, cell in _pace(pipeline)),
         _moment(pipeline.progress_ms),
         over_time,
     ]
+
+
+def _pace(pipeline: Pipeline) -> list[tuple[str, Cell]]:
+    """What pages show of a pipeline beside its lag."""
+    behind: tuple[str, Cell] = ("Behind", _behind(pipeline))
+    rate: tuple[str, Cell] = ("Offsets/s", number(None if pipeline.rate is None else round(pipeline.rate, 1)))
+    match pipeline.kind:
+        case Kind.mirror:
+            return [behind]
+        case Kind.archive:
+            return [rate, behind, ("Dead letters", number(pipeline.dead_letters))]
+        case Kind.query:
+            return [rate, behind, ("Batch", pipeline.batch if pipeline.batch >= 0 else NONE)]
+        case _:
+            return []
 
 
 def _behind(pipeline: Pipeline) -> Cell:
@@ -102,24 +127,24 @@ def _empty(backend: Backend, kind: Kind) -> tuple[str, Sequence[Cell]]:
                 return f"{backend.settings.archives.place} has no table of this cluster. A first one:", [
                     Snippet(command)
                 ]
-            return "The console watches no archive. Start it with the place of the tables:", [
+            return "No archive commits to a group here. Start the console with the place of other tables:", [
                 Snippet("odradek console --warehouse DIR")
             ]
         case Kind.query:
-            return "Queries of Spark keep their offsets in checkpoints. Start the console with their folders:", [
+            return "No query of Spark commits to a group here. Start the console with the folders of checkpoints:", [
                 Snippet("odradek console --checkpoint DIR")
             ]
-
-
-def _kind_of_group(row: GroupRow) -> str:
-    return next((words for prefix, words in _GROUPS.items() if row.group.startswith(prefix)), "")
+        case Kind.sink:
+            return "No query writes exactly once here: writeStream.format('odradek') does.", []
+        case Kind.replay:
+            command = command_of(backend, "replay", "TABLE", "TOPIC", template=" --warehouse DIR")
+            return "No table was written back into a topic:", [Snippet(command)]
 
 
 def _groups(backend: Backend, groups: Sequence[GroupRow]) -> Table:
     rows = [
         (
             Link(one.group, path_to("groups", one.group)),
-            _kind_of_group(one),
             one.state,
             number(one.topics),
             number(one.lag),
@@ -128,10 +153,10 @@ def _groups(backend: Backend, groups: Sequence[GroupRow]) -> Table:
         for one in groups[:_MOST_ROWS]
     ]
     table = Table(
-        "Connectors and replays, by their groups",
-        ("Group", "Kind", "State", "Topics", "Lag", "Lag over time"),
+        "Sinks of Kafka Connect, by their groups",
+        ("Group", "State", "Topics", "Lag", "Lag over time"),
         rows,
-        "No group is of a sink of Kafka Connect or of a replay. Groups of applications have a page of their own:",
+        "No group is of a sink of Kafka Connect. Groups of applications have a page of their own:",
         of=len(groups),
     )
     table.next = [Link("Groups", "/groups")]
@@ -156,7 +181,7 @@ def pipeline(backend: Backend, request: Request) -> Page:
     )
     return Page(
         f"{_TITLES[one.kind]} {name}",
-        [*_notes(one), lag, _readings(one)],
+        [*_notes(backend, one), lag, _readings(one)],
         "/pipelines",
         live=path_to("pipelines", one.kind, name),
         live_s=5,
@@ -167,7 +192,11 @@ def pipeline(backend: Backend, request: Request) -> Page:
     )
 
 
-def _notes(pipeline: Pipeline) -> list[Part]:
+def _notes(backend: Backend, pipeline: Pipeline) -> list[Part]:
+    if pipeline.error and backend.masks:
+        return [Text("The error is not shown: it may have contents of records, and this console masks fields.", "bad")]
+    if pipeline.error:
+        return [Text(pipeline.error, "bad")]
     if pipeline.kind is Kind.tier and pipeline.lag_bytes is None:
         return [Text("Copy lag: start the console with --metrics URL of each node's /metrics.")]
     return []
@@ -187,10 +216,10 @@ def _figures(pipeline: Pipeline) -> list[tuple[str, Cell]]:
             ("Copy lag", size(pipeline.lag_bytes)),
             ("Segments that wait", number(pipeline.lag_segments)),
         ]
-    figures.append(("Lag", number(pipeline.lag)))
-    if pipeline.kind is Kind.mirror:
-        figures.append(("Behind", _behind(pipeline)))
-    return [*figures, (_COLUMNS[pipeline.kind][-2], _moment(pipeline.progress_ms))]
+    if pipeline.kind is Kind.sink:
+        return [*figures[:2], ("Batch", pipeline.batch)]
+    figures.append((_COLUMNS[pipeline.kind][4], number(pipeline.lag)))
+    return [*figures, *_pace(pipeline), (_COLUMNS[pipeline.kind][-2], _moment(pipeline.progress_ms))]
 
 
 def _readings(pipeline: Pipeline) -> Table:
@@ -205,8 +234,11 @@ def _readings(pipeline: Pipeline) -> Table:
             reading.lag,
         ]
         rows.append([*row, reading.state, reading.reason] if has_states else row)
-    position = "First offset on disks alone" if pipeline.kind is Kind.tier else "Position"
-    end = "End at the source" if pipeline.kind is Kind.mirror else "End"
+    position = {
+        Kind.tier: "First offset on disks alone",
+        Kind.replay: "Offset of the table",
+    }.get(pipeline.kind, "Position")
+    end = {Kind.mirror: "End at the source", Kind.replay: "End of the table"}.get(pipeline.kind, "End")
     columns = ("Topic", "Partition", position, end, "Offsets" if pipeline.kind is Kind.tier else "Lag")
     return Table(
         "Partitions",
@@ -218,7 +250,7 @@ def _readings(pipeline: Pipeline) -> Table:
 
 
 def _links(pipeline: Pipeline) -> list[Link]:
-    """The group of a mirror has its commits; a tiered topic has its page."""
+    """The group of a pipeline has its commits; a tiered topic has its page."""
     if pipeline.group:
         return [Link("Group", path_to("groups", pipeline.group))]
     return [Link("Topic", path_to("topics", pipeline.name))] if pipeline.kind is Kind.tier else []

@@ -9,6 +9,7 @@ from ...admin.places import Place
 from ...client.user_errors import UserError
 from ...extras import install_command
 from ..settings import Archives
+from .commits import archive_group
 from .pipeline import MOST_PIPELINES, Kind, Pipeline, read_until
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ArchiveTables:
                 "good" if one.offsets else "plain",
                 read_until(positions[one.table], known),
                 one.commit_ms,
+                group=archive_group(one.table),
             )
             for one in own
         ]

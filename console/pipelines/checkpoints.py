@@ -1,8 +1,8 @@
-"""Queries of Spark, by the offsets in their checkpoints: no query commits to a group.
+"""Queries of Spark, by the offsets in their checkpoints.
 
 A checkpoint has the end of each batch in a file of the folder `offsets`: a line of the version, one of the query's settings,
 and one of each source. The folder `commits` has a file of the same name when the batch is done. The sources of Odradek and
-of Spark itself name offsets by topic and partition.
+of Spark itself name offsets by topic and partition; that of Odradek names the group of its commits, too.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ def read_queries(checkpoints: Sequence[Path], ends: Ends) -> list[Pipeline]:
             "warn" if isinstance(found, str) else "good",
             () if isinstance(found, str) else read_until(found[0], known),
             None if isinstance(found, str) else found[1],
+            group="" if isinstance(found, str) else found[2],
         )
         for folder, found in read.items()
     ]
 
 
-def _read(folder: Path) -> tuple[dict[Place, int], int] | str:
-    """The offsets of the newest batch that is done and the time of its commit, or why there are none."""
+def _read(folder: Path) -> tuple[dict[Place, int], int, str] | str:
+    """The offsets of the newest batch that is done, the time of its commit and the group, or why there are none."""
     try:
         commits = [one for one in (folder / _COMMITS).iterdir() if one.name.isdecimal()]
         if not commits:
@@ -50,13 +51,20 @@ def _read(folder: Path) -> tuple[dict[Place, int], int] | str:
         newest = max(commits, key=lambda one: int(one.name))
         with (folder / _OFFSETS / newest.name).open("rb") as opened:
             text = opened.read(_MOST_BYTES).decode()
-        return offsets_of(text), int(newest.stat().st_mtime * 1000)
+        return offsets_of(text), int(newest.stat().st_mtime * 1000), group_of(text)
     except FileNotFoundError:
         return "no checkpoint of a query is in the folder"
     except OSError as error:
         return f"the checkpoint cannot be read: {error.strerror}"
     except (ValueError, TypeError, AttributeError, RecursionError):
         return "the checkpoint has no offsets of topics"
+
+
+def group_of(text: str) -> str:
+    """The group of the first source that names one, "" without."""
+    sources = [json.loads(line) for line in text.splitlines()[_HEAD_LINES:]]
+    groups = [one.get("group") for one in sources if isinstance(one, dict)]
+    return next((one for one in groups if isinstance(one, str)), "")
 
 
 def offsets_of(text: str) -> dict[Place, int]:

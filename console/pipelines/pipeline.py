@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from ...admin.lag import sum_of
+from ...admin.pipeline_progress import PipelineProgress
 from ...admin.places import Place
 
 #: Pipelines of a kind, and partitions of all pipelines of a kind, that are read.
@@ -19,6 +20,8 @@ class Kind(StrEnum):
     tier = "tier"
     archive = "archive"
     query = "query"
+    sink = "sink"
+    replay = "replay"
 
 
 class Reading(NamedTuple):
@@ -37,6 +40,9 @@ class Reading(NamedTuple):
 class Pipeline:
     """`place`: the other side, as the addresses of a source or a folder. `lag`: in offsets; `lag_bytes` of tiers, None
     where nothing tells them. `progress_ms`: the time of the newest progress. `behind_s`: seconds since it was at the end.
+
+    `rate`: offsets per second. `batch`: the number of the last batch, -1 for none. `dead_letters`: records that were set
+    aside since its process began. `error`: why it stands.
     """
 
     kind: Kind
@@ -51,6 +57,29 @@ class Pipeline:
     lag_segments: int | None = None
     #: The group that has its commits, "" for none.
     group: str = ""
+    rate: float | None = None
+    batch: int = -1
+    dead_letters: int | None = None
+    error: str = ""
+
+    def with_progress(self, progress: PipelineProgress, group: str) -> Pipeline:
+        """This pipeline with what its newest commit to a group has."""
+        state, tone = ("failed", "bad") if progress.error else (self.state, self.tone)
+        return replace(
+            self, state=state, tone=tone, group=group, batch=progress.batch, dead_letters=progress.dead_letters,
+            error=progress.error, progress_ms=progress.at_ms if self.progress_ms is None else self.progress_ms,
+        )  # fmt: skip
+
+    def beside(self, of_group: Pipeline) -> Pipeline:
+        """This pipeline, by its table or checkpoint, with what its group alone has."""
+        is_failed = bool(of_group.error)
+        return replace(
+            self, group=of_group.group, batch=of_group.batch, dead_letters=of_group.dead_letters, error=of_group.error,
+            state=of_group.state if is_failed else self.state, tone=of_group.tone if is_failed else self.tone,
+        )  # fmt: skip
+
+    def with_pace(self, rate: float | None, behind_s: float | None) -> Pipeline:
+        return replace(self, rate=rate, behind_s=behind_s)
 
     @property
     def lag(self) -> int | None:

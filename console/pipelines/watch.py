@@ -19,7 +19,9 @@ from ..cluster.links import AdminLink
 from ..settings import Archives
 from .archives import ArchiveTables
 from .checkpoints import read_queries
+from .commits import kind_of, merged, read_commits
 from .mirrors import read_mirrors
+from .pace import Paces
 from .pipeline import Kind, Pipeline, bounded
 from .tiers import read_tiers
 
@@ -50,6 +52,9 @@ class PipelineWatch:
         self._tables = ArchiveTables(archives) if archives else None
         self._checkpoints = checkpoints
         self._metrics = metrics
+        self._paces = Paces()
+        #: Those of the last reading of groups.
+        self._of_groups: list[Pipeline] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="console-pipelines", daemon=True)
 
@@ -91,30 +96,38 @@ class PipelineWatch:
             note(read_mirrors(self._link.open().impatient, snapshot.topics, now_ms))
         with self._noted(Kind.tier) as note:
             note(read_tiers(self._link.open().impatient, snapshot.topics, away, self._metrics))
-        if self._tables is not None:
-            with self._noted(Kind.archive) as note:
-                note(self._tables.read(snapshot.cluster_id, ends))
-        if self._checkpoints:
-            with self._noted(Kind.query) as note:
-                note(read_queries(self._checkpoints, ends))
+        with self._noted(Kind.replay) as note:
+            names = [one.group for one in snapshot.groups if kind_of(one.group) is not None]
+            self._of_groups = read_commits(self._link.open().impatient, names, ends)
+            note(self._with_groups(Kind.replay))
+            self._note(Kind.sink, self._with_groups(Kind.sink))
+        with self._noted(Kind.archive) as note:
+            tables = [] if self._tables is None else self._tables.read(snapshot.cluster_id, ends)
+            note(self._paces.paced(merged(tables, self._with_groups(Kind.archive)), time.monotonic()))
+        with self._noted(Kind.query) as note:
+            queries = read_queries(self._checkpoints, ends) if self._checkpoints else []
+            note(self._paces.paced(merged(queries, self._with_groups(Kind.query)), time.monotonic()))
+        self._paces.keep({one.series for found in self.pipelines.values() for one in found})
+
+    def _with_groups(self, kind: Kind) -> list[Pipeline]:
+        return [one for one in self._of_groups if one.kind is kind]
 
     @contextmanager
     def _noted(self, kind: Kind) -> Iterator[Callable[[list[Pipeline]], None]]:
         """Keeps what was read, or why it was not. Pipelines of the reading before stay where one failed."""
-
-        def note(pipelines: list[Pipeline]) -> None:
-            self.pipelines = {**self.pipelines, kind: tuple(pipelines)}
-            self.errors.pop(kind, None)
-            for one in pipelines:
-                if one.charted is not None:
-                    self._poller.history.add(one.series, float(one.charted))
-
         try:
-            yield note
+            yield lambda pipelines: self._note(kind, pipelines)
         except Exception as error:
             self._link.close()
             known = error if isinstance(error, UserError) else from_library(error)
             self.errors[kind] = str(known) if known is not None else f"{type(error).__name__}: {error}"
+
+    def _note(self, kind: Kind, pipelines: list[Pipeline]) -> None:
+        self.pipelines = {**self.pipelines, kind: tuple(pipelines)}
+        self.errors.pop(kind, None)
+        for one in pipelines:
+            if one.charted is not None:
+                self._poller.history.add(one.series, float(one.charted))
 
 
 def _ends(admin: Admin, places: list[Place], away: frozenset[int]) -> dict[Place, int]:

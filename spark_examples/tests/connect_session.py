@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+from odradek.spark.offset_listener import OffsetCommitListener
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 from session import spark_session
@@ -49,15 +51,18 @@ def batch(spark: SparkSession, form: str, given: dict[str, str]) -> list[Any]:
 
 def stream(spark: SparkSession, given: dict[str, str], folder: str) -> list[int]:
     """Amounts by the sink of Parquet, and by foreachBatch, of two queries."""
-    source = spark.readStream.format("odradek").options(**given, valueFormat="json", startingOffsets="earliest")
-    amounts = source.schema("value struct<amount_cents: bigint>, offset bigint").load().select("value.*", "offset")
+
+    def amounts(name: str) -> DataFrame:
+        source = spark.readStream.format("odradek").options(**given, valueFormat="json", startingOffsets="earliest")
+        source = source.option("commitGroup", group_of(folder, name))
+        return source.schema("value struct<amount_cents: bigint>, offset bigint").load().select("value.*", "offset")
 
     def append(frame: DataFrame, number: int) -> None:
         frame.write.mode("append").parquet(f"{folder}/by-function")
 
     writers = {
-        "by-sink": amounts.writeStream.format("parquet").option("path", f"{folder}/by-sink"),
-        "by-function": amounts.writeStream.foreachBatch(append),
+        "by-sink": amounts("by-sink").writeStream.format("parquet").option("path", f"{folder}/by-sink"),
+        "by-function": amounts("by-function").writeStream.foreachBatch(append),
     }
     for name, writer in writers.items():
         query = writer.option("checkpointLocation", f"{folder}/{name}-checkpoint").trigger(availableNow=True).start()
@@ -67,11 +72,18 @@ def stream(spark: SparkSession, given: dict[str, str], folder: str) -> list[int]
     return [spark.read.parquet(f"{folder}/{name}").agg({"amount_cents": "sum"}).first()[0] for name in writers]
 
 
+def group_of(folder: str, query: str) -> str:
+    """The group to which a query commits."""
+    return f"{Path(folder).name}.{query}"
+
+
 def main(bootstrap: str, topic: str, folder: str) -> None:
     spark = spark_session("connect-session")
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
     listener = Counted()
-    spark.streams.addListener(listener)
+    commits = OffsetCommitListener(given)
+    for one in (listener, commits):
+        spark.streams.addListener(one)
     try:
         found = {form: batch(spark, form, given) for form in ("kafka", "odradek", "read")}
         found["amounts"] = stream(spark, given, folder)
@@ -79,7 +91,9 @@ def main(bootstrap: str, topic: str, folder: str) -> None:
         while listener.ended < len(found["amounts"]) and time.monotonic() < deadline:
             time.sleep(0.1)
     finally:
-        spark.streams.removeListener(listener)  # its thread would keep the process
+        for one in (commits, listener):
+            spark.streams.removeListener(one)  # the thread of listeners would keep the process
+        commits.close()
     print(json.dumps({**found, "listened": listener.rows}))
 
 

@@ -7,19 +7,21 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from odradek.admin.group_offsets import committed
 from odradek.archive import IcebergSource, open_catalog
+from odradek.cli.client.connection import Connection
 from pyspark.sql import SparkSession
 from revenue_stream import WATERMARK_MINUTES
 from session import REMOTE
 from topics import read_topic
 
 from spark_examples.tests.connect_server import ConnectServer
+from spark_examples.tests.connect_session import group_of
 from spark_examples.tests.counting import (
     closed,
     events,
@@ -29,13 +31,13 @@ from spark_examples.tests.counting import (
     unique_orders,
     watermark_ms,
 )
+from spark_examples.tests.late_process import DEADLINE_S, in_time
 from spark_examples.tests.programs import EXAMPLES, ORDERS, run_program
 from spark_examples.tests.sink_rounds import messages
 from spark_examples.tests.test_sink import lose_last_commit
 
 #: Less than the topic's events, so that a query takes several batches.
 BATCH = 25_000
-DEADLINE_S = 600
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +46,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
         yield started
 
 
-#: Spark gives a Python process of the server 10 s to start, whatever else the machine does.
-LATE_PROCESS = re.compile(r"Python\s+worker.*connect\s+back", re.DOTALL)
-
-
 def run(server: ConnectServer, program: str, *arguments: str) -> str:
     """Runs a program with the server; again where a Python process of Spark was late."""
-    return _in_time(lambda: run_program(program, *arguments, environment={REMOTE: server.url}))
-
-
-def _in_time(runs: Callable[[], str]) -> str:
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        try:
-            return runs()
-        except AssertionError as failed:
-            if LATE_PROCESS.search(str(failed)) is None or time.monotonic() > deadline:
-                raise
+    return in_time(lambda: run_program(program, *arguments, environment={REMOTE: server.url}))
 
 
 def test_revenue_stream_through_a_server_counts_each_order_once(
@@ -116,18 +104,25 @@ def test_the_source_through_a_server_equals_the_stock_connector(
     script = Path(__file__).with_name("connect_session.py")
     environment = {**os.environ, REMOTE: server.url, "PYTHONPATH": str(EXAMPLES)}
 
+    folders: list[Path] = []
+
     def session() -> str:
+        folders.append(tmp_path / unique("run"))
         done = subprocess.run(
-            [sys.executable, str(script), bootstrap, orders_topic, str(tmp_path / unique("run"))],
+            [sys.executable, str(script), bootstrap, orders_topic, str(folders[-1])],
             env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-8_000:]
         return done.stdout
 
-    found = json.loads(_in_time(session))
+    found = json.loads(in_time(session))
     assert len(found["kafka"]) == ORDERS and found["odradek"] == found["kafka"] and found["read"] == found["kafka"]
     assert found["amounts"] == [sum(event.order.amount_cents for event in events(ORDERS))] * 2
     assert found["listened"] == 2 * ORDERS
+    with Connection({"bootstrap.servers": bootstrap}).admin() as admin:
+        for query in ("by-sink", "by-function"):
+            offsets = committed(admin, group_of(str(folders[-1]), query))
+            assert sum(one.offset for one in offsets.values()) == ORDERS, "the listener runs on the client"
 
 
 def test_sink_through_a_server_writes_a_batch_that_spark_runs_again_once(

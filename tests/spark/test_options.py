@@ -71,10 +71,18 @@ def test_options_of_times_have_precedence_over_offsets() -> None:
         ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported."),
         ({"kafka.isolation.level": "serializable"}, "'kafka.isolation.level' takes read_uncommitted or read_committed"),
         ({"startingOffset": "earliest"}, "has no option 'startingoffset'; did you mean 'startingOffsets'?"),
-        ({"minOffsetsPerTrigger": "5"}, "does not support the option 'minoffsetspertrigger'"),
+        ({"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger must be positive"),
+        (
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            "minOffsetsPerTrigger 6 is higher than maxOffsetsPerTrigger 5",
+        ),
+        ({"maxTriggerDelay": "soon"}, "Option 'maxTriggerDelay': expected a duration such as 30s, 15m or 1h, got soon"),
+        ({"maxTriggerDelay": "3 weeks"}, "Option 'maxTriggerDelay': expected a duration"),
+        ({"commitGroup": " "}, "Option 'commitGroup' takes the name of a group, or 'none' for no commits"),
+        ({"startingTimestamp": "-10 minutes"}, "or a time before now such as -10m, got -10 minutes"),
         ({"minPartitions": "0"}, "minPartitions must be positive"),
         ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger must be positive"),
-        ({"startingTimestamp": "yesterday"}, "expected a single long value, got yesterday"),
+        ({"startingTimestamp": "yesterday"}, "such as -10m, got yesterday"),
         ({"startingOffsets": "first"}, "Option 'startingOffsets': expected e.g. "),
         ({"startingOffsets": '{"orders":{"0":"5"}}'}, "Option 'startingOffsets': expected e.g. "),
         ({"startingOffsets": '{"orders":{"0":-3}}'}, "orders-0 has the offset -3; -2 is earliest, -1 latest"),
@@ -117,6 +125,29 @@ def test_streams_have_no_end() -> None:
         parse(REQUIRED | {"endingOffsets": "latest"}).check_stream(has_admission_control=True)
     with pytest.raises(InvalidOptions, match="ending timestamp not valid in streaming queries"):
         parse(REQUIRED | {"endingTimestamp": "5"}).check_stream(has_admission_control=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment_ms"),
+    [("-10m", 400_000), (" -1h ", -2_600_000), ("-500ms", 999_500), ("-2d", 1_000_000 - 2 * 86_400_000), ("-7", -7)],
+)
+def test_times_with_a_unit_count_back_from_now(text: str, moment_ms: int) -> None:
+    parsed = parse(REQUIRED | {"startingTimestamp": text, "endingTimestamp": text}, now_ms=1_000_000)
+    assert parsed.start == Position("startingTimestamp", moment_ms, is_time=True)
+    assert parsed.end == Position("endingTimestamp", moment_ms, is_time=True)
+
+
+def test_relative_start_after_the_last_record_is_the_end_unless_the_strategy_is_error() -> None:
+    relative = REQUIRED | {"startingTimestamp": "-10m"}
+    assert parse(relative).no_match_is_latest
+    assert not parse(relative | {"startingOffsetsByTimestampStrategy": "error"}).no_match_is_latest
+    assert not parse(REQUIRED | {"startingTimestamp": "5"}).no_match_is_latest
+
+
+@pytest.mark.parametrize(("text", "delay_ms"), [(None, 900_000), ("30s", 30_000), ("1h", 3_600_000), ("250", 250)])
+def test_delay_of_a_batch_has_the_units_and_the_default_of_the_connector(text: str | None, delay_ms: int) -> None:
+    given = {} if text is None else {"maxTriggerDelay": text}
+    assert parse(REQUIRED | given).max_trigger_delay_ms == delay_ms
 
 
 def test_limit_of_a_batch_is_an_error_before_spark_4_2_without_a_promise() -> None:

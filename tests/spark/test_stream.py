@@ -9,11 +9,16 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer
 from kafka import KafkaAdminClient, TopicPartition
+from odradek.admin.group_offsets import committed
+from odradek.admin.pipeline_progress import newest_progress
+from odradek.cli.client.connection import Connection
 from odradek.spark.planning import DataLoss
 from odradek.spark.source import OdradekSource, StreamReader
 from pyspark.sql.types import BinaryType, LongType, StructType
 
+from compat_tests.recipes import eventually
 from tests.columns.harness.world import World
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -161,3 +166,174 @@ def test_a_log_that_is_shorter_than_a_planned_batch_is_an_error(world: World) ->
         made.partitions(start, end)
     made.stop()
     admin.close()
+
+
+def group_offset(world: World, group: str, topic: str) -> int | None:
+    """The offset that a group has committed for the first partition of a topic."""
+    with Connection({"bootstrap.servers": world.broker.bootstrap_servers}).admin() as admin:
+        found = committed(admin, group).get((topic, 0))
+    return None if found is None else found.offset
+
+
+def test_batch_is_committed_to_the_group_of_the_checkpoint_when_it_is_done(world: World) -> None:
+    world.create("grouped")
+    produce(world, "grouped", 5)
+    first = reader(world, "grouped", startingOffsets="earliest")
+    begin = first.initialOffset()
+    end = first.latestOffset()
+    group = end["group"]
+    assert group == begin["group"] and group.startswith("odradek-query-grouped-")
+    first.partitions(begin, end)
+    assert group_offset(world, group, "grouped") is None, "the batch may fail"
+    assert first.latestOffset()["offsets"] == end["offsets"]
+    assert group_offset(world, group, "grouped") == 5, "an idle query has no lag"
+    first.stop()
+
+    produce(world, "grouped", 3)
+    again = reader(world, "grouped", startingOffsets="earliest")
+    assert again.initialOffset()["group"] != group
+    again.partitions(stored(end), stored(end))
+    following = again.latestOffset()
+    assert following["group"] == group, "the checkpoint names it"
+    again.partitions(stored(end), stored(following))
+    again.latestOffset()
+    assert group_offset(world, group, "grouped") == 8
+    again.stop()
+
+
+def test_batch_that_a_crash_interrupted_is_not_committed_before_it_is_repeated(world: World) -> None:
+    world.create("interrupted")
+    produce(world, "interrupted", 5)
+    first = reader(world, "interrupted", startingOffsets="earliest")
+    begin, end = first.initialOffset(), first.latestOffset()
+    first.partitions(begin, end)
+    first.stop()
+    again = reader(world, "interrupted", startingOffsets="earliest")
+    again.partitions(stored(end), stored(end))
+    again.partitions(stored(again.initialOffset()), stored(end))
+    assert group_offset(world, end["group"], "interrupted") is None
+    again.stop()
+    assert group_offset(world, end["group"], "interrupted") is None
+
+
+def test_group_has_the_name_of_the_option_or_there_are_no_commits(world: World) -> None:
+    world.create("named")
+    produce(world, "named", 2)
+    for name in ("report of today", "none"):
+        made = reader(world, "named", startingOffsets="earliest", commitGroup=name)
+        begin, end = made.initialOffset(), made.latestOffset()
+        assert end.get("group") == (None if name == "none" else name)
+        made.partitions(begin, end)
+        made.latestOffset()
+        made.stop()
+        assert group_offset(world, name, "named") == (None if name == "none" else 2)
+
+
+def test_checkpoint_of_an_earlier_release_gets_a_group_with_its_next_batch(world: World) -> None:
+    world.create("earlier")
+    produce(world, "earlier", 2)
+    made = reader(world, "earlier", startingOffsets="earliest")
+    end = made.latestOffset()
+    del end["group"]
+    made.stop()
+    again = reader(world, "earlier", startingOffsets="earliest")
+    again.partitions(end, end)
+    assert again.latestOffset() == end, "no batch for the sake of a group"
+    produce(world, "earlier", 1)
+    following = again.latestOffset()
+    assert following["group"].startswith("odradek-query-earlier-")
+    again.partitions(end, following)
+    again.latestOffset()
+    assert group_offset(world, following["group"], "earlier") == 3
+    again.stop()
+
+
+def test_query_continues_where_its_group_has_members(world: World) -> None:
+    world.create("members")
+    produce(world, "members", 3)
+    consumer = Consumer(
+        {"bootstrap.servers": world.broker.bootstrap_servers, "group.id": "app", "auto.offset.reset": "earliest"}
+    )
+    try:
+        consumer.subscribe(["members"])
+        eventually(lambda: consumer.poll(0.1), what="the member reads")
+        made = reader(world, "members", startingOffsets="earliest", commitGroup="app")
+        begin, end = made.initialOffset(), made.latestOffset()
+        assert offsets(made, begin, end) == [0, 1, 2]
+        made.latestOffset()
+        assert made.latestOffset()["offsets"] == end["offsets"]
+        made.stop()
+        assert group_offset(world, "app", "members") is None
+    finally:
+        consumer.close()
+
+
+def test_error_that_ends_a_query_is_beside_its_offsets(world: World) -> None:
+    world.create("fails")
+    produce(world, "fails", 5)
+    made = reader(world, "fails", startingOffsets="earliest")
+    begin, end = made.initialOffset(), made.latestOffset()
+    made.partitions(begin, end)
+    made.latestOffset()
+    admin = KafkaAdminClient(bootstrap_servers=world.broker.bootstrap_servers)
+    admin.delete_topics(["fails"])
+    world.create("fails")
+    admin.close()
+    with pytest.raises(DataLoss) as raised:
+        made.latestOffset()
+    made.stop()
+    with Connection({"bootstrap.servers": world.broker.bootstrap_servers}).admin() as session:
+        (one,) = committed(session, end["group"]).values()
+    assert newest_progress([one.metadata]).error == str(raised.value)[:500]
+
+
+def test_batch_waits_for_its_least_offsets_or_for_the_delay(world: World) -> None:
+    world.create("least")
+    produce(world, "least", 2)
+    given = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "10"}
+    made = reader(world, "least", maxTriggerDelay="1h", **given)
+    begin, first = made.initialOffset(), made.latestOffset()
+    assert offsets(made, begin, first) == [0, 1], "the first batch does not wait"
+    produce(world, "least", 9)
+    assert made.latestOffset() == first, "9 are fewer than 10"
+    assert made.latestOffset(first, AllAvailable()) == first
+    produce(world, "least", 1)
+    second = made.latestOffset()
+    assert offsets(made, first, second) == list(range(2, 12))
+    made.stop()
+
+    hasty = reader(world, "least", maxTriggerDelay="200ms", **given)
+    produce(world, "least", 1)
+    third = hasty.latestOffset()
+    offsets(hasty, second, third)
+    produce(world, "least", 1)
+    following = eventually(lambda: (end := hasty.latestOffset()) != third and end, what="the delay is over")
+    assert offsets(hasty, third, following) == [13]
+    hasty.stop()
+
+
+def test_query_that_takes_what_is_available_waits_for_nothing(world: World) -> None:
+    world.create("all")
+    produce(world, "all", 6)
+    made = reader(
+        world, "all", startingOffsets="earliest", minOffsetsPerTrigger="4", maxOffsetsPerTrigger="4",
+        processingTimeOnly="true",
+    )  # fmt: skip
+    made.prepareForTriggerAvailableNow()
+    begin = made.initialOffset()
+    first = made.latestOffset(begin, MaxRows(4))
+    assert offsets(made, begin, first) == [0, 1, 2, 3]
+    second = made.latestOffset(first, MaxRows(4))
+    assert offsets(made, first, second) == [4, 5]
+    made.stop()
+
+
+def test_relative_start_begins_that_long_before_now(world: World) -> None:
+    world.create("recent")
+    produce(world, "recent", 3)
+    made = reader(world, "recent", startingTimestamp="-1h")
+    assert made.initialOffset()["offsets"] == {"recent": {"0": 0}}
+    made.stop()
+    later = reader(world, "recent", startingTimestamp="-0s")
+    assert later.initialOffset()["offsets"] == {"recent": {"0": 3}}, "no record is as new: the end"
+    later.stop()
