@@ -17,11 +17,12 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from .batches import SCHEMA
-from .directory import Segment, latest_timestamp, segments_of
+from .directory import segments_of
 from .key_filters import keys_of
 from .plan import Plan
-from .reading import Split
 from .scan import Scan
+from .segment import Segment, latest_timestamp
+from .split import Split
 
 _NAME = re.compile(r"\w+")
 

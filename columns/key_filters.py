@@ -20,9 +20,12 @@ from ..protocol.records.batch import HEADER_BYTES
 from ..protocol.records.errors import OldFormatInLog
 from ..storage.files.segment_files import KEY_FILTER_SUFFIX, LOG_SUFFIX
 from . import kernel
-from .directory import Segment, segments_of, topic_id_of
+from .directory import segments_of, topic_id_of
 from .errors import ScanError
-from .reading import FileReader, ReadOptions, Split
+from .file_reader import FileReader
+from .segment import Segment
+from .split import Split
+from .split_reader import ReadOptions
 
 #: Bytes of a filter: a thousandth of a segment of 1 GiB. It has 800,000 different keys with one false result in 128.
 MOST_FILTER_BYTES = 1 << 20

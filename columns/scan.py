@@ -15,17 +15,21 @@ import pyarrow.compute as pc
 
 from ..cli.client.properties import StoreSettings, store_settings
 from .batches import SCHEMA, schema_of
-from .cluster import Cluster, Reader, connected, open_split
+from .cluster import Cluster, connected
+from .cluster_plan import plan_topic
 from .directory import has_tier_metadata
 from .errors import InvalidScan, ScanError, Unread
 from .key_filters import narrowed
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, FindRemote, Plan, Request, plan_directory
-from .reading import ReadOptions, Split
+from .readers import Reader, open_split
+from .split import Split
+from .split_reader import ReadOptions
 
 if TYPE_CHECKING:
+    from .decoder import Decoder
     from .inference import Inference
     from .layout import Numbers
-    from .values import Decoder, ValueSchema
+    from .value_schema import ValueSchema
 
 _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _ON_UNREADABLE = ("raise", "skip")
@@ -85,7 +89,7 @@ class Scan:
     @property
     def undecodable(self) -> pa.Table:
         """The records of the last reading whose values do not decode, with the reason of each. They have no value."""
-        from .values import UNDECODABLE
+        from .typed_rows import UNDECODABLE
 
         return pa.Table.from_batches(self._undecodable, UNDECODABLE)
 
@@ -165,7 +169,7 @@ class Scan:
         if self._decoder is None or not {"value", VALUE_ERROR.name} & set(columns):
             yield from self._records(self._options)
             return
-        from .values import UNDECODABLE, typed_rows
+        from .typed_rows import UNDECODABLE, typed_rows
 
         read = tuple(name for name in columns if name != VALUE_ERROR.name)
         more = tuple(name for name in UNDECODABLE.names if name in SCHEMA.names and name not in read)
@@ -372,7 +376,7 @@ def scan(
         raise InvalidScan("client needs bootstrap.servers")
     else:
         with Cluster(properties) as cluster:
-            plan = cluster.plan(os.fspath(source), request)
+            plan = plan_topic(cluster, os.fspath(source), request)
     made = Scan(plan, options, latest_per_key=latest_per_key)
     if values is None:
         return made
@@ -384,7 +388,7 @@ def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
     """Finds remote parts by the metadata in a data directory; most have none."""
     if not has_tier_metadata(os.path.dirname(os.path.abspath(source))):
         return lambda *_: None
-    from .tier import DirectoryTier
+    from .directory_tier import DirectoryTier
 
     return DirectoryTier(settings).find
 
@@ -392,7 +396,8 @@ def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
 def with_values(scanned: Scan, values: ValueSchema | str) -> Scan:
     """The scan with typed values. Raises InvalidScan."""
     from .inference import Inference
-    from .values import ValueSchema, decoder_of, inferred_decoder
+    from .value_decoders import decoder_of, inferred_decoder
+    from .value_schema import ValueSchema
 
     named = ValueSchema(values) if isinstance(values, str) else values
     typed = scanned.with_plan(scanned.plan)

@@ -13,8 +13,9 @@ from odradek.archive.rows import RawRows
 from odradek.cli.records import json_parsing
 from odradek.columns import Inference, ValueSchema, inference, scan
 from odradek.columns import scan as scan_module_function
-from odradek.columns.json_values import JsonDecoder, JsonTextDecoder
-from odradek.columns.query_command import _FIRST_MS, _LAST_MS
+from odradek.columns.json_decoder import JsonDecoder
+from odradek.columns.json_text_decoder import JsonTextDecoder
+from odradek.columns.query_scans import _FIRST_MS, _LAST_MS
 from odradek.protocol.records.record import Record
 
 from tests.columns.harness.logs import GeneratedLog
