@@ -17,7 +17,7 @@
 
 | module | purpose |
 |---|---|
-| `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
+| `scan.py` | `odradek.scan`: options, the stream of Arrow; `latest_records.py`: the latest record of each key |
 | `dataset.py` | a scan that engines ask for columns and offsets |
 | `query_command.py` | `odradek query`; `query_scans.py`: its tables; `query_result.py`: its rows |
 | `value_schema.py` | the schema of values, as users name it |
@@ -41,7 +41,9 @@
 | `directory.py` | partitions of a data directory and their segments, read only |
 | `transactions.py` | aborted and open transactions of a partition's directory |
 | `segment.py` | headers, end and indexed positions of a segment's file |
-| `batches.py` | bytes of batches to RecordBatches: selection, CRC, decompression, columns |
+| `batch_decoder.py` | bytes of batches to RecordBatches: CRC, decompression, columns (`arrow_buffers.py`) |
+| `batch_selection.py` | which batches have records of a scan |
+| `record_schema.py` | the columns of a scan |
 | `kernel.py` | the loops over untrusted bytes, compiled where there is work for it |
 | `loops.py` | their compiled form |
 | `layout.py` | numbers of their columns and results |
@@ -53,7 +55,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .batches import SCHEMA, Aborted
+from .batch_selection import Aborted
 from .cluster_errors import ClusterError
 from .errors import InvalidScan, RemoteStoreUnavailable, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
 from .fetch_reader import FetchReader
@@ -61,6 +63,7 @@ from .file_reader import FileReader
 from .local_reader import LocalReader
 from .plan import PartitionPlan, Plan
 from .readers import Reader, read_split
+from .record_schema import SCHEMA
 from .scan import Scan, scan
 from .split import Split
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from ..protocol.records.control import ControlType
 from . import layout
-from .batches import Aborted
+from .batch_selection import Aborted
 from .errors import Unread, UnreadableOffsets
 from .layout import Numbers
 from .split import Split

@@ -20,7 +20,7 @@ from ..protocol.errors import ErrorCode
 from ..storage.files.failures import LogDirectoryFailure
 from ..storage.files.meta_properties import InvalidMetaProperties, read_meta_properties
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from .batches import Aborted
+from .batch_selection import Aborted
 from .cluster import LEAST_FETCH_BYTES, Cluster
 from .cluster_errors import ClusterError, not_authorized
 from .directory import segments_of, topic_id_of

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
-from .batches import SCHEMA
 from .directory import segments_of
 from .key_filters import keys_of
 from .plan import Plan
+from .record_schema import SCHEMA
 from .scan import Scan
 from .segment import Segment, latest_timestamp
 from .split import Split

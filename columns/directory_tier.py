@@ -14,7 +14,7 @@ from ..tiers.lineage import extended_epochs, highest_remote_offset, remote_start
 from ..tiers.metadata_snapshot import CorruptSnapshot, read_any_snapshot
 from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
-from .batches import Aborted
+from .batch_selection import Aborted
 from .directory import TIER_SNAPSHOT, leader_epochs, topic_id_of
 from .file_reader import FileReader
 from .plan import PartitionPlan, RemoteHead, Request, plan_directory

@@ -13,7 +13,8 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import PartitionData
 from ..protocol.records.batch import CONTROL_FLAG
 from . import kernel, layout
-from .batches import Aborted, BatchDecoder, data_rows
+from .batch_decoder import BatchDecoder
+from .batch_selection import Aborted, data_rows
 from .cluster import LEAST_FETCH_BYTES, PATIENCE_S, Cluster, connected
 from .cluster_errors import not_authorized
 from .layout import Numbers

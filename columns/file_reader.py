@@ -18,7 +18,8 @@ from ..storage.files.checkpoints import CLEANER_OFFSETS, inspect_offsets
 from ..storage.files.partition_directory import PartitionDirectory
 from ..storage.segments.damage import Damage, DamagedRange
 from . import layout
-from .batches import BatchDecoder, data_rows
+from .batch_decoder import BatchDecoder
+from .batch_selection import data_rows
 from .directory import segments_of, topic_id_of
 from .layout import Numbers
 from .open_segment import OpenSegment

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from .batches import Aborted, Bounds
+from .batch_selection import Aborted, Bounds
 from .directory import log_start_offset, partitions_of, recorded_start, segments_of, topic_id_of
 from .errors import InvalidScan, ScanError
 from .segment import Segment, end_of, indexed_position, offset_index, position_of_offset

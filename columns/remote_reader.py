@@ -16,7 +16,7 @@ from ..tiers.object_names import object_name
 from ..tiers.segment_metadata import RemoteLogSegmentMetadata, SegmentRange
 from ..tiers.store import DamagedRemoteObject, PartType, RemoteResourceNotFound, RemoteStorageError, RemoteStore
 from . import layout
-from .batches import Bounds, data_rows
+from .batch_selection import Bounds, data_rows
 from .errors import RemoteStoreUnavailable
 from .layout import Numbers
 from .remote_segment import RemoteChunk, RemoteSegmentReader

@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..cli.client.properties import StoreSettings, store_settings
-from .batches import SCHEMA, schema_of
 from .cluster import Cluster, connected
 from .cluster_plan import plan_topic
 from .directory import has_tier_metadata
 from .errors import InvalidScan, ScanError, Unread
 from .key_filters import narrowed
+from .latest_records import LATEST_COLUMNS, latest_offsets, records_at
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, FindRemote, Plan, Request, plan_directory
 from .readers import Reader, open_split
+from .record_schema import SCHEMA
 from .split import Split
 from .split_reader import ReadOptions
 
@@ -33,11 +34,8 @@ if TYPE_CHECKING:
 
 _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _ON_UNREADABLE = ("raise", "skip")
-#: Rows whose keys are merged at once, for the latest record of each key.
-_MERGED_ROWS = 1 << 20
 #: Values that do not decode are in memory: with more of them the schema is not that of the topic.
 MOST_UNDECODABLE_BYTES = 256 << 20
-_KEY_AND_OFFSET = ("key", "offset")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: A column of scans with typed values: why a value does not decode; null for the others.
 VALUE_ERROR = pa.field("value_error", pa.string())
@@ -241,8 +239,6 @@ class Scan:
             if cluster is not None:
                 cluster.close()
 
-    # ---- the latest record of each key
-
     def _latest(self, splits: Sequence[Split], options: ReadOptions) -> Iterator[pa.RecordBatch]:
         winners = self._winners(splits)
         columns = tuple(options.columns)
@@ -252,30 +248,15 @@ class Scan:
         needed = [split for split, (first, end) in zip(splits, bounds, strict=True) if first < end]
         known, self.unread = self.unread, []
         try:
-            for batch in self._read(needed, options):
-                offsets = batch.column("offset").to_numpy()
-                at = np.searchsorted(winners, offsets)
-                is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
-                if is_latest.any():
-                    yield batch.filter(pa.array(is_latest)).select(list(columns))
+            for batch in records_at(winners, self._read(needed, options)):
+                yield batch.select(list(columns))
         finally:
             # The keys of all splits were read before, and most of what cannot be read is named already.
             self.unread = known + [one for one in self.unread if not any(_has(other, one) for other in known)]
 
     def _winners(self, splits: Sequence[Split]) -> Numbers:
-        """The offsets of the latest record of each key of one partition, ascending; without tombstones."""
-        latest = schema_of(_KEY_AND_OFFSET).empty_table()
-        tombstones: list[Numbers] = []
-        options = ReadOptions(("key", "offset", "value"), self._options.skip, self._options.check_crcs)
-        waiting: list[pa.Table] = []
-        for batch in self._read(splits, options):
-            tombstones.append(batch.column("offset").to_numpy()[batch.column("value").is_null().to_numpy(False)])
-            waiting.append(pa.Table.from_batches([batch.select(list(_KEY_AND_OFFSET))]))
-            if sum(one.num_rows for one in waiting) >= max(_MERGED_ROWS, latest.num_rows):
-                latest, waiting = _merged([latest, *waiting]), []
-        latest = _merged([latest, *waiting])
-        found = np.sort(latest.column("offset").to_numpy())
-        return np.setdiff1d(found, np.concatenate(tombstones), assume_unique=True) if tombstones else found
+        options = ReadOptions(LATEST_COLUMNS, self._options.skip, self._options.check_crcs)
+        return latest_offsets(self._read(splits, options))
 
 
 def _has(unread_offsets: Unread, other: Unread) -> bool:
@@ -284,14 +265,6 @@ def _has(unread_offsets: Unread, other: Unread) -> bool:
         and unread_offsets.first_offset <= other.first_offset
         and other.next_offset <= unread_offsets.next_offset
     )
-
-
-def _merged(tables: list[pa.Table]) -> pa.Table:
-    """The greatest offset of each key. Records without a key are left out."""
-    made = pa.concat_tables(tables)
-    made = made.filter(made.column("key").is_valid())
-    found = made.group_by("key").aggregate([("offset", "max")])
-    return pa.table([found.column("key"), found.column("offset_max")], schema=schema_of(_KEY_AND_OFFSET))
 
 
 def _text(values: pa.Array) -> pa.Array:

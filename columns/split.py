@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..tiers.segment_metadata import SegmentRange
-from .batches import Aborted, Bounds
+from .batch_selection import Aborted, Bounds
 
 
 class RemotePart(NamedTuple):

@@ -16,7 +16,8 @@ import pyarrow as pa
 from ..protocol.records.batch import CONTROL_FLAG
 from . import layout
 from .abort_check import AbortCheck
-from .batches import BatchDecoder, BatchFault, Bounds, count_rows
+from .batch_decoder import BatchDecoder, BatchFault
+from .batch_selection import Bounds, count_rows
 from .errors import Unread, UnreadableOffsets
 from .layout import Numbers
 from .split import Split

@@ -26,7 +26,7 @@ from ..tiers.object_names import object_name
 from ..tiers.reading import aborted_transactions, next_segment_with_aborted, segment_ranges
 from ..tiers.segment_metadata import RemoteLogSegmentMetadata, SegmentRange, TopicIdPartition
 from ..tiers.store import PartType, RemoteStorageError
-from .batches import Aborted
+from .batch_selection import Aborted
 from .errors import RemoteStoreUnavailable
 from .plan import overlapping
 from .remote_store import open_store

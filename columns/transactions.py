@@ -14,7 +14,7 @@ from ..storage.files.partition_directory import PartitionDirectory
 from ..storage.repair.aborted_check import open_at
 from ..storage.segments.aborted import plausible_aborted
 from . import layout
-from .batches import Aborted
+from .batch_selection import Aborted
 from .layout import Numbers
 from .segment import Segment, position_of_offset, read_batch, walk
 

@@ -141,7 +141,7 @@ class Rows:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from ..columns.batches import scalar
+        from ..columns.arrow_buffers import scalar
 
         if column.null_count:  # the connector shows a record without a timestamp at -1 ms
             column = column.fill_null(scalar(_NO_TIMESTAMP, column.type))
@@ -275,7 +275,7 @@ def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(column), kind)
     import pyarrow.compute as pc
 
-    from ..columns.batches import scalar
+    from ..columns.arrow_buffers import scalar
 
     if column.offset:
         column = pa.concat_arrays([column])
