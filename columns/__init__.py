@@ -32,7 +32,8 @@
 | `cluster.py` | a connection to a running cluster: offsets, directories, Fetch |
 | `cluster_plan.py` | the plan for a topic of a cluster: files of this machine, a remote store, Fetch |
 | `plan.py` | offsets and splits of a topic in a data directory |
-| `key_filters.py` | Bloom filters of keys beside closed segments |
+| `key_filters.py` | Bloom filters of keys beside closed segments; `key_conditions.py`: the keys that a query asks for |
+| `narrowed_splits.py` | splits without the segments that a query does not need |
 | `readers.py` | the reader of a split: `file_reader.py`, `fetch_reader.py`, `local_reader.py`, `remote_reader.py` |
 | `tier.py` | splits of what only a remote store has; `directory_tier.py`: without a broker |
 | `split_reader.py` | what readers share: progress, and the offsets that cannot be read |

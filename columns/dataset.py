@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from .directory import segments_of
-from .key_filters import keys_of
+from .key_conditions import keys_of
 from .plan import Plan
 from .record_schema import SCHEMA
 from .scan import Scan

@@ -98,7 +98,7 @@ class Conditions:
         if self.first_us is None and not self._compares_keys():
             yield split
             return
-        from ..columns.key_filters import without_segments
+        from ..columns.narrowed_splits import without_segments
 
         yield from without_segments([split], self._may_have)
 
