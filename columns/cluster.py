@@ -183,10 +183,8 @@ class Cluster:
     def _leader(self, split: Split) -> tuple[int, bytes]:
         (described,) = described_topics(self._admin.impatient, [split.topic])
         leaders = {one.partition_index: one.leader_id for one in described.partitions}
-        found = (
-            leaders.get(split.partition, -1),
-            split.topic_id or (described.topic_id and described.topic_id.bytes) or bytes(16),
-        )
+        topic_id = split.topic_id or (described.topic_id.bytes if described.topic_id else bytes(16))
+        found = leaders.get(split.partition, -1), topic_id
         self._leaders[split.topic, split.partition] = found
         return found
 

@@ -51,7 +51,7 @@ def _planned(cluster: Cluster, topic: str, request: Request, tier: Tier | None) 
     asked = replace(described, partitions=[described.partitions[known.index(number)] for number in chosen])
     starts = cluster.offsets([asked], EARLIEST)
     ends = cluster.offsets([asked], LATEST, committed=request.committed)
-    topic_id = described.topic_id and described.topic_id.bytes
+    topic_id = described.topic_id.bytes if described.topic_id else None
     directories = _directories(cluster, topic, topic_id, chosen)
     tiered = None if tier is None or topic_id is None else _TieredHead(cluster, tier, topic_id, asked)
     plans = []
