@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ..client.error_kinds import ErrorKind
-from ..columns.cluster import Cluster, ClusterError
+from ..columns.cluster import Cluster
+from ..columns.cluster_errors import ClusterError
 from ..protocol.uuids import uuid_to_text
 from .ownership import Owner
 from .progress_commits import ProgressCommits

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..columns.values import floored
+from ..columns.timestamp_units import floored
 from .column_types import is_in_nanoseconds
 
 

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from ..client.error_kinds import ErrorKind
 from ..client.user_errors import UserError
 from ..columns import SCHEMA, Unread, ValueSchema, decoder_of
+from ..columns.decoder import Decoder
 from ..columns.inference import Inference
+from ..columns.json_decoder import JsonDecoder
+from ..columns.json_text_decoder import JsonTextDecoder
 from ..columns.json_texts import texts_of
-from ..columns.json_values import JsonDecoder, JsonTextDecoder
-from ..columns.values import Decoder
 from ..records.schema_registry import SchemaRegistry
 from .column_types import Times, cut_fields, in_nanoseconds, merged, storable, times_of_day
 from .conforming import conformed, without_rows

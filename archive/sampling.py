@@ -11,9 +11,10 @@ from collections.abc import Mapping
 import pyarrow.compute as pc
 
 from ..columns import Plan
-from ..columns.cluster import Cluster, open_split
+from ..columns.cluster import Cluster
 from ..columns.inference import SAMPLE_ROWS, Inference
-from ..columns.reading import ReadOptions
+from ..columns.readers import open_split
+from ..columns.split_reader import ReadOptions
 
 
 def sample(cluster: Cluster, plan: Plan, *, skip_unreadable: bool, rows: int = SAMPLE_ROWS) -> Inference:

@@ -17,10 +17,13 @@ import pyarrow as pa
 from ..client.error_kinds import ErrorKind
 from ..client.user_errors import UserError
 from ..columns import Plan, Reader, ScanError, Split, ValueSchema, kernel
-from ..columns.cluster import Cluster, ClusterError, open_split
+from ..columns.cluster import Cluster
+from ..columns.cluster_errors import ClusterError
+from ..columns.cluster_plan import plan_topic
 from ..columns.inference import SAMPLE_ROWS, Inference
 from ..columns.plan import READ_COMMITTED, Request
-from ..columns.reading import ReadOptions
+from ..columns.readers import open_split
+from ..columns.split_reader import ReadOptions
 from ..protocol.uuids import uuid_to_text
 from .column_types import Times, grows_to, merged
 from .rows import RowMaker, TypedRows, check_fits, inferred_type, row_maker, unread_record
@@ -182,12 +185,12 @@ class TopicArchive:
         request = Request(isolation_level=self._options.isolation_level)
         if covered is not None:
             request.start_offsets = dict(covered.offsets)
-        return cluster.plan(self.archived.topic, self._request(cluster, request, covered))
+        return plan_topic(cluster, self.archived.topic, self._request(cluster, request, covered))
 
     def _first_plan(self, cluster: Cluster, covered: Covered) -> Plan:
         """A plan from where the table begins. Raises ScanError where the log begins later."""
         request = Request(isolation_level=self._options.isolation_level, start_offsets=covered.starts)
-        return cluster.plan(self.archived.topic, request)
+        return plan_topic(cluster, self.archived.topic, request)
 
     def _starts(self, covered: Covered | None) -> dict[int, int]:
         """Where the table begins; nothing where that is not known."""

@@ -36,7 +36,8 @@ import numpy as np
 import psutil
 from confluent_kafka import Producer
 from odradek.columns import Scan, ScanDataset, Split, ValueSchema, kernel, layout, scan
-from odradek.columns.batches import BatchDecoder, Bounds
+from odradek.columns.batch_decoder import BatchDecoder
+from odradek.columns.batch_selection import Bounds
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 

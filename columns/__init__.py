@@ -17,20 +17,34 @@
 
 | module | purpose |
 |---|---|
-| `scan.py` | `odradek.scan`: options, the stream of Arrow, the latest record of each key |
-| `values.py` | typed values: JSON, Avro and Protobuf, with the rows that do not decode |
-| `json_values.py` | JSON as structs or as text |
-| `json_texts.py` | values of bytes as texts of JSON |
-| `inference.py` | the type that JSON values show |
-| `cluster.py` | a running broker's topic: its offsets, its directories on this machine, and Fetch |
-| `key_filters.py` | Bloom filters of keys beside closed segments |
+| `scan.py` | `odradek.scan`: options, the stream of Arrow; `latest_records.py`: the latest record of each key |
 | `dataset.py` | a scan that engines ask for columns and offsets |
-| `query_command.py` | `odradek query` |
-| `tier.py` | what only a remote store has: its splits, and their reader |
+| `query_command.py` | `odradek query`; `query_scans.py`: its tables; `query_result.py`: its rows |
+| `value_schema.py` | the schema of values, as users name it |
+| `value_decoders.py` | the decoder of a schema: JSON, Avro or Protobuf |
+| `typed_rows.py` | rows with typed values, and the rows that do not decode |
+| `json_decoder.py` | JSON as structs, by DuckDB (`json_in_duckdb.py`) and Python (`json_single_values.py`) |
+| `json_text_decoder.py` | JSON as text |
+| `json_texts.py` | values of bytes as texts of JSON |
+| `inference.py` | the type that JSON values show; `json_schema_types.py`: that of a JSON Schema |
+| `avro_decoder.py` | Avro as structs: `avro_columns.py` has the types, `avro_rows.py` the arrays |
+| `protobuf_decoder.py` | Protobuf as structs: `protobuf_files.py` has what ptars gets, `protobuf_columns.py` the columns |
+| `cluster.py` | a connection to a running cluster: offsets, directories, Fetch |
+| `cluster_plan.py` | the plan for a topic of a cluster: files of this machine, a remote store, Fetch |
 | `plan.py` | offsets and splits of a topic in a data directory |
-| `reading.py` | one split from its files, while a broker may change them; what readers share |
-| `directory.py` | segments, ends and transactions of a partition's directory, read only |
-| `batches.py` | bytes of batches to RecordBatches: selection, CRC, decompression, columns |
+| `key_filters.py` | Bloom filters of keys beside closed segments; `key_conditions.py`: the keys that a query asks for |
+| `narrowed_splits.py` | splits without the segments that a query does not need |
+| `readers.py` | the reader of a split: `file_reader.py`, `fetch_reader.py`, `local_reader.py`, `remote_reader.py` |
+| `tier.py` | splits of what only a remote store has; `directory_tier.py`: without a broker |
+| `split_reader.py` | what readers share: progress, and the offsets that cannot be read |
+| `split.py` | offsets of one partition, to be read by one process |
+| `open_segment.py` | an open file, while a broker may change it; `remote_segment.py`: a segment of a remote store |
+| `directory.py` | partitions of a data directory and their segments, read only |
+| `transactions.py` | aborted and open transactions of a partition's directory |
+| `segment.py` | headers, end and indexed positions of a segment's file |
+| `batch_decoder.py` | bytes of batches to RecordBatches: CRC, decompression, columns (`arrow_buffers.py`) |
+| `batch_selection.py` | which batches have records of a scan |
+| `record_schema.py` | the columns of a scan |
 | `kernel.py` | the loops over untrusted bytes, compiled where there is work for it |
 | `loops.py` | their compiled form |
 | `layout.py` | numbers of their columns and results |
@@ -39,20 +53,28 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .batches import SCHEMA, Aborted
-from .cluster import ClusterError, FetchReader, LocalReader, Reader, read_split
+from .batch_selection import Aborted
+from .cluster_errors import ClusterError
 from .errors import InvalidScan, RemoteStoreUnavailable, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
+from .fetch_reader import FetchReader
+from .file_reader import FileReader
+from .local_reader import LocalReader
 from .plan import PartitionPlan, Plan
-from .reading import FileReader, Split
+from .readers import Reader, read_split
+from .record_schema import SCHEMA
 from .scan import Scan, scan
+from .split import Split
 
 if TYPE_CHECKING:
     from .dataset import ScanDataset
     from .inference import Inference
-    from .tier import RemoteReader
-    from .values import INFER, UNDECODABLE, ValueSchema, decoder_of, typed
+    from .remote_reader import RemoteReader
+    from .typed_rows import UNDECODABLE, typed
+    from .value_decoders import decoder_of
+    from .value_schema import INFER, ValueSchema
 
 __all__ = [
     "INFER",
@@ -84,25 +106,21 @@ __all__ = [
     "typed",
 ]
 
+#: Modules of names that few scans need: pyarrow's datasets import pandas, in a third of a second, and typed values its
+#: functions and a client of schema registries, in a tenth.
+_LAZY = {
+    "INFER": "value_schema",
+    "Inference": "inference",
+    "RemoteReader": "remote_reader",
+    "ScanDataset": "dataset",
+    "UNDECODABLE": "typed_rows",
+    "ValueSchema": "value_schema",
+    "decoder_of": "value_decoders",
+    "typed": "typed_rows",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Imports what few scans need: pyarrow's datasets import pandas, in a third of a second, and typed values its functions
-    and a client of schema registries, in a tenth of one.
-    """
-    if name == "ScanDataset":
-        from .dataset import ScanDataset
-
-        return ScanDataset
-    if name == "RemoteReader":
-        from .tier import RemoteReader
-
-        return RemoteReader
-    if name == "Inference":
-        from .inference import Inference
-
-        return Inference
-    if name in ("INFER", "UNDECODABLE", "ValueSchema", "decoder_of", "typed"):
-        from . import values
-
-        return getattr(values, name)
+    if name in _LAZY:
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

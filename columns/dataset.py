@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
-from .batches import SCHEMA
-from .directory import Segment, latest_timestamp, segments_of
-from .key_filters import keys_of
+from .directory import segments_of
+from .key_conditions import keys_of
 from .plan import Plan
-from .reading import Split
+from .record_schema import SCHEMA
 from .scan import Scan
+from .segment import Segment, latest_timestamp
+from .split import Split
 
 _NAME = re.compile(r"\w+")
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..protocol.checksum import crc32c
@@ -20,9 +19,12 @@ from ..protocol.records.batch import HEADER_BYTES
 from ..protocol.records.errors import OldFormatInLog
 from ..storage.files.segment_files import KEY_FILTER_SUFFIX, LOG_SUFFIX
 from . import kernel
-from .directory import Segment, segments_of, topic_id_of
 from .errors import ScanError
-from .reading import FileReader, ReadOptions, Split
+from .file_reader import FileReader
+from .narrowed_splits import without_segments
+from .segment import Segment
+from .split import Split
+from .split_reader import ReadOptions
 
 #: Bytes of a filter: a thousandth of a segment of 1 GiB. It has 800,000 different keys with one false result in 128.
 MOST_FILTER_BYTES = 1 << 20
@@ -35,8 +37,6 @@ _MOST_FILLED = 0.9
 _MAGIC = b"ODRKEYS1"
 _HEAD = struct.Struct(">8sqqqI")
 _CHECKSUM = struct.Struct(">I")
-#: How Arrow shows conditions.
-_EQUAL, _AND = '(key == "', " and "
 
 
 class _Identity(NamedTuple):
@@ -53,48 +53,6 @@ def narrowed(splits: Sequence[Split], keys: Sequence[bytes]) -> Iterator[Split]:
     if not kernel.has_key_filters():
         return iter(splits)
     return without_segments(splits, lambda segment: all(may_have(segment, key) for key in keys))
-
-
-def without_segments(splits: Sequence[Split], is_needed: Callable[[Segment], bool]) -> Iterator[Split]:
-    """The splits, in order, without the closed segments in files that are not needed."""
-    listed: dict[str, list[Segment]] = {}
-    for split in splits:
-        if split.path is None:
-            yield split
-            continue
-        if split.path not in listed:
-            listed[split.path] = _segments(split)
-        yield from _narrowed(split, listed[split.path], is_needed)
-
-
-def _segments(split: Split) -> list[Segment]:
-    assert split.path is not None
-    with suppress(OSError):
-        if split.topic_id is None or topic_id_of(split.path) == split.topic_id:
-            return segments_of(split.path)
-    return []  # the reader of the split reports it
-
-
-def _narrowed(split: Split, segments: Sequence[Segment], is_needed: Callable[[Segment], bool]) -> Iterator[Split]:
-    first = split.first_offset
-    for segment in segments:
-        if segment.next_base is None or segment.next_base <= first:
-            continue
-        if segment.base_offset >= split.next_offset:
-            break
-        if is_needed(segment):
-            continue
-        if first < segment.base_offset:
-            yield _part(split, first, segment.base_offset)
-        first = segment.next_base
-    if first < split.next_offset:
-        yield _part(split, first, split.next_offset)
-
-
-def _part(split: Split, first: int, end: int) -> Split:
-    if first == split.first_offset:
-        return replace(split, next_offset=end)
-    return replace(split, first_offset=first, next_offset=end, base_offset=-1, position=0)
 
 
 def may_have(segment: Segment, key: bytes) -> bool:
@@ -193,58 +151,3 @@ def _folded(bits: bytearray) -> bytes:
             break
         number, size = folded, half
     return number.to_bytes(size, "little") if number.bit_count() <= _MOST_FILLED * 8 * size else b""
-
-
-def keys_of(condition: object, is_text: bool) -> tuple[bytes, ...]:
-    """Keys that every row which passes an expression of Arrow has: its conditions `key = x` that are joined by "and".
-
-    Arrow shows the parts of an expression as text only. A key is left out where the text does not show it for sure.
-    """
-    found = []
-    for one in _conjuncts(str(condition)):
-        if one.startswith(_EQUAL) and one.endswith('")'):
-            key = _literal(one[len(_EQUAL) : -2], is_text)
-            if key is not None:
-                found.append(key)
-    return tuple(found)
-
-
-def _literal(text: str, is_text: bool) -> bytes | None:
-    if is_text:  # with escapes, and in a scan such as \xff for bytes that are no text
-        return None if {'"', "\\"} & set(text) or not text.isprintable() else text.encode()
-    try:
-        return bytes.fromhex(text) if text.isalnum() or not text else None
-    except ValueError:
-        return None
-
-
-def _conjuncts(text: str) -> Iterator[str]:
-    """The parts of "((a and b) and c)"; one that is no conjunction is whole."""
-    at = _place_of_and(text)
-    if at < 0:
-        yield text
-        return
-    yield from _conjuncts(text[1:at])
-    yield from _conjuncts(text[at + len(_AND) : -1])
-
-
-def _place_of_and(text: str) -> int:
-    """Where the two parts of "(a and b)" are joined; -1 for any other text."""
-    if not text.startswith("(") or not text.endswith(")"):
-        return -1
-    depth, is_quoted, found, at = 0, False, -1, 0
-    while at < len(text):
-        sign = text[at]
-        if is_quoted:
-            at += sign == "\\"
-            is_quoted = sign != '"'
-        elif sign == '"':
-            is_quoted = True
-        else:
-            depth += (sign in "([{") - (sign in ")]}")
-            if depth == 0 and at < len(text) - 1:
-                return -1
-            if depth == 1 and found < 0 and text.startswith(_AND, at):
-                found = at
-        at += 1
-    return found if depth == 0 and not is_quoted else -1

@@ -11,23 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from .batches import Aborted, Bounds
-from .directory import (
-    Segment,
-    Transactions,
-    end_of,
-    indexed_position,
-    log_start_offset,
-    offset_index,
-    partitions_of,
-    position_of_offset,
-    recorded_start,
-    segments_of,
-    topic_id_of,
-    transactions_of,
-)
+from .batch_selection import Aborted, Bounds
+from .directory import log_start_offset, partitions_of, recorded_start, segments_of, topic_id_of
 from .errors import InvalidScan, ScanError
-from .reading import Split
+from .segment import Segment, end_of, indexed_position, offset_index, position_of_offset
+from .split import Split
+from .transactions import Transactions, transactions_of
 
 READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 #: Bytes of a split: some seconds of one core.

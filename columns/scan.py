@@ -14,26 +14,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..client.properties import StoreSettings, store_settings
-from .batches import SCHEMA, schema_of
-from .cluster import Cluster, Reader, connected, open_split
+from .cluster import Cluster, connected
+from .cluster_plan import plan_topic
 from .directory import has_tier_metadata
 from .errors import InvalidScan, ScanError, Unread
 from .key_filters import narrowed
+from .latest_records import LATEST_COLUMNS, latest_offsets, records_at
 from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, FindRemote, Plan, Request, plan_directory
-from .reading import ReadOptions, Split
+from .readers import Reader, open_split
+from .record_schema import SCHEMA
+from .split import Split
+from .split_reader import ReadOptions
 
 if TYPE_CHECKING:
+    from .decoder import Decoder
     from .inference import Inference
     from .layout import Numbers
-    from .values import Decoder, ValueSchema
+    from .value_schema import ValueSchema
 
 _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _ON_UNREADABLE = ("raise", "skip")
-#: Rows whose keys are merged at once, for the latest record of each key.
-_MERGED_ROWS = 1 << 20
 #: Values that do not decode are in memory: with more of them the schema is not that of the topic.
 MOST_UNDECODABLE_BYTES = 256 << 20
-_KEY_AND_OFFSET = ("key", "offset")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: A column of scans with typed values: why a value does not decode; null for the others.
 VALUE_ERROR = pa.field("value_error", pa.string())
@@ -85,7 +87,7 @@ class Scan:
     @property
     def undecodable(self) -> pa.Table:
         """The records of the last reading whose values do not decode, with the reason of each. They have no value."""
-        from .values import UNDECODABLE
+        from .typed_rows import UNDECODABLE
 
         return pa.Table.from_batches(self._undecodable, UNDECODABLE)
 
@@ -165,7 +167,7 @@ class Scan:
         if self._decoder is None or not {"value", VALUE_ERROR.name} & set(columns):
             yield from self._records(self._options)
             return
-        from .values import UNDECODABLE, typed_rows
+        from .typed_rows import UNDECODABLE, typed_rows
 
         read = tuple(name for name in columns if name != VALUE_ERROR.name)
         more = tuple(name for name in UNDECODABLE.names if name in SCHEMA.names and name not in read)
@@ -237,8 +239,6 @@ class Scan:
             if cluster is not None:
                 cluster.close()
 
-    # ---- the latest record of each key
-
     def _latest(self, splits: Sequence[Split], options: ReadOptions) -> Iterator[pa.RecordBatch]:
         winners = self._winners(splits)
         columns = tuple(options.columns)
@@ -248,30 +248,15 @@ class Scan:
         needed = [split for split, (first, end) in zip(splits, bounds, strict=True) if first < end]
         known, self.unread = self.unread, []
         try:
-            for batch in self._read(needed, options):
-                offsets = batch.column("offset").to_numpy()
-                at = np.searchsorted(winners, offsets)
-                is_latest = (at < len(winners)) & (winners[np.minimum(at, len(winners) - 1)] == offsets)
-                if is_latest.any():
-                    yield batch.filter(pa.array(is_latest)).select(list(columns))
+            for batch in records_at(winners, self._read(needed, options)):
+                yield batch.select(list(columns))
         finally:
             # The keys of all splits were read before, and most of what cannot be read is named already.
             self.unread = known + [one for one in self.unread if not any(_has(other, one) for other in known)]
 
     def _winners(self, splits: Sequence[Split]) -> Numbers:
-        """The offsets of the latest record of each key of one partition, ascending; without tombstones."""
-        latest = schema_of(_KEY_AND_OFFSET).empty_table()
-        tombstones: list[Numbers] = []
-        options = ReadOptions(("key", "offset", "value"), self._options.skip, self._options.check_crcs)
-        waiting: list[pa.Table] = []
-        for batch in self._read(splits, options):
-            tombstones.append(batch.column("offset").to_numpy()[batch.column("value").is_null().to_numpy(False)])
-            waiting.append(pa.Table.from_batches([batch.select(list(_KEY_AND_OFFSET))]))
-            if sum(one.num_rows for one in waiting) >= max(_MERGED_ROWS, latest.num_rows):
-                latest, waiting = _merged([latest, *waiting]), []
-        latest = _merged([latest, *waiting])
-        found = np.sort(latest.column("offset").to_numpy())
-        return np.setdiff1d(found, np.concatenate(tombstones), assume_unique=True) if tombstones else found
+        options = ReadOptions(LATEST_COLUMNS, self._options.skip, self._options.check_crcs)
+        return latest_offsets(self._read(splits, options))
 
 
 def _has(unread_offsets: Unread, other: Unread) -> bool:
@@ -280,14 +265,6 @@ def _has(unread_offsets: Unread, other: Unread) -> bool:
         and unread_offsets.first_offset <= other.first_offset
         and other.next_offset <= unread_offsets.next_offset
     )
-
-
-def _merged(tables: list[pa.Table]) -> pa.Table:
-    """The greatest offset of each key. Records without a key are left out."""
-    made = pa.concat_tables(tables)
-    made = made.filter(made.column("key").is_valid())
-    found = made.group_by("key").aggregate([("offset", "max")])
-    return pa.table([found.column("key"), found.column("offset_max")], schema=schema_of(_KEY_AND_OFFSET))
 
 
 def _text(values: pa.Array) -> pa.Array:
@@ -372,7 +349,7 @@ def scan(
         raise InvalidScan("client needs bootstrap.servers")
     else:
         with Cluster(properties) as cluster:
-            plan = cluster.plan(os.fspath(source), request)
+            plan = plan_topic(cluster, os.fspath(source), request)
     made = Scan(plan, options, latest_per_key=latest_per_key)
     if values is None:
         return made
@@ -384,7 +361,7 @@ def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
     """Finds remote parts by the metadata in a data directory; most have none."""
     if not has_tier_metadata(os.path.dirname(os.path.abspath(source))):
         return lambda *_: None
-    from .tier import DirectoryTier
+    from .directory_tier import DirectoryTier
 
     return DirectoryTier(settings).find
 
@@ -392,7 +369,8 @@ def _find_remote(source: str, settings: StoreSettings | None) -> FindRemote:
 def with_values(scanned: Scan, values: ValueSchema | str) -> Scan:
     """The scan with typed values. Raises InvalidScan."""
     from .inference import Inference
-    from .values import ValueSchema, decoder_of, inferred_decoder
+    from .value_decoders import decoder_of, inferred_decoder
+    from .value_schema import ValueSchema
 
     named = ValueSchema(values) if isinstance(values, str) else values
     typed = scanned.with_plan(scanned.plan)

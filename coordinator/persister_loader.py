@@ -10,7 +10,7 @@ from collections import deque
 from ..protocol.buffer import Buffer
 from ..protocol.codec import MalformedMessage
 from ..protocol.records.batch import iter_headers
-from ..protocol.records.record import decode_batch
+from .log_order import LogOrder
 from .persister_shard import PersisterShard
 from .record_framing import UnknownRecord
 from .share_state import PersisterConfig
@@ -25,14 +25,16 @@ class PersisterLoader:
         self.name = name
         self.record_count = 0
         self._skipped = SkippedRecords(name)
+        self._order = LogOrder(self._skipped)
         self._fed: deque[tuple[int, bytes, bytes | None]] = deque()
 
     def feed(self, batches: Buffer) -> None:
         """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
         for position, header in iter_headers(batches):
             self.record_count += header.record_count
+            self._order.follow(header)
             if not header.is_control:
-                for record in decode_batch(batches, position, header):
+                for record in self._order.records(batches, position, header):
                     if record.key is not None:
                         self._fed.append((record.offset, record.key, record.value))
 
@@ -58,7 +60,9 @@ class PersisterLoader:
         """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
-        self.shard.state.next_offset = log_end_offset
+        state = self.shard.state
+        assert log_end_offset >= state.next_offset, f"{self.name} ends at {log_end_offset}, after {state.next_offset}"
+        state.next_offset = log_end_offset
         self._skipped.log_count()
         self.shard.loaded(now)
         return self.shard

@@ -32,6 +32,10 @@ class SkippedRecords:
     def unusable(self, offset: int, error: Exception) -> None:
         self._note(logging.ERROR, offset, "skipped, since they cannot be replayed", f"{type(error).__name__}: {error}")
 
+    def misplaced(self, offset: int, base_offset: int) -> None:
+        """The offset is out of order within the batch that begins at `base_offset`."""
+        self._note(logging.ERROR, offset, "skipped", f"out of order in the batch at offset {base_offset}")
+
     def _note(self, level: int, offset: int, verb: str, reason: str) -> None:
         self.count += 1
         if reason not in self._reasons and len(self._reasons) < MOST_LINES:

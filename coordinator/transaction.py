@@ -120,6 +120,11 @@ class Transaction:
     def is_epoch_exhausted(self) -> bool:
         return is_exhausted(self._durable.producer_epoch)
 
+    def is_followed_by(self, value: TransactionLogValue) -> bool:
+        """Returns whether the producer of the next value is this one, with no lower epoch, or begins with epoch 0."""
+        is_same = value.producer_id == self.producer_id
+        return value.producer_epoch == 0 or (is_same and value.producer_epoch >= self.producer_epoch)
+
     def changed(
         self, state: TransactionStatus, now: int, partitions: set[TopicPartition] | None = None
     ) -> TransactionLogValue:

@@ -72,7 +72,9 @@ def _end_for_client(
 ) -> None:
     request = message.request
     assert isinstance(request, EndTxnRequest)
-    new_id = message.new_producer_id if bumps and transaction.is_epoch_exhausted else NO_PRODUCER_ID
+    rotates = bumps and transaction.is_epoch_exhausted
+    assert message.new_producer_id != NO_PRODUCER_ID or not rotates, transaction.durable
+    new_id = message.new_producer_id if rotates else NO_PRODUCER_ID
     end(state, transaction, request.committed, now, bumps=bumps, next_producer_id=new_id)
     # The response precedes the markers.
     if new_id != NO_PRODUCER_ID:
@@ -155,7 +157,9 @@ def rotates_when_fenced(state: TransactionsState, transaction: Transaction) -> b
 
 def fence(state: TransactionsState, transaction: Transaction, now: int, new_producer_id: int) -> None:
     """Aborts the transaction and fences its producer. `new_producer_id`: used if the epochs are exhausted."""
-    next_id = new_producer_id if rotates_when_fenced(state, transaction) else NO_PRODUCER_ID
+    rotates = rotates_when_fenced(state, transaction)
+    assert new_producer_id != NO_PRODUCER_ID or not rotates, transaction.durable
+    next_id = new_producer_id if rotates else NO_PRODUCER_ID
     end(state, transaction, False, now, is_fencing=True, next_producer_id=next_id)
     send_markers(state, transaction)
 

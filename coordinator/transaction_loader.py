@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..protocol.buffer import Buffer
 from ..protocol.codec import MalformedMessage
 from ..protocol.records.batch import iter_headers
-from ..protocol.records.record import decode_batch
+from .log_order import LogOrder
 from .record_framing import UnknownRecord
 from .skipped_records import UNUSABLE, SkippedRecords
 from .transaction_records import decode_record
@@ -23,6 +23,7 @@ class TransactionLoader:
         self.name = name
         self.record_count = 0
         self._skipped = SkippedRecords(name)
+        self._order = LogOrder(self._skipped)
         #: Key -> offset and value of its last record.
         self._latest: dict[bytes, tuple[int, bytes | None]] = {}
 
@@ -31,9 +32,10 @@ class TransactionLoader:
         latest = self._latest
         for position, header in iter_headers(batches):
             self.record_count += header.record_count
+            self._order.follow(header)
             if header.is_control:
                 continue
-            for record in decode_batch(batches, position, header):
+            for record in self._order.records(batches, position, header):
                 if record.key is not None:
                     latest.pop(record.key, None)
                     latest[record.key] = record.offset, record.value
@@ -44,9 +46,15 @@ class TransactionLoader:
         for key in [key for key, _ in zip(latest, range(count))]:
             offset, value = latest.pop(key)
             try:
-                self.shard.replay(decode_record(key, value))
+                record = decode_record(key, value)
             except (UnknownRecord, MalformedMessage) as error:
                 self._skipped.undecodable(offset, error)
+                continue
+            state = self.shard.state
+            assert offset >= state.next_offset, f"{self.name}: offset {offset} is replayed at {state.next_offset}"
+            state.next_offset = offset
+            try:
+                self.shard.replay(record)
             except UNUSABLE as error:
                 self._skipped.unusable(offset, error)
         return bool(latest)
@@ -55,7 +63,9 @@ class TransactionLoader:
         """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
-        self.shard.state.next_offset = log_end_offset
+        state = self.shard.state
+        assert log_end_offset >= state.next_offset, f"{self.name} ends at {log_end_offset}, after {state.next_offset}"
+        state.next_offset = log_end_offset
         self._skipped.log_count()
         self.shard.loaded(now)
         return self.shard

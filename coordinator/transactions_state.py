@@ -57,6 +57,7 @@ class TransactionsState:
         known = self.transactions.get(transactional_id)
         before = None if known is None else known.state
         assert before in VALID_PREVIOUS_STATES[value.transaction_status], (transactional_id, before, value)
+        assert known is None or known.is_followed_by(value), (known.durable, value)
         if self.config.transaction_version < 1:
             # Version 0 of the record does not have these fields.
             value.previous_producer_id = value.next_producer_id = NO_PRODUCER_ID

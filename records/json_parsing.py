@@ -2,7 +2,7 @@
 
 Python's reader takes more (NaN, Infinity), rounds fractions, and refuses what is too deep at a depth that depends on its
 caller. Here a text has a value or a reason, and the limits have names. Of two members with one name the first counts, as in
-DuckDB, which reads most rows of columns (columns/json_values.py).
+DuckDB, which reads most rows of columns (columns/json_decoder.py).
 """
 
 from __future__ import annotations

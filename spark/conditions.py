@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..columns import Split
-    from ..columns.directory import Segment
+    from ..columns.segment import Segment
 
 _FAR = 1 << 63
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -98,7 +98,7 @@ class Conditions:
         if self.first_us is None and not self._compares_keys():
             yield split
             return
-        from ..columns.key_filters import without_segments
+        from ..columns.narrowed_splits import without_segments
 
         yield from without_segments([split], self._may_have)
 
@@ -106,8 +106,8 @@ class Conditions:
         return self.keys is not None and len(self.keys) <= _MOST_KEYS
 
     def _may_have(self, segment: Segment) -> bool:
-        from ..columns.directory import latest_timestamp
         from ..columns.key_filters import may_have
+        from ..columns.segment import latest_timestamp
 
         if self.first_us is not None:
             latest = latest_timestamp(segment)

@@ -167,6 +167,7 @@ def checked(
 
 def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: Offsets, end: Offsets) -> list[Split]:
     """Ranges of about `splitBytes`, or more of them where minPartitions wants that. Raises ScanError."""
+    from ..columns.cluster_plan import plan_topic
     from ..columns.plan import READ_COMMITTED, READ_UNCOMMITTED, Request, sized
 
     made: list[Split] = []
@@ -182,7 +183,7 @@ def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: O
             isolation_level=READ_COMMITTED if options.is_committed else READ_UNCOMMITTED,
             split_bytes=options.split_bytes,
         )
-        for plan in cluster.plan(name, request).partitions:
+        for plan in plan_topic(cluster, name, request).partitions:
             made += sized(plan, sizes.get((name, plan.partition), 0), options.split_bytes)
     return _more(made, options)
 

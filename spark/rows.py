@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..columns import Split
-    from ..columns.json_values import Decoded
+    from ..columns.decoder import Decoded
 
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -109,7 +109,7 @@ class Rows:
         if self.conditions.keys is not None and "key" not in columns:
             columns.append("key")
         if options.value_format and "value" in columns:
-            from ..columns.values import UNDECODABLE
+            from ..columns.typed_rows import UNDECODABLE
 
             self._decoder = _decoder(self._schema.field("value").type, options, topic)
             columns += [name for name in ("topic", "partition", "offset", "timestamp", "key") if name not in columns]
@@ -141,7 +141,7 @@ class Rows:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from ..columns.batches import scalar
+        from ..columns.arrow_buffers import scalar
 
         if column.null_count:  # the connector shows a record without a timestamp at -1 ms
             column = column.fill_null(scalar(_NO_TIMESTAMP, column.type))
@@ -189,7 +189,7 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
 
 def _decoder(kind: pa.DataType, options: Options, topic: str) -> Any:
     from ..columns import ValueSchema, decoder_of
-    from ..columns.json_values import JsonDecoder
+    from ..columns.json_decoder import JsonDecoder
 
     if options.schema_registry is None:
         return JsonDecoder(kind)
@@ -251,7 +251,7 @@ def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ..columns.values import floored
+    from ..columns.timestamp_units import floored
 
     if pa.types.is_list(kind) and pa.types.is_list(column.type):
         column = pa.concat_arrays([column]) if column.offset else column
@@ -275,7 +275,7 @@ def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(column), kind)
     import pyarrow.compute as pc
 
-    from ..columns.batches import scalar
+    from ..columns.arrow_buffers import scalar
 
     if column.offset:
         column = pa.concat_arrays([column])

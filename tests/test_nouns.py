@@ -19,6 +19,7 @@ DIVIDED = (
     "archive",
     "cli",
     "client",
+    "columns",
     "console",
     "coordinator",
     "metadata",

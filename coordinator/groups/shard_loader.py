@@ -12,8 +12,8 @@ from ...protocol.internal.consumer_offsets import GroupMetadataKey
 from ...protocol.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record as LogRecord
-from ...protocol.records.record import decode_batch
 from ..groups_config import GroupsConfig
+from ..log_order import LogOrder
 from ..record_framing import UnknownRecord
 from ..skipped_records import UNUSABLE, SkippedRecords
 from .kinds import Kinds
@@ -35,17 +35,19 @@ class ShardLoader:
         #: Key -> offset and value of its last record since the last transaction, in the order of these records.
         self._latest: Latest = {}
         self._skipped = SkippedRecords(name)
+        self._order = LogOrder(self._skipped)
 
     def feed(self, batches: Buffer) -> None:
         """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
         for position, header in iter_headers(batches):
             self.record_count += header.record_count
+            self._order.follow(header)
             if header.is_control:
                 self._end_transaction(batches, position, header)
             elif header.is_transactional:
                 self._feed_transaction(batches, position, header)
             else:
-                self._feed_records(list(decode_batch(batches, position, header)))
+                self._feed_records(self._order.records(batches, position, header))
 
     def replay_some(self, count: int) -> bool:
         """Replays up to `count` of the fed records. Returns False when none is left."""
@@ -79,7 +81,7 @@ class ShardLoader:
                 latest[record.key] = (record.offset, record.value)
 
     def _feed_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
-        self._replay_in_place(decode_batch(batches, position, header), header.producer_id)
+        self._replay_in_place(self._order.records(batches, position, header), header.producer_id)
 
     def _replay_in_place(self, records: Iterable[LogRecord], producer_id: int) -> None:
         while self.replay_some(1_000):
@@ -91,7 +93,7 @@ class ShardLoader:
     def _end_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
         while self.replay_some(1_000):
             pass
-        for record in decode_batch(batches, position, header):
+        for record in self._order.records(batches, position, header):
             kind = control_type(record.key)
             if kind in (ControlType.COMMIT, ControlType.ABORT):
                 self.shard.end_of_transaction(header.producer_id, kind is ControlType.COMMIT)

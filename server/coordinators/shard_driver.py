@@ -214,6 +214,7 @@ class ShardDriver(Generic[ShardT]):
 
     async def _feed(self, loader: Loader[ShardT], offset: int) -> int:
         """Feeds the batches from `offset` on to the loader. Returns the offset after them."""
+        end = self.partition.log_end_offset
         found = self.partition.open_log().read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
         if batches is None:
@@ -223,6 +224,9 @@ class ShardDriver(Generic[ShardT]):
                 check_crc(batches, position, header)
             except CorruptBatch as damage:
                 raise SegmentSuspected(found.segment_base_offset, str(damage)) from damage
+            if header.next_offset > end:
+                words = f"a batch ends at offset {header.last_offset}, and the log at {end}"
+                raise SegmentSuspected(found.segment_base_offset, words)
         loader.feed(batches)
         return found.next_offset if found.size else self.partition.log_end_offset
 

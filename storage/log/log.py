@@ -139,6 +139,9 @@ class Log(LogSegments):
         assert length == len(buffer), f"{len(buffer)} bytes, but their headers have {length}"
         ended = self.producers.end_offset
         assert ended <= self.log_end_offset, f"{self!r} has producers up to offset {ended}"
+        if end - first[0] > MAX_RELATIVE_OFFSET + 1 and first is not last:
+            self._append_each(buffer, headers, now_ms)
+            return
         config = self.config
         segment = self.segments[-1]
         try:
@@ -168,6 +171,13 @@ class Log(LogSegments):
             self.producers.end_offset = end
         except OSError as error:
             raise self._append_failed(segment, error) from error
+
+    def _append_each(self, buffer: Buffer, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Appends batches one by one, since no segment has the offsets of all. A follower gets such after a compaction."""
+        view, position = memoryview(buffer), 0
+        for header in headers:
+            self.append(view[position : position + header.size], (header,), now_ms)
+            position += header.size
 
     def write_ahead(self, buffer: Buffer, header: BatchHeader, now_ms: int) -> bool:
         """Writes a part of a large batch that is to be appended. Returns whether `append` is next: see `Segment`.

@@ -43,6 +43,14 @@ def _check_segment(segment: Segment) -> None:
         assert offsets.last_position < segment.size, (
             f"{segment!r}: the index ends with position {offsets.last_position}"
         )
+    times = segment.time_index
+    if len(times):
+        assert segment.base_offset <= times.last_offset < segment.next_offset, (
+            f"{segment!r}: the time index ends with offset {times.last_offset}"
+        )
+        assert times.last_timestamp <= segment.largest_timestamp(), (
+            f"{segment!r}: the time index ends with timestamp {times.last_timestamp}"
+        )
 
 
 def _check_epochs(log: Log) -> None:

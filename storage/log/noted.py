@@ -50,7 +50,8 @@ def load_noted(
         segment.next_offset = following.base_offset
     last, end = loader.segments[-1], noted.end_offset
     last.next_offset = end
-    last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
+    if last.base_offset <= noted.offset_of_max_timestamp < max(end, last.base_offset + 1):
+        last.max_timestamp, last.offset_of_max_timestamp = noted.max_timestamp, noted.offset_of_max_timestamp
     epochs = LeaderEpochs(directory, noted.epochs, are_written=noted.are_epochs_written)
     epochs.truncate_from_start(log_start_offset)
     loader.snapshots = list(noted.snapshots)

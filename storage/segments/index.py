@@ -226,11 +226,15 @@ class OffsetIndex(_SparseIndex):
                 raise CorruptIndex(f"{self.path} ends with an entry for offset {self.last_offset}")
 
     def append(self, offset: int, position: int) -> None:
+        relative = offset - self.base_offset
+        assert 0 <= relative <= MAX_RELATIVE_OFFSET, f"{self.path} has no offset {offset}"
         if offset < self.last_offset:
             self.truncate_to(offset)  # entries of bytes that the segment's file has lost
-        self.last_offset, self.last_position = offset, position
         pending = self._pending
-        pending += _pack_offset_entry(offset - self.base_offset, position)
+        # Those in the file may be anything.
+        assert not pending or position >= self.last_position, f"{self.path}: {position} after {self.last_position}"
+        self.last_offset, self.last_position = offset, position
+        pending += _pack_offset_entry(relative, position)
         if len(pending) >= _PENDING_OFFSETS_BYTES:
             self.write()
 
@@ -279,9 +283,12 @@ class TimeIndex(_SparseIndex):
     def append(self, timestamp: int, offset: int) -> None:
         """Adds an entry when the timestamp has grown; other entries bring nothing new."""
         if timestamp > self.last_timestamp:
+            relative, pending = offset - self.base_offset, self._pending
+            assert 0 <= relative <= MAX_RELATIVE_OFFSET, f"{self.path} has no offset {offset}"
+            # Those in the file may be anything.
+            assert not pending or offset >= self.last_offset, f"{self.path}: offset {offset} after {self.last_offset}"
             self.last_timestamp, self.last_offset = timestamp, offset
-            pending = self._pending
-            pending += self.ENTRY.pack(timestamp, offset - self.base_offset)
+            pending += self.ENTRY.pack(timestamp, relative)
             if len(pending) >= _PENDING_ENTRIES * self.ENTRY.size:
                 self.write()
 

@@ -170,7 +170,15 @@ class Segment:
         index = self._time_index
         if index is None:
             index = self._time_index = self._opened(TimeIndex)
+            if len(index) and self._is_end_known and index.last_offset >= self.next_offset:
+                self._rebuild()
+                index = self._time_index = TimeIndex(self._directory, self.base_offset, self.suffix)
         return index
+
+    @property
+    def _is_end_known(self) -> bool:
+        """Returns whether `next_offset` is the end of the file: a segment that is being opened has none yet."""
+        return self.next_offset > self.base_offset or not self.size
 
     def _opened(self, kind: type[I]) -> I:
         try:
@@ -296,7 +304,7 @@ class Segment:
         self.bytes_since_index_entry = 0
         self._hints = None
         self._tail_offset = _UNKNOWN
-        self._rescan_tail()
+        self._rescan_tail(offset)
 
     def shrink(self, size: int) -> None:
         """The file turned out to have only `size` bytes."""
@@ -317,13 +325,15 @@ class Segment:
             return False
         return True
 
-    def _rescan_tail(self) -> None:
-        """Finds the end offset and the largest timestamp again, from the last index entry on."""
+    def _rescan_tail(self, end: int) -> None:
+        """Finds the end offset, at most `end`, and the largest timestamp again, from the last index entry on."""
         self.next_offset = self.base_offset
         self.max_timestamp = self.time_index.last_timestamp
         self.offset_of_max_timestamp = self.time_index.last_offset
         self._first_timestamp = _UNKNOWN if self.size else NO_TIMESTAMP
-        for _, header in self.headers(self.offset_index.last_position):
+        for position, header in self.headers(self.offset_index.last_position):
+            if not self.next_offset <= header.base_offset < header.next_offset <= end:
+                raise suspected(self, position)
             self.next_offset = header.next_offset
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset

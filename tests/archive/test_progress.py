@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import Committed, committed
 from odradek.admin.groups import list_groups
 from odradek.admin.pipeline_progress import PipelineKind, newest_progress
 from odradek.admin.replay_progress import ReplayProgress, parse_replay_progress
 from odradek.archive import ArchiveOptions, Archiver, Replay
-from odradek.cli.client.connection import Connection
 from odradek.columns import ValueSchema
 
 from compat_tests.cli.commands import odradek_command

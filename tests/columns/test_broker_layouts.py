@@ -14,9 +14,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 from odradek.columns import SCHEMA, Split, scan
-from odradek.columns.cluster import Cluster, LocalReader
+from odradek.columns.cluster import Cluster
+from odradek.columns.local_reader import LocalReader
 from odradek.columns.plan import divided
-from odradek.columns.reading import ReadOptions
+from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.spark.options import parse
 from odradek.spark.planning import batch_splits, limited

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from odradek.columns import SCHEMA, FileReader, Scan, UnreadableOffsets, reading, scan
-from odradek.columns.reading import ReadOptions
+from odradek.columns import SCHEMA, FileReader, Scan, UnreadableOffsets, open_segment, scan
+from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
@@ -39,12 +39,12 @@ def filled(tmp_path: Path, seed: int = 1) -> GeneratedLog:
 @contextmanager
 def monkeypatched_chunks(size: int) -> Iterator[None]:
     """Reads so many bytes at once, so that small files have several chunks."""
-    before = reading._CHUNK_BYTES
-    reading._CHUNK_BYTES = size
+    before = open_segment._CHUNK_BYTES
+    open_segment._CHUNK_BYTES = size
     try:
         yield
     finally:
-        reading._CHUNK_BYTES = before
+        open_segment._CHUNK_BYTES = before
 
 
 def read_with(found: Scan, change: Callable[[], None], after: int = 1) -> pa.Table:

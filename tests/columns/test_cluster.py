@@ -24,7 +24,7 @@ from odradek.columns import (
     scan,
 )
 from odradek.columns.cluster import Cluster
-from odradek.columns.reading import ReadOptions
+from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.protocol.messages.quota_entities import EntityData

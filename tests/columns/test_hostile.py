@@ -146,7 +146,7 @@ def test_few_headers_are_read_without_compiled_loops(tmp_path: Path) -> None:
     made.close()
     program = (
         "import sys; sys.modules['odradek_kernel'] = None; "
-        "from odradek.columns.directory import end_of, segments_of; "
+        "from odradek.columns.directory import segments_of; from odradek.columns.segment import end_of; "
         "print(end_of(segments_of(sys.argv[1])[-1])[0], 'numba' in sys.modules)"
     )
     command = [sys.executable, "-c", program, f"{made.topic_path}-0"]
@@ -246,7 +246,7 @@ def test_damaged_header_names_all_offsets_of_its_batch(
     position, header = list(iter_headers(content))[victim - (field == "length")]
     content[position + (26 if field == "delta" else 11)] ^= 4 if field == "delta" else 128
     file.write_bytes(content)
-    monkeypatch.setattr("odradek.columns.reading._CHUNK_BYTES", first_read)
+    monkeypatch.setattr("odradek.columns.open_segment._CHUNK_BYTES", first_read)
     found = scan(made.topic_path, on_unreadable="skip")
     offsets = {row.offset for row in rows_of(found.to_table())}
     named = {n for one in found.unread for n in range(one.first_offset, one.next_offset)}
@@ -358,7 +358,7 @@ def test_marker_that_is_lost_with_its_batch_is_not_taken_for_a_later_one(
     position, header = next(one for one in iter_headers(content) if one[1].is_control)
     content[position + 16] = 9
     file.write_bytes(content)
-    monkeypatch.setattr("odradek.columns.reading._CHUNK_BYTES", 100)
+    monkeypatch.setattr("odradek.columns.open_segment._CHUNK_BYTES", 100)
     assert rows_of(found.to_table()) == made.expected(committed=True)
     assert [(one.first_offset, one.next_offset) for one in found.unread] == [(header.base_offset, header.next_offset)]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columns import Inference
 from odradek.columns.inference import MOST_FIELDS, field_count
-from odradek.columns.values import type_of_json_schema
+from odradek.columns.json_schema_types import type_of_json_schema
 
 from tests.columns.fuzz import VALUES
 from tests.harness.examples import examples

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from odradek.cli.messages import FAILED
 from odradek.columns import ScanDataset, key_filters, scan
 from odradek.columns.directory import segments_of
-from odradek.columns.key_filters import keys_of, may_have, narrowed
+from odradek.columns.key_conditions import keys_of
+from odradek.columns.key_filters import may_have, narrowed
 from odradek.protocol.records.record import Record
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.retention import delete_old_segments

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from odradek.columns import SCHEMA, scan
-from odradek.columns.cluster import open_split
-from odradek.columns.reading import ReadOptions
+from odradek.columns.readers import open_split
+from odradek.columns.split_reader import ReadOptions
 from odradek.storage.files.checkpoints import CLEANER_OFFSETS, write_offsets
 
 from tests.columns.harness.layouts import (

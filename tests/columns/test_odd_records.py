@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columns import SCHEMA, ScanDataset, UnreadableOffsets, ValueSchema, scan
-from odradek.columns.reading import Split
+from odradek.columns.split import Split
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record
 from odradek.storage.log.config import LogConfig

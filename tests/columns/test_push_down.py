@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columns import ScanDataset, scan
 from odradek.columns.dataset import pruned
-from odradek.columns.directory import latest_timestamp, segments_of
+from odradek.columns.directory import segments_of
+from odradek.columns.segment import latest_timestamp
 from odradek.protocol.records.record import Record
 from odradek.storage.log.config import LogConfig
 

@@ -12,8 +12,9 @@ import pytest
 from odradek.archive.rows import RawRows
 from odradek.columns import Inference, ValueSchema, inference, scan
 from odradek.columns import scan as scan_module_function
-from odradek.columns.json_values import JsonDecoder, JsonTextDecoder
-from odradek.columns.query_command import _FIRST_MS, _LAST_MS
+from odradek.columns.json_decoder import JsonDecoder
+from odradek.columns.json_text_decoder import JsonTextDecoder
+from odradek.columns.query_scans import _FIRST_MS, _LAST_MS
 from odradek.protocol.records.record import Record
 from odradek.records import json_parsing
 

@@ -19,8 +19,8 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from odradek.columns import InvalidScan
-from odradek.columns.avro_values import AvroDecoder
-from odradek.columns.protobuf_values import ProtobufDecoder
+from odradek.columns.avro_decoder import AvroDecoder
+from odradek.columns.protobuf_decoder import ProtobufDecoder
 from odradek.records.avro_input import AvroInput
 from odradek.records.avro_marked import marked
 from odradek.records.contents import json_of
@@ -471,7 +471,7 @@ def test_protobuf_bytes_have_the_meaning_of_protobuf(tmp_path: Path, text: str, 
 
 
 def test_json_schemas_without_properties_are_text() -> None:
-    from odradek.columns.values import type_of_json_schema
+    from odradek.columns.json_schema_types import type_of_json_schema
 
     properties = {
         "a": {"type": "object", "properties": {}},

@@ -23,6 +23,7 @@ from odradek.columns import (
     Scan,
     UnreadableOffsets,
     cluster,
+    cluster_plan,
     read_split,
     scan,
 )
@@ -192,7 +193,7 @@ def test_scan_of_a_tiered_topic_has_the_records_of_a_consumer(world: TieredWorld
 def test_scan_from_another_machine_has_the_records_of_a_consumer(
     world: TieredWorld, monkeypatch: pytest.MonkeyPatch, topic: str, level: str
 ) -> None:
-    monkeypatch.setattr(cluster, "_is_of", lambda *_: False)
+    monkeypatch.setattr(cluster_plan, "_is_of", lambda *_: False)
     expected = world.by_kafka_python(topic, level)
     before = world.fetch_requests()
     found = world.scan(topic, isolation_level=level)
@@ -217,7 +218,7 @@ def test_scan_of_a_directory_has_the_records_of_a_consumer(world: TieredWorld, t
 def test_records_do_not_depend_on_the_size_of_a_request(
     world: TieredWorld, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr("odradek.columns.tier.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("odradek.columns.remote_segment.CHUNK_BYTES", chunk_bytes)
     found = world.scan("zstd")
     assert rows_of(found) == world.by_kafka_python("zstd", LEVELS[0])
     assert found.count() == len(rows_of(found))
@@ -300,7 +301,7 @@ def test_transactions_that_end_behind_the_store_are_left_out(
 ) -> None:
     """A marker is in the log, its records are in the store, and another transaction holds the last stable offset there."""
     if source != "files":
-        monkeypatch.setattr(cluster, "_is_of", lambda *_: False)
+        monkeypatch.setattr(cluster_plan, "_is_of", lambda *_: False)
     topic = f"open-{source}"
     small.create_tiered(topic, internal_segment_bytes="2000")
     aborted, opened, plain = (

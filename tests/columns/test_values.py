@@ -20,7 +20,9 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from odradek.columns import InvalidScan, SchemaRegistryUnavailable, ValueSchema, scan
-from odradek.columns.values import JsonDecoder, ProtobufDecoder, decoder_of
+from odradek.columns.json_decoder import JsonDecoder
+from odradek.columns.protobuf_decoder import ProtobufDecoder
+from odradek.columns.value_decoders import decoder_of
 from odradek.protocol.records.record import Record
 
 from compat_tests.cli.commands import odradek_command

@@ -12,7 +12,7 @@ from odradek.admin.connection import Connection
 from odradek.cli.main import main
 from odradek.client.user_errors import Misused, UserError
 from odradek.columns.errors import InvalidScan
-from odradek.columns.values import type_of_json_schema
+from odradek.columns.json_schema_types import type_of_json_schema
 from odradek.console.backend import Backend
 from odradek.console.cluster.connect import ConnectCluster
 from odradek.console.pages import balance, group_reset

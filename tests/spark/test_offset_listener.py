@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import odradek
 import pytest
+from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import Committed, committed
 from odradek.admin.groups import list_groups
 from odradek.admin.pipeline_progress import newest_progress
-from odradek.cli.client.connection import Connection
 from odradek.spark.offset_listener import OffsetCommitListener, shown_error
 from odradek.spark.options import InvalidOptions
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent

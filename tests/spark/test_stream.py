@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaAdminClient, TopicPartition
+from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import committed
 from odradek.admin.pipeline_progress import newest_progress
-from odradek.cli.client.connection import Connection
 from odradek.spark.planning import DataLoss
 from odradek.spark.source import OdradekSource, StreamReader
 from pyspark.sql.types import BinaryType, LongType, StructType

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from odradek.columns import SCHEMA, Split, cluster, directory, reading, tier
-from odradek.columns.cluster import Cluster, Reader, open_split
+from odradek.columns import SCHEMA, Split, fetch_reader, open_segment, remote_segment, segment
+from odradek.columns.cluster import Cluster
 from odradek.columns.plan import PartitionPlan, divided, sized
-from odradek.columns.reading import ReadOptions
+from odradek.columns.readers import Reader, open_split
+from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import encode_batch
@@ -133,15 +134,15 @@ def stamp_of(row: Row) -> int:
 
 def small_reads(monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Has the readers read in pieces of random sizes."""
-    monkeypatch.setattr(reading, "_CHUNK_BYTES", rng.choice(READ_BYTES))
-    monkeypatch.setattr(reading, "_LEAST_READ", rng.choice(READ_BYTES))
-    monkeypatch.setattr(reading, "_LARGE_BATCH", rng.choice((100, 16 << 10)))
-    monkeypatch.setattr(directory, "_LEAST_READ", rng.choice(READ_BYTES))
-    monkeypatch.setattr(directory, "_LARGE_BATCH", rng.choice((100, 16 << 10)))
-    monkeypatch.setattr(directory, "_ROWS", rng.choice((1, 3, 8192)))
-    monkeypatch.setattr(tier, "CHUNK_BYTES", rng.choice(READ_BYTES))
-    monkeypatch.setattr(tier, "_ROWS", rng.choice((1, 3, 8192)))
-    monkeypatch.setattr(cluster, "_ROWS", rng.choice((1, 3, 8192)))
+    monkeypatch.setattr(open_segment, "_CHUNK_BYTES", rng.choice(READ_BYTES))
+    monkeypatch.setattr(open_segment, "_LEAST_READ", rng.choice(READ_BYTES))
+    monkeypatch.setattr(open_segment, "_LARGE_BATCH", rng.choice((100, 16 << 10)))
+    monkeypatch.setattr(segment, "_LEAST_READ", rng.choice(READ_BYTES))
+    monkeypatch.setattr(segment, "_LARGE_BATCH", rng.choice((100, 16 << 10)))
+    monkeypatch.setattr(segment, "_ROWS", rng.choice((1, 3, 8192)))
+    monkeypatch.setattr(remote_segment, "CHUNK_BYTES", rng.choice(READ_BYTES))
+    monkeypatch.setattr(remote_segment, "_ROWS", rng.choice((1, 3, 8192)))
+    monkeypatch.setattr(fetch_reader, "_ROWS", rng.choice((1, 3, 8192)))
 
 
 def parts_of(rng: random.Random, plan: PartitionPlan) -> list[Split]:

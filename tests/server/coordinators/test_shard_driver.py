@@ -537,6 +537,24 @@ def test_damaged_log_is_loaded_again_until_it_is_healed(
     assert caplog.text.count("cannot be loaded yet") == 1
 
 
+def test_batch_that_ends_behind_the_log_is_damage(tmp_path: Path) -> None:
+    """The length of a file does not change by it, and its CRC is right."""
+
+    async def story() -> None:
+        hosted, driver = with_records(tmp_path, 1)
+        segment = hosted.open_log().segments[0]
+        far = encode_batch([BatchRecord(0, NOW_MS, b"k0", b"v")], base_offset=0, last_offset=9)
+        assert len(far) == segment.size
+        Path(segment.path).write_bytes(far)  # noqa: ASYNC240
+        noted: list[Any] = []
+        hosted.on_damage = lambda replica, damage: noted.append(str(damage))
+        driver.load()
+        await after_ms(20)
+        assert driver.loadings == [] and noted == ["a batch ends at offset 9, and the log at 1"]
+
+    simulated(story)
+
+
 def test_log_that_cannot_be_loaded_by_a_bug_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         _, driver = with_records(tmp_path, 2)

@@ -8,69 +8,27 @@ compiled loop. Only the columns of the request are built.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ..protocol.checksum import crc32c
-from ..protocol.records.batch import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    HEADER_BYTES,
-    LOG_APPEND_TIME_FLAG,
-    NO_TIMESTAMP,
-    TRANSACTIONAL_FLAG,
-)
+from ..protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME_FLAG
 from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress, unpack
 from ..protocol.records.errors import CorruptBatch, TooLargeDecompressed
-from . import kernel, layout
+from . import layout
+from .arrow_buffers import RecordBuffers, constant_text, numbers
+from .batch_selection import Bounds
 from .layout import Numbers
+from .record_schema import schema_of
 
-HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
-#: Columns of a scan, with Kafka's names. A `timestamp` of -1 (none) is null; `timestamp_type` is 0 for CreateTime and 1
-#: for LogAppendTime.
-SCHEMA = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
-        pa.field("timestamp_type", pa.int32(), nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("headers", HEADERS_TYPE, nullable=False),
-    ]
-)
 #: Smallest record: a length, attributes, two deltas, two lengths and the count of headers.
 _LEAST_RECORD_BYTES = 7
 #: Payload of one RecordBatch, more or less. Larger ones leave the caches of a core.
 _DECODED_BYTES = 4 << 20
 #: isal decompresses gzip into at most this many bytes (protocol/records/codecs.py).
 _GZIP_ROOM_BYTES = 2 << 20
-_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _PLAIN = int(Compression.NONE)
-
-
-class Bounds(NamedTuple):
-    """Records with these offsets and timestamps in ms. All bounds are inclusive: there is a timestamp of 2^63-1."""
-
-    first_offset: int = 0
-    last_offset: int = _INT64_MAX
-    first_timestamp: int = _INT64_MIN
-    last_timestamp: int = _INT64_MAX
-
-    @property
-    def has_times(self) -> bool:
-        return self.first_timestamp != _INT64_MIN or self.last_timestamp != _INT64_MAX
-
-
-class Aborted(NamedTuple):
-    """An aborted transaction: the batches of `producer_id` from `first_offset` up to its marker at `last_offset`."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
 
 
 class BatchFault(Exception):
@@ -80,29 +38,6 @@ class BatchFault(Exception):
         super().__init__(reason)
         self.row = row
         self.reason = reason
-
-
-def schema_of(columns: Sequence[str]) -> pa.Schema:
-    """The schema of these columns, in this order."""
-    return pa.schema([SCHEMA.field(name) for name in columns])
-
-
-def data_rows(rows: Numbers, bounds: Bounds, aborted: Sequence[Aborted] | None) -> Numbers:
-    """Returns which of the batches have records of a scan. `aborted`: of read_committed; None reads uncommitted ones."""
-    attributes, base = rows[:, layout.ATTRIBUTES], rows[:, layout.BASE_OFFSET]
-    last = base + rows[:, layout.LAST_DELTA]
-    wanted = (attributes & CONTROL_FLAG == 0) & (rows[:, layout.COUNT] > 0)
-    wanted &= (last >= bounds.first_offset) & (base <= bounds.last_offset)
-    if bounds.first_timestamp != _INT64_MIN:
-        wanted &= rows[:, layout.MAX_TIMESTAMP] >= bounds.first_timestamp
-    if aborted and len(rows):
-        lowest, highest = int(base[0]), int(last[-1])
-        transactional = attributes & TRANSACTIONAL_FLAG != 0
-        for one in aborted:
-            if one.first_offset <= highest and one.last_offset >= lowest:
-                inside = (base >= one.first_offset) & (base <= one.last_offset)
-                wanted &= ~(transactional & inside & (rows[:, layout.PRODUCER_ID] == one.producer_id))
-    return wanted
 
 
 class BatchDecoder:
@@ -185,8 +120,6 @@ class BatchDecoder:
                 yield from self._compressed(data, start, rows, group)
             begin = end
 
-    # ---- decompression
-
     def _compressed(self, data: memoryview, start: int, rows: Numbers, group: Numbers) -> Iterator[pa.RecordBatch]:
         begin = 0
         while begin < len(group):
@@ -255,8 +188,6 @@ class BatchDecoder:
         memoryview(self._room)[used : used + len(found)] = found  # type: ignore[arg-type]
         return len(found)
 
-    # ---- records
-
     def _records(
         self, data: Numbers, rows: Numbers, group: Numbers, starts: Numbers, stops: Numbers
     ) -> Iterator[pa.RecordBatch]:
@@ -278,7 +209,7 @@ class BatchDecoder:
             batches[:, layout.IS_APPEND_TIME] = is_appended
             batches[:, layout.APPEND_TIME] = rows[group, layout.MAX_TIMESTAMP]
             batches[:, layout.RECORDS] = counts
-            buffers = _Buffers(int(counts.sum()), int((stops - starts).sum()), self._wanted)
+            buffers = RecordBuffers(int(counts.sum()), int((stops - starts).sum()), self._wanted)
             faults = np.zeros(len(group), np.uint8)
             buffers.fill(data, batches, faults, self._bounds)
             bad_rows = np.flatnonzero(faults)
@@ -292,10 +223,10 @@ class BatchDecoder:
         if fault is not None:
             raise fault
 
-    def _record_batch(self, buffers: _Buffers) -> pa.RecordBatch:
+    def _record_batch(self, buffers: RecordBuffers) -> pa.RecordBatch:
         rows = buffers.rows
         arrays = [
-            _constant(self._topic, rows)
+            constant_text(self._topic, rows)
             if name == "topic"
             else numbers(np.full(rows, self._partition, np.int32), pa.int32())
             if name == "partition"
@@ -305,124 +236,3 @@ class BatchDecoder:
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def numbers(values: Numbers, kind: pa.DataType, nulls: Numbers | None = None) -> pa.Array:
-    """An array over the memory of numbers. pa.array() imports pandas, which takes half a second and more."""
-    bits = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
-
-
-def scalar(number: int, kind: pa.DataType) -> pa.Scalar:
-    """A number as Arrow's functions take it: one of Python, and pa.scalar(), import pandas, too."""
-    return numbers(np.array([number], np.int64), pa.int64()).cast(kind)[0]
-
-
-def _constant(text: str, rows: int) -> pa.Array:
-    encoded = text.encode()
-    ends = np.arange(0, (rows + 1) * len(encoded), len(encoded), dtype=np.int32)
-    return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(encoded * rows))
-
-
-class _Buffers:
-    """Buffers of Arrow columns for at most `capacity` rows from at most `payload_bytes`."""
-
-    def __init__(self, capacity: int, payload_bytes: int, wanted: int) -> None:
-        self._wanted = wanted
-        self._offsets, self._timestamps = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        self._types = np.empty(capacity, np.int32)
-        self._key_bytes = _bytes(payload_bytes if wanted & layout.KEYS else 0)
-        self._value_bytes = _bytes(payload_bytes if wanted & layout.VALUES else 0)
-        with_keys, with_values = (capacity if wanted & bit else 0 for bit in (layout.KEYS, layout.VALUES))
-        self._key_ends, self._key_validity = _ends(with_keys), _bits(with_keys)
-        self._value_ends, self._value_validity = _ends(with_values), _bits(with_values)
-        # A header takes at least two bytes.
-        has_headers = bool(wanted & layout.HEADERS)
-        pairs = payload_bytes // 2 if has_headers else 0
-        self._header_ends = _ends(capacity if has_headers else 0)
-        self._pair_ends = np.empty((pairs + 1, 2), np.int32)
-        self._pair_ends[0] = 0
-        self._pair_validity = _bits(pairs)
-        self._pair_keys = _bytes(payload_bytes if has_headers else 0)
-        self._pair_values = _bytes(payload_bytes if has_headers else 0)
-        self._totals = np.zeros(layout.TOTALS, np.int64)
-
-    @property
-    def rows(self) -> int:
-        return int(self._totals[layout.ROWS])
-
-    def fill(self, data: Numbers, batches: Numbers, faults: Numbers, bounds: Numbers) -> None:
-        kernel.decode_records(
-            data, batches, faults, bounds, self._wanted, self._offsets, self._timestamps, self._types,
-            self._key_ends, self._key_validity, _writable(self._key_bytes),
-            self._value_ends, self._value_validity, _writable(self._value_bytes),
-            self._header_ends, self._pair_ends, self._pair_validity,
-            _writable(self._pair_keys), _writable(self._pair_values), self._totals,
-        )  # fmt: skip
-
-    def array(self, name: str) -> pa.Array:
-        rows, totals = self.rows, self._totals
-        if name == "offset":
-            return numbers(self._offsets[:rows], pa.int64())
-        if name == "timestamp":
-            stamps = self._timestamps[:rows]
-            missing = stamps == NO_TIMESTAMP
-            return numbers(stamps, pa.timestamp("ms", tz="UTC"), missing if missing.any() else None)
-        if name == "timestamp_type":
-            return numbers(self._types[:rows], pa.int32())
-        if name == "key":
-            size, nulls = int(totals[layout.KEY_BYTES]), int(totals[layout.NULL_KEYS])
-            return _binary(self._key_ends[: rows + 1], self._key_bytes, size, self._key_validity, nulls)
-        if name == "value":
-            size, nulls = int(totals[layout.VALUE_BYTES]), int(totals[layout.NULL_VALUES])
-            return _binary(self._value_ends[: rows + 1], self._value_bytes, size, self._value_validity, nulls)
-        return self._headers()
-
-    def _headers(self) -> pa.Array:
-        totals, rows = self._totals, self.rows
-        pairs = int(totals[layout.HEADER_ROWS])
-        key_ends, value_ends = (np.ascontiguousarray(self._pair_ends[: pairs + 1, one]) for one in (0, 1))
-        keys = _binary(key_ends, self._pair_keys, int(totals[layout.HEADER_KEY_BYTES]), None, 0)
-        values = _binary(value_ends, self._pair_values, int(totals[layout.HEADER_VALUE_BYTES]), self._pair_validity, -1)
-        fields = [HEADERS_TYPE.value_type.field(0), HEADERS_TYPE.value_type.field(1)]
-        structs = pa.StructArray.from_arrays([_texts(keys), values], fields=fields)
-        ends = pa.py_buffer(self._header_ends[: rows + 1])
-        return pa.ListArray.from_buffers(HEADERS_TYPE, rows, [None, ends], 0, 0, [structs])
-
-
-def _texts(keys: pa.Array) -> pa.Array:
-    """Header keys as text. Java's clients decode bytes that are not UTF-8 with replacements, and so does this."""
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())
-
-
-def _bytes(size: int) -> pa.Buffer:
-    # Arrow's pool keeps pages that the system would hand out zeroed again for each buffer of this size.
-    return pa.allocate_buffer(size, resizable=True)
-
-
-def _writable(buffer: pa.Buffer) -> Numbers:
-    return np.frombuffer(buffer, np.uint8) if buffer.size else np.empty(0, np.uint8)
-
-
-def _ends(rows: int) -> Numbers:
-    made = np.empty(rows + 1, np.int32)
-    made[0] = 0
-    return made
-
-
-def _bits(rows: int) -> Numbers:
-    return np.empty((rows + 7) // 8, np.uint8)
-
-
-def _binary(ends: Numbers, data: pa.Buffer, size: int, validity: Numbers | None, nulls: int) -> pa.Array:
-    bits = pa.py_buffer(validity) if validity is not None and nulls else None
-    if size < data.size:
-        data.resize(size, shrink_to_fit=True)
-    return pa.BinaryArray.from_buffers(pa.binary(), len(ends) - 1, [bits, pa.py_buffer(ends), data], nulls)
-
-
-def count_rows(rows: Numbers, wanted: Numbers) -> int:
-    return int(rows[wanted, layout.COUNT].sum())

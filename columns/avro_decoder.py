@@ -1,0 +1,69 @@
+"""Avro records as columns, by fastavro."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from ..records.avro_logical import AvroType, AvroValue
+from ..records.avro_marked import marked, named_types
+from ..records.schema_registry import RegistryFailure
+from .avro_columns import AvroColumns, has_unions
+from .avro_rows import rows_of_avro
+from .decoder import Decoded
+from .errors import InvalidScan, SchemaRegistryUnavailable
+
+
+class AvroDecoder:
+    """Avro records by fastavro. `writer_of`: the schema that a value was written with, and the rest of its bytes."""
+
+    def __init__(self, reader: AvroType, writer_of: Callable[[bytes], tuple[AvroType, bytes]]) -> None:
+        self._reader = reader
+        self._writer_of = writer_of
+        self._marked: dict[int, tuple[AvroType, AvroType]] = {}
+        named = named_types(reader)
+        self._has_unions = any(map(has_unions, (reader, *named.values())))
+        found = AvroColumns(named, self._has_unions).of(reader, "", ())
+        self.type = found.type
+        self._convert = found.convert
+        if not pa.types.is_struct(self.type) or not self.type.num_fields:
+            raise InvalidScan("the Avro schema is not a record with fields")
+
+    def decode(self, values: pa.Array) -> Decoded:
+        rows, bad, reasons = [], [], []
+        for number, value in enumerate(values.to_pylist()):
+            try:
+                rows.append(None if value is None else self._one(value))
+            except RegistryFailure as failure:
+                raise SchemaRegistryUnavailable(str(failure)) from None
+            except Exception as error:  # fastavro raises what it meets: struct.error, EOFError, KeyError and so on
+                rows.append(None)
+                bad.append(number)
+                reasons.append(_reason(error))
+        return rows_of_avro(rows, self.type, bad, reasons)
+
+    def _one(self, value: bytes) -> AvroValue:
+        import fastavro
+
+        writer, rest = self._writer_of(value)
+        source = io.BytesIO(rest)
+        found = fastavro.schemaless_reader(
+            source, self._mark(writer), None if writer is self._reader else self._mark(self._reader),
+            return_named_type=self._has_unions,
+        )  # fmt: skip
+        if source.tell() != len(rest):
+            raise ValueError(f"{len(rest) - source.tell()} bytes are left after the record")
+        return found if self._convert is None else self._convert(found)
+
+    def _mark(self, schema: AvroType) -> AvroType:
+        if id(schema) not in self._marked:
+            self._marked[id(schema)] = (schema, marked(schema))
+        return self._marked[id(schema)][1]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, EOFError):
+        return "the record ends within a field"
+    return str(error).partition("\n")[0] or type(error).__name__
