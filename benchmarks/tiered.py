@@ -33,7 +33,7 @@ from compat_tests.tiers.tiered import properties
 from compat_tests.wire import WireClient
 
 from .brokers import APACHE_NAME, ODRADEK_NAME, Cost, MeasuredKafka, MeasuredOdradek
-from .growth_clients import Clients
+from .many_clients import Clients
 from .tails.__main__ import ROOT, WARM_UP_S, shown
 from .tails.neighbours import MEGABYTE, Reader, bulk_request, create, produce
 from .tails.paced import TOPIC

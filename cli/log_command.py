@@ -15,7 +15,7 @@ from .options import path as path_option
 
 if TYPE_CHECKING:
     from ..storage.directory import ReplicaDirectory
-    from ..storage.repair.skipping import BadBatch
+    from ..storage.repair.segment_faults import SegmentFault
     from .command_parser import CommandParser
 
 #: Offsets are 64 bits.
@@ -69,27 +69,30 @@ def _add_place(command: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from ..storage.repair.skipping import bad_batches
+    from ..storage.repair.segment_faults import partition_faults
 
     found = partitions = 0
     try:
         for replica in _replicas(options):
             partitions += 1
-            for bad in bad_batches(replica.path):
+            for fault in partition_faults(replica.path, reads_records=True):
                 found += 1
-                print(_line(replica, bad))
+                print(_line(replica, fault))
     except (UsageError, OSError, ValueError) as error:
         return complain(error)
     print(f"{counted(partitions, 'partition')}, {counted(found, 'bad batch', 'bad batches')}")
     return 1 if found else 0
 
 
-def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
-    name = f"{replica.topic}-{replica.partition}"
-    if bad.header is None:
-        return f"{name}: {bad.file} at byte {bad.position}: {bad.reason}; damaged, not poisoned: it cannot be skipped"
-    offsets = f"{bad.header.base_offset}-{bad.header.last_offset}"
-    return f"{name}: offsets {offsets} ({bad.file} at byte {bad.position}): {bad.reason}"
+def _line(replica: ReplicaDirectory, fault: SegmentFault) -> str:
+    from ..storage.segments.batches import OFFSETS_OUT_OF_ORDER
+
+    name, place = f"{replica.topic}-{replica.partition}", f"{fault.file} at byte {fault.position}"
+    if fault.header is None:
+        is_whole = fault.reason == OFFSETS_OUT_OF_ORDER
+        words = "with offsets out of order" if is_whole else "that are not a complete batch with a valid CRC"
+        return f"{name}: {place}: {fault.size} bytes {words}; damaged, not poisoned: it cannot be skipped"
+    return f"{name}: offsets {fault.first_offset}-{fault.next_offset - 1} ({place}): {fault.reason}"
 
 
 def _skip(options: argparse.Namespace) -> int:
@@ -97,7 +100,8 @@ def _skip(options: argparse.Namespace) -> int:
     from ..storage.files.directory_lock import DirectoryInUse
     from ..storage.files.failures import LogDirectoryFailure
     from ..storage.files.meta_properties import InvalidMetaProperties
-    from ..storage.repair.skipping import bad_batches, empty_one
+    from ..storage.repair.segment_faults import partition_faults
+    from ..storage.repair.skipping import skip_batch
 
     try:
         (replica,) = _replicas(options)
@@ -105,16 +109,16 @@ def _skip(options: argparse.Namespace) -> int:
         # Held until the end: no broker may start meanwhile.
         directory = LogDirectory.open(options.data_dir)
         try:
-            bad = _only(bad_batches(replica.path), first, last)
+            poisoned = _only(partition_faults(replica.path, reads_records=True), first, last)
             if options.dry_run:
-                print(f"would skip: {_line(replica, bad)}")
+                print(f"would skip: {_line(replica, poisoned)}")
                 return 0
-            empty_one(replica.path, bad)
+            skip_batch(replica.path, poisoned)
         finally:
             directory.close()
     except (UsageError, DirectoryInUse, InvalidMetaProperties, LogDirectoryFailure, OSError, ValueError) as error:
         return complain(error)
-    print(f"skipped: {_line(replica, bad)}")
+    print(f"skipped: {_line(replica, poisoned)}")
     return 0
 
 
@@ -125,10 +129,10 @@ def _offsets(text: str) -> tuple[int, int]:
     return int(matched[1]), int(matched[2])
 
 
-def _only(bad: Iterator[BadBatch], first: int, last: int) -> BadBatch:
-    for one in bad:
-        if one.header is not None and (one.header.base_offset, one.header.last_offset) == (first, last):
-            return one
+def _only(faults: Iterator[SegmentFault], first: int, last: int) -> SegmentFault:
+    for fault in faults:
+        if fault.header is not None and (fault.first_offset, fault.next_offset - 1) == (first, last):
+            return fault
     raise UsageError(f"no poisoned batch has exactly the offsets {first}-{last}; `odradek log check` lists them")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..admin.connection import Connection
+from ..heap import malloc_trim
 from .access.single_sign_on import SingleSignOn, read_settings
 from .access.users import Users
 from .cluster.connect import ConnectCluster
@@ -23,28 +22,6 @@ from .settings import Settings
 
 #: The property of a context with the login of its schema registry.
 _REGISTRY_USER = "schema.registry.basic.auth.user.info"
-
-
-def trimming() -> Callable[[], object]:
-    """Returns what gives freed memory back to the system: the kernel's call of glibc's malloc_trim, or that of ctypes, which
-    takes more memory itself. It does nothing with another C library.
-    """
-    try:
-        from odradek_kernel import trim_memory  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return _trimming_by_ctypes()
-    return trim_memory  # type: ignore[no-any-return, unused-ignore]
-
-
-def _trimming_by_ctypes() -> Callable[[], object]:
-    import ctypes
-
-    try:
-        function = ctypes.CDLL(None).malloc_trim
-    except (OSError, TypeError, AttributeError):
-        return lambda: None
-    function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
-    return lambda: function(0)
 
 
 class Backend:
@@ -69,7 +46,7 @@ class Backend:
         self.pipelines = PipelineWatch(
             connection, self.poller, settings.archives, settings.checkpoints, settings.metrics
         )
-        self._trim = trimming()
+        self._trim = malloc_trim() or (lambda: None)
         self._is_warm = False
 
     def _tidy(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -122,15 +121,11 @@ class LoopbackServer:
 
     def __init__(self, handler: type[JsonHandler], port: int, name: str) -> None:
         self._server = BoundedServer((HOST, port), handler)
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        self._server.serve_forever(poll_interval=_POLL_S)
+        self._server.begin(name, _POLL_S)
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self._server.server_address[1]}"
+        return f"http://{HOST}:{self._server.port}"
 
     def __enter__(self) -> Self:
         return self
@@ -141,6 +136,4 @@ class LoopbackServer:
         self.close()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.end()

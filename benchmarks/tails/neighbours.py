@@ -29,7 +29,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient, request_frame
 
-from ..growth_clients import Clients, Requesting
+from ..many_clients import Clients, Requesting
 
 MEGABYTE = 10**6
 BULK_BYTES_A_S = 20 * MEGABYTE

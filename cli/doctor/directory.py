@@ -46,12 +46,17 @@ def disk(subject: str, free: int, total: int) -> Iterator[Finding]:
 
 
 def _damage(directory: Path) -> Iterator[Finding]:
-    """Damaged and torn batches, checkpoints and metadata files, as `odradek repair` finds them."""
+    """Damage, as `odradek repair` shows it, and poisoned batches, as `odradek log check` does."""
     from ...server.controller.repairing import findings
 
     def found() -> Iterator[Finding]:
-        for one in findings(directory):
-            if one.decision is not None:
+        for one in findings(directory, reads_records=True):
+            if one.skip is not None:
+                advice = (
+                    f"stop the broker, then `odradek log skip --data-dir {directory} {one.skip}`: its records are lost"
+                )
+                yield Finding(ERROR, "poisoned batch", str(directory), one.words, advice)
+            elif one.decision is not None:
                 advice = f"stop the broker, then `odradek repair --data-dir {directory} {one.decision}`"
                 yield Finding(ERROR, "damage", str(directory), one.words, advice)
             else:

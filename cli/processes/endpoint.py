@@ -30,6 +30,8 @@ _MOST_CONNECTIONS, _MOST_SCRAPES = 16, 8
 #: Limits of a request, of its response, and of the response of a process.
 _REQUEST_S, _SCRAPE_S = 10.0, 30.0
 _RESPONSE_S = 5.0
+#: A stop waits for so long.
+_POLL_S = 0.2
 
 #: The metrics port of each process, by node id; None for a process that does not run.
 Ports = Mapping[int, int | None]
@@ -41,16 +43,14 @@ class ServiceEndpoint:
     def __init__(self, host: str, port: int, ports: Callable[[], Ports]) -> None:
         self._ports = ports
         self._server = _Server((host, port), type("Handler", (_Handler,), {"ports": staticmethod(ports)}))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="metrics", daemon=True)
-        self._thread.start()
+        self._server.begin("metrics", _POLL_S)
 
     @property
     def port(self) -> int:
-        return int(self._server.server_address[1])
+        return self._server.port
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.end()
 
 
 class _Server(BoundedServer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ...protocol.records.errors import BatchError
 from ...protocol.records.record import decode_batch
 from ...storage.files.segment_files import LOG_SUFFIX, base_offset_of
 from ...storage.log.loading import DamagedLog
-from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, scan
+from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, OnBatch, scan
 from .metadata_batches import QuorumVoters, decode_batches
 from .metadata_snapshots import control_batches, sound_snapshots
 
@@ -70,7 +70,7 @@ def newer_leader_changes(directory: Path) -> list[int]:
     begin = snapshots[0].end_offset if snapshots else 0
     found: list[int] = []
 
-    def look(header: BatchHeader, batch: memoryview) -> None:
+    def look(_position: int, header: BatchHeader, batch: memoryview) -> None:
         if not header.is_control:
             return
         try:
@@ -91,8 +91,8 @@ def newer_leader_changes(directory: Path) -> list[int]:
     return found
 
 
-def _learner(survey: Survey) -> Callable[[BatchHeader, memoryview], None]:
-    def learn(header: BatchHeader, batch: memoryview) -> None:
+def _learner(survey: Survey) -> OnBatch:
+    def learn(_position: int, header: BatchHeader, batch: memoryview) -> None:
         try:
             batches = list(decode_batches(bytes(batch), survey.quorum))
         except (BatchError, MalformedMessage):

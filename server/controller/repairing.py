@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...protocol.uuids import uuid_to_text
-from ...storage.directory import METADATA_LOG, parse_replica_directory
+from ...storage.directory import METADATA_LOG, ReplicaDirectory, parse_replica_directory
 from ...storage.files.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -20,7 +20,8 @@ from ...storage.files.partition_directory import PartitionDirectory
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.files.quorum_state import CorruptQuorumState, read_quorum_state
 from ...storage.files.segment_files import base_offset_of
-from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
+from ...storage.repair.segment_faults import SegmentFault, partition_faults, segment_names
+from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, scan
 from ...storage.segments.damage import Damage
 from .flushed_end import FlushedEnd
 from .metadata_log import DIRECTORY_NAME
@@ -29,10 +30,14 @@ from .metadata_survey import named, segments, survey
 
 
 class Finding(NamedTuple):
-    """Damage, in words. `decision`: the option of `odradek repair` that ends it; None where a start mends it by itself."""
+    """Damage, in words. `decision`: the option of `odradek repair` that ends it; None where a start mends it by itself.
+
+    `skip`: the options of `odradek log skip` that replace a poisoned batch.
+    """
 
     words: str
     decision: str | None = None
+    skip: str | None = None
 
 
 class MetadataEnd(NamedTuple):
@@ -46,8 +51,8 @@ class MetadataEnd(NamedTuple):
     lost: str
 
 
-def findings(directory: Path) -> Iterator[Finding]:
-    """Yields the damage. Raises OSError, LogDirectoryFailure."""
+def findings(directory: Path, *, reads_records: bool = False) -> Iterator[Finding]:
+    """Yields the damage; with `reads_records` poisoned batches, too. Raises OSError, LogDirectoryFailure."""
     yield from _of_meta_properties(directory)
     for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
         note = inspect_offsets(str(directory), name).note
@@ -57,7 +62,7 @@ def findings(directory: Path) -> Iterator[Finding]:
     for path in sorted(directory.iterdir()):
         replica = parse_replica_directory(str(path)) if path.is_dir() else None
         if replica is not None and not replica.suffix and replica[:2] != METADATA_LOG:
-            yield from _of_partition(path)
+            yield from _of_partition(path, replica, reads_records=reads_records)
 
 
 def _of_meta_properties(directory: Path) -> Iterator[Finding]:
@@ -124,7 +129,7 @@ def _loss(directory: Path, file: Path | None, position: int, offset: int, record
     return ", ".join(words)
 
 
-def _of_partition(path: Path) -> Iterator[Finding]:
+def _of_partition(path: Path, replica: ReplicaDirectory, *, reads_records: bool) -> Iterator[Finding]:
     try:
         if read_topic_id(str(path)) is None:
             yield Finding(f"{path}/partition.metadata: missing or empty; the broker rewrites it at its next start")
@@ -136,25 +141,22 @@ def _of_partition(path: Path) -> Iterator[Finding]:
             f"{path}/{one.file}: damaged at position {one.position}, offsets {one.first_offset} to {one.next_offset - 1} "
             f"({one.reason}); readers get CORRUPT_MESSAGE"
         )
-    files = [file for file in segments(path) if base_offset_of(file.name) is not None]
-    for file in files:
-        for words in _of_segment(file, is_last=file is files[-1], known=known):
-            yield Finding(words)
-
-
-def _of_segment(file: Path, *, is_last: bool, known: set[tuple[str, int]]) -> Iterator[str]:
-    size = file.stat().st_size
-    found: WholeBatches = scan(str(file), base_offset_of(file.name) or 0, size, DEFAULT_INDEX_INTERVAL_BYTES)
-    for hole in found.holes:
-        if (file.name, hole.position) not in known:
-            yield (
-                f"{file}: damaged at position {hole.position}, offsets {hole.first_offset} to {hole.next_offset - 1} "
-                f"({hole.reason})"
+    last = max(segment_names(str(path)), default="")
+    for fault in partition_faults(str(path), reads_records=reads_records):
+        if fault.header is not None:
+            yield Finding(
+                f"{path}/{fault.file}: poisoned batch at position {fault.position}, offsets {fault.first_offset} to "
+                f"{fault.next_offset - 1} ({fault.reason}); consumers stop there",
+                skip=f"--topic {replica.topic} --partition {replica.partition} "
+                f"--offsets {fault.first_offset}-{fault.next_offset - 1}",
             )
-    if found.size < size and (file.name, found.size) not in known:
-        what = (
-            "an incomplete write or damage; the next start of the broker decides"
-            if is_last
-            else "damaged up to its end"
-        )
-        yield f"{file}: {what}: {size - found.size} bytes from position {found.size} on, offset {found.next_offset}"
+        elif (fault.file, fault.position) not in known:
+            yield Finding(f"{path}/{fault.file}: {_of_damage(fault, is_last=fault.file == last)}")
+
+
+def _of_damage(fault: SegmentFault, *, is_last: bool) -> str:
+    if not fault.is_tail:
+        offsets = f"{fault.first_offset} to {fault.next_offset - 1}"
+        return f"damaged at position {fault.position}, offsets {offsets} ({fault.reason})"
+    what = "an incomplete write or damage; the next start of the broker decides" if is_last else "damaged up to its end"
+    return f"{what}: {fault.size} bytes from position {fault.position} on, offset {fault.first_offset}"

@@ -5,6 +5,10 @@ The partitions of the request stay encoded (`protocol/encoded_fetch.py`). One th
 Only a partition whose last stable offset is the high watermark is remembered: a transaction can make it lower only below
 records that come later, and these move the high watermark. What a client may read is decided for each request: see
 `EncodedFetch`.
+
+librdkafka has no sessions, so its consumers send such requests all the time. A Fetch of 5,000 partitions without new records
+takes 2.1 ms of CPU, 13.8 ms without the memory, and 23.8 ms if `LargeFetch` does not encode such partitions at once, either
+(docs/development/growth-notes.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Clients without sessions name all their partitions in each request, and the response has each of them. Most have nothing
 new, so their bytes in the request are those of the request before, and their bytes in the response, too. A connection
-therefore remembers both for each partition that has nothing new.
+therefore remembers both for each partition that has nothing new; encoded_fetch.py has the CPU that this saves.
 
 A remembered partition waits in `hosted.watchers`, as an idle partition of a session does (`IdleConsumer`), and is forgotten
 with the first change: a commitment, another leader or epoch, a new log start offset, a failed directory, the end of the

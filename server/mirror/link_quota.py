@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..replicas.replication_quota import ReplicationRate
+from ..access.quotas.rates import SimpleRate
 
 if TYPE_CHECKING:
     from ..partitions.replica import Replica
     from ..runtime.clock import Clock
 
-#: The rate is that of the last samples, of a second each.
-_SAMPLES, _SAMPLE_MS = 5, 1000
+#: The rate is that of the last windows, of a second each.
+_WINDOWS, _WINDOW_MS = 5, 1000
 
 
 class LinkQuota:
@@ -23,7 +23,7 @@ class LinkQuota:
         self._clock = clock
         #: Bytes since the link began here.
         self.total = 0
-        self._rate = ReplicationRate(_SAMPLES, _SAMPLE_MS)
+        self._rate = SimpleRate(_WINDOWS, _WINDOW_MS)
 
     @property
     def is_on(self) -> bool:
@@ -31,7 +31,7 @@ class LinkQuota:
 
     def is_throttled(self, replica: Replica, follower: int) -> bool:
         limit = self._limit()
-        return limit > 0 and self._rate.bytes_per_second(self._clock.now_ms()) > limit
+        return limit > 0 and self._rate.measure(self._clock.now_ms())[0] > limit
 
     def record(self, replica: Replica, size: int) -> None:
         self.total += size

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
+from ..access.quotas.rates import SimpleRate, rate_throttle_ms
 
 #: Kafka's default of the two keys: no limit.
 UNLIMITED = (1 << 63) - 1
 
 
 class RemoteQuota:
-    """The rate over the last windows, as Kafka's `RLMQuotaManager` measures it. Times in milliseconds."""
+    """The rate over the last windows, measured as by Kafka's `RLMQuotaManager`. Times in milliseconds."""
 
     def __init__(self, most_per_second: int, windows: int, window_s: int) -> None:
         self.most_per_second = most_per_second
-        self._windows = windows
         self._window_ms = window_s * 1000
-        #: (number of the window, bytes), the last one at the end.
-        self._counted: deque[tuple[int, int]] = deque()
+        self._rate = SimpleRate(windows, self._window_ms)
 
     def record(self, size: int, now_ms: int) -> None:
-        number = now_ms // self._window_ms
-        if self._counted and self._counted[-1][0] == number:
-            size += self._counted.pop()[1]
-        self._counted.append((number, size))
-
-    def rate(self, now_ms: int) -> float:
-        """Returns bytes per second over the windows; those before the current one count whole."""
-        first = now_ms // self._window_ms - self._windows + 1
-        while self._counted and self._counted[0][0] < first:
-            self._counted.popleft()
-        elapsed_ms = (self._windows - 1) * self._window_ms + now_ms % self._window_ms
-        return sum(size for _, size in self._counted) * 1000 / max(elapsed_ms, self._window_ms)
+        self._rate.record(size, now_ms)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Returns how long to wait until the rate is within the quota; 0: it is."""
-        if self.most_per_second >= UNLIMITED or self.rate(now_ms) <= self.most_per_second:
+        """Returns how long to wait before the quota is looked at again, a window at most; 0: the rate is within it."""
+        if self.most_per_second >= UNLIMITED:
             return 0
-        return self._window_ms - now_ms % self._window_ms
+        rate, over_ms = self._rate.measure(now_ms)
+        return min(rate_throttle_ms(rate, self.most_per_second, over_ms), self._window_ms)

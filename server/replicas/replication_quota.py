@@ -1,17 +1,16 @@
 """The throttle of replication at a leader, or at a follower (KIP-73).
 
-`ReplicationRate`, and the replicas that a topic's configuration lists: `ReplicationQuota` compares both with the rate of
-the broker's configuration.
+`ReplicationQuota` compares the rate of the replicas that a topic's configuration lists with that of the broker's.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.configs.key import FOREVER
 from ...metadata.image import TOPIC_RESOURCE
+from ..access.quotas.rates import SimpleRate
 
 if TYPE_CHECKING:
     from ...metadata.configs.key_types import IntegerKey
@@ -26,35 +25,6 @@ LEADERS: tuple[IntegerKey, str] = ("leader.replication.throttled.rate", "leader.
 FOLLOWERS: tuple[IntegerKey, str] = ("follower.replication.throttled.rate", "follower.replication.throttled.replicas")
 #: Topics whose lists are kept as sets; only topics under reassignment have one. A list is parsed when it has changed.
 MAX_REMEMBERED_TOPICS = 10_000
-
-
-class ReplicationRate:
-    """A byte rate over the last `samples` samples of `sample_ms` each."""
-
-    def __init__(self, samples: int, sample_ms: int) -> None:
-        self._sample_ms = sample_ms
-        self._samples = samples
-        #: (start time, bytes), oldest first.
-        self._kept: deque[tuple[int, int]] = deque()
-
-    def record(self, size: int, now_ms: int) -> None:
-        if self._kept and now_ms - self._kept[-1][0] < self._sample_ms:
-            began_ms, before = self._kept[-1]
-            self._kept[-1] = (began_ms, before + size)
-        else:
-            self._kept.append((now_ms, size))
-        self._forget(now_ms)
-
-    def bytes_per_second(self, now_ms: int) -> float:
-        self._forget(now_ms)
-        if not self._kept:
-            return 0.0
-        elapsed_ms = max(self._sample_ms, now_ms - self._kept[0][0])
-        return sum(size for _, size in self._kept) * 1000 / elapsed_ms
-
-    def _forget(self, now_ms: int) -> None:
-        while self._kept and now_ms - self._kept[0][0] >= self._samples * self._sample_ms:
-            self._kept.popleft()
 
 
 def is_listed(replicas: Collection[str], index: int, broker_id: int) -> bool:
@@ -78,7 +48,7 @@ class ReplicationQuota:
         self._metadata = metadata
         self._rate_key, self._replicas_key = keys
         seconds = config.get("replication.quota.window.size.seconds")
-        self._rate = ReplicationRate(config.get("replication.quota.window.num"), seconds * 1000)
+        self._rate = SimpleRate(config.get("replication.quota.window.num"), seconds * 1000)
         #: The replicas that a topic lists, with the text that they were parsed from.
         self._listed: dict[str, tuple[str, frozenset[str]]] = {}
 
@@ -104,7 +74,7 @@ class ReplicationQuota:
 
     @property
     def _is_exceeded(self) -> bool:
-        return self._rate.bytes_per_second(self._clock.now_ms()) > self._config.get(self._rate_key)
+        return self._rate.measure(self._clock.now_ms())[0] > self._config.get(self._rate_key)
 
     def record(self, replica: Replica, size: int) -> None:
         if self.is_on and self.throttles(replica):

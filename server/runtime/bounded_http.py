@@ -39,7 +39,23 @@ class BoundedServer(ThreadingHTTPServer):
         #: The oldest first.
         self._open: dict[socket.socket, _Open] = {}
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
         super().__init__(address, handler)
+
+    def begin(self, name: str, poll_s: float) -> None:
+        """Serves on a thread of that name until `end`, which waits for `poll_s` at most."""
+        self._thread = threading.Thread(target=self.serve_forever, args=(poll_s,), name=name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        assert self._thread is not None, "begin starts it"
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
 
     def process_request(self, request: Request, client_address: object) -> None:
         assert isinstance(request, socket.socket)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 
+from ...heap import malloc_trim
 from .gc_policy import empty_free_lists
 from .thread_pools import can_start_threads
 
@@ -108,32 +109,9 @@ class MemoryRelease:
         self.trims += 1
 
 
-def _malloc_trim() -> Callable[[], object] | None:
-    """Returns glibc's malloc_trim, which releases the interpreter's lock while it runs; None where it does not exist.
-
-    The kernel has it: ctypes takes a megabyte, in a process that needs it for nothing else.
-    """
-    try:
-        from odradek_kernel import trim_memory  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return _malloc_trim_by_ctypes()
-    return trim_memory  # type: ignore[no-any-return, unused-ignore]
-
-
-def _malloc_trim_by_ctypes() -> Callable[[], object] | None:
-    import ctypes  # lazy: keeps the broker's start fast
-
-    try:
-        function = ctypes.CDLL(None).malloc_trim
-    except (OSError, TypeError, AttributeError):
-        return None
-    function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
-    return lambda: function(0)
-
-
 @cache
 def _of_process() -> MemoryRelease:
-    return MemoryRelease(_malloc_trim() or (lambda: None), empty_free_lists)
+    return MemoryRelease(malloc_trim() or (lambda: None), empty_free_lists)
 
 
 def prepare() -> None:

@@ -206,7 +206,7 @@ class LogLoader:
         if base in self._aborted:
             remove_aborted(self.directory, base)
 
-        def on_batch(header: BatchHeader, batch: memoryview) -> None:
+        def on_batch(_position: int, header: BatchHeader, batch: memoryview) -> None:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 with suppress(BatchError):  # a marker without contents ends no transaction
@@ -362,7 +362,7 @@ def _highest(claims: Sequence[Claim]) -> int:
     return max(claim.offset for claim in claims)
 
 
-def _pass(header: BatchHeader, batch: memoryview) -> None:
+def _pass(position: int, header: BatchHeader, batch: memoryview) -> None:
     """Nothing is learnt from a batch that is followed already."""
 
 

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 
 DEFAULT_INDEX_INTERVAL_BYTES = 4096
+#: Reasons of a hole.
+OFFSETS_OUT_OF_ORDER, NO_WHOLE_BATCH = "offsets out of order", "no whole batch"
 _MAGIC_AT = 16
 _OLD_HEAD = struct.Struct(">8xiI")
 
-#: Called with each whole batch: its header, and its bytes (valid during the call only).
-OnBatch = Callable[[BatchHeader, memoryview], None]
+#: Called with each whole batch: its position, its header, and its bytes (valid during the call only).
+OnBatch = Callable[[int, BatchHeader, memoryview], None]
 
 
 class Hole(NamedTuple):
@@ -136,9 +138,9 @@ class _Scan:
         for position, header, view in batches:
             last_offset = header.last_offset
             if header.base_offset < self.next_offset or last_offset >= self.limit_offset:
-                return "offsets out of order"
+                return OFFSETS_OUT_OF_ORDER
             if header.base_offset > self.next_offset and self._is_misplaced(path, size, position, header):
-                return "offsets out of order"
+                return OFFSETS_OUT_OF_ORDER
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_at = header.max_timestamp, last_offset
             if position - self._last_entry_at > self._interval:
@@ -146,9 +148,9 @@ class _Scan:
                 self._index_time()
                 self._last_entry_at = position
             if self._on_batch is not None:
-                self._on_batch(header, view)
+                self._on_batch(position, header, view)
             self.end, self.next_offset, self.leader_epoch = position + header.size, last_offset + 1, header.leader_epoch
-        return "no whole batch"
+        return NO_WHOLE_BATCH
 
     def _is_misplaced(self, path: str, size: int, position: int, header: BatchHeader) -> bool:
         """Returns whether a batch that leaves offsets out has a damaged offset (no CRC covers it): later ones have these."""

@@ -155,6 +155,13 @@ class Damage:
             self._index()
         return gone
 
+    def move(self, file: str, position: int, by: int) -> None:
+        """Moves the ranges behind a position of a file by so many bytes."""
+        self.ranges = [
+            one._replace(position=one.position + by) if one.file == file and one.position > position else one
+            for one in self.ranges
+        ]
+
     def restrict(self, log_start_offset: int, log_end_offset: int) -> None:
         """Forgets the ranges that lie outside of the log; one across its end is cut there."""
         kept = [one for one in self.ranges if one.next_offset > log_start_offset and one.first_offset < log_end_offset]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -161,7 +162,13 @@ def test_skip_needs_a_stopped_broker_and_exact_offsets(tmp_path: Path, capsys: p
         for wrong in ("0-2", "1-3", "0", "x-y"):
             assert main([*skip, wrong]) == 1
         assert main(["log", "check", "--data-dir", str(broker.data_dir), "--topic", "other"]) == 1
+        capsys.readouterr()
+        assert main(["doctor", "--data-dir", str(broker.data_dir), "--output", "jsonl"]) == 1
+        (shown,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert shown["check"] == "poisoned batch" and "offsets 0 to 3" in shown["finding"]
+        assert f"`odradek {' '.join([*skip, '0-3'])}`" in shown["advice"]
         assert main([*skip, "0-3"]) == 0
+        assert main(["doctor", "--data-dir", str(broker.data_dir)]) == 0
 
 
 @pytest.mark.usefixtures("processes")

@@ -13,7 +13,7 @@ import pytest
 
 #: Half a gigabyte, and seconds of imports in each process. Their tests run in `make test`.
 MODULES = {
-    "aiokafka", "boto3", "botocore", "django", "duckdb", "fastapi", "faststream", "fsspec", "grpc_tools", "gssapi", "kio",
+    "aiokafka", "boto3", "botocore", "django", "duckdb", "fastapi", "faststream", "fsspec", "grpc_tools", "gssapi",
     "kubernetes_validate", "matplotlib", "moto", "numba", "numpy", "pandas", "polars", "ptars", "pyarrow", "pyiceberg",
     "pyspark", "s3fs", "selenium", "uv",
 }  # fmt: skip

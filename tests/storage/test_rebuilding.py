@@ -16,10 +16,11 @@ from odradek.storage.files.open_files import OpenFiles
 from odradek.storage.files.partition_directory import PartitionDirectory
 from odradek.storage.repair import rebuilding, skipping
 from odradek.storage.repair.rebuilding import RebuiltSegment
-from odradek.storage.repair.skipping import bad_batches, empty_one
+from odradek.storage.repair.segment_faults import SegmentFault, partition_faults
+from odradek.storage.repair.skipping import skip_batch
 from odradek.storage.segments.aborted import AbortedTransaction, read_aborted, replace_aborted
 from odradek.storage.segments.batch_walk import headers
-from odradek.storage.segments.damage import DamagedRange, SegmentSuspected
+from odradek.storage.segments.damage import Damage, DamagedRange, SegmentSuspected
 from odradek.storage.segments.segment import Segment
 from odradek.storage.segments.slices import LogSlice
 
@@ -163,19 +164,42 @@ def poisoned(offset: int) -> bytes:
     return bytes(data)
 
 
+def faults(path: Path) -> list[SegmentFault]:
+    return list(partition_faults(str(path), reads_records=True))
+
+
 def test_bad_batches_are_named_by_their_place(tmp_path: Path) -> None:
     source(tmp_path, PARTS[0], poisoned(BASE + 2), PARTS[2])
     (tmp_path / f"{0:020}.log").write_bytes(batch(0) + b"torn")
     (tmp_path / "notes.log").write_bytes(b"no segment")
-    found = list(bad_batches(str(tmp_path)))
-    assert [(one.file, one.position, one.header is None) for one in found] == [
-        (f"{0:020}.log", len(batch(0)), True),
-        (f"{NAME}.log", STARTS[1], False),
+    found = faults(tmp_path)
+    assert [(one.file, one.position, one.size, one.header is None, one.is_tail) for one in found] == [
+        (f"{0:020}.log", len(batch(0)), 4, True, True),
+        (f"{NAME}.log", STARTS[1], STARTS[2] - STARTS[1], False, False),
     ]
-    assert found[0].reason.startswith("4 bytes that are not")
+    assert list(partition_faults(str(tmp_path), reads_records=False)) == found[:1]
     (tmp_path / f"{0:020}.log").unlink()
-    empty_one(str(tmp_path), next(iter(bad_batches(str(tmp_path)))))
-    assert list(bad_batches(str(tmp_path))) == []
+    skip_batch(str(tmp_path), faults(tmp_path)[0])
+    assert faults(tmp_path) == []
+
+
+def test_poisoned_batches_before_and_after_damage_are_found_and_skipped(tmp_path: Path) -> None:
+    directory, _ = source(tmp_path, poisoned(BASE), bytes(50), poisoned(BASE + 5), batch(BASE + 8))
+    before = len(poisoned(BASE))
+    first, damaged, second = faults(tmp_path)
+    assert (first.position, first.first_offset, first.next_offset) == (0, BASE, BASE + 3)
+    assert damaged[1:5] == (before, 50, BASE + 3, BASE + 5) and damaged.header is None
+    assert (second.position, second.first_offset, second.next_offset) == (before + 50, BASE + 5, BASE + 8)
+    skip_batch(str(tmp_path), second)
+    assert faults(tmp_path) == [first, damaged]
+
+    noted = Damage.load(directory)
+    noted.add(DamagedRange(*damaged[:6]))
+    noted.save()
+    skip_batch(str(tmp_path), first)
+    (left,) = faults(tmp_path)
+    assert left.position < damaged.position and left.size == damaged.size
+    assert list(Damage.load(directory)) == [DamagedRange(*left[:6])]
 
 
 @pytest.mark.parametrize("written_at_once", [7, 1 << 20])
@@ -185,8 +209,8 @@ def test_empty_batch_keeps_the_offsets_and_the_times(
     monkeypatch.setattr(skipping, "_WRITE_BYTES", written_at_once)
     _, segment = source(tmp_path, PARTS[0], poisoned(BASE + 2), PARTS[2], PARTS[3])
     os.utime(segment.path, ns=(7_000, 9_000))
-    (bad,) = bad_batches(str(tmp_path))
-    empty_one(str(tmp_path), bad)
+    (bad,) = faults(tmp_path)
+    skip_batch(str(tmp_path), bad)
     log = tmp_path / f"{NAME}.log"
     data = log.read_bytes()
     assert log.stat().st_mtime_ns == 9_000

@@ -55,7 +55,7 @@ def test_header_only_batches_are_whole_wherever_they_are(
     path, size = written(tmp_path / "f", batch(0, 2), batch(2, 0, last=4), batch(5), batch(6, 0), batch(7, 0, last=9))
     seen: list[tuple[int, int]] = []
     found = scan(
-        path, 0, size, INTERVAL, lambda header, view: seen.append((header.base_offset, len(view))), verify=verify
+        path, 0, size, INTERVAL, lambda _at, header, view: seen.append((header.base_offset, len(view))), verify=verify
     )
     assert (found.size, found.next_offset, found.holes) == (size, 10, ())
     assert [offset for offset, _ in seen] == [0, 2, 5, 6, 7] and sum(length for _, length in seen) == size

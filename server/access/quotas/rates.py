@@ -1,5 +1,8 @@
 """Rates over windows of time and token buckets, and the throttle time of each.
 
+`Rate` is that of client quotas, `SimpleRate` that of replication, links and the remote store, as in Kafka's classes of these
+names: both keep the same windows, and divide by another time.
+
 A window is `window_ms` long and `windows` of them count, the current one included (`quota.window.num`,
 `quota.window.size.seconds`). All times are ms, of any clock that goes on.
 """
@@ -72,12 +75,15 @@ class Rate:
         if now_ms >= self._valid_until_ms:
             self._look(now_ms)
         total = self._others + self._kept[self._current][2] if self._kept else 0.0
-        elapsed_ms = now_ms - self._began_ms
+        elapsed_ms = self._averaged_ms(now_ms - self._began_ms)
+        return total * 1000 / elapsed_ms, elapsed_ms
+
+    def _averaged_ms(self, elapsed_ms: int) -> int:
+        """Returns the time that the sum is divided by. `elapsed_ms`: since the first window that counts began."""
         missing = self._windows - 1 - elapsed_ms // self._window_ms
         if missing > 0:
             elapsed_ms += missing * self._window_ms
-        elapsed_ms = max(elapsed_ms, 1)
-        return total * 1000 / elapsed_ms, elapsed_ms
+        return max(elapsed_ms, 1)
 
     def _look(self, now_ms: int) -> None:
         """Empties the windows that do not count any more, and adds up the others."""
@@ -94,6 +100,18 @@ class Rate:
             if index != self._current:
                 others += window[2]
         self._valid_until_ms, self._others, self._began_ms = last_ms + over_ms, others, began_ms
+
+
+class SimpleRate(Rate):
+    """The recorded amount per second since the first window that counts began, or over one window if that is longer.
+
+    A burst after a pause counts at once, since a throttle of replication has to hold for moves that begin now (KIP-73).
+    """
+
+    __slots__ = ()
+
+    def _averaged_ms(self, elapsed_ms: int) -> int:
+        return max(elapsed_ms, self._window_ms)
 
 
 class TokenBucket:

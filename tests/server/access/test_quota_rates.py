@@ -14,6 +14,7 @@ from odradek.server.access.quotas import sensors
 from odradek.server.access.quotas.quota_lookup import Quota, Share, quota_of
 from odradek.server.access.quotas.rates import (
     Rate,
+    SimpleRate,
     TokenBucket,
     bucket_throttle_ms,
     rate_throttle_ms,
@@ -50,19 +51,43 @@ def test_rates_and_buckets_measure_as_apache_kafkas(java_tools: None) -> None:
     lines, ours = [], []
     for seed, windows, window_ms in shapes:
         bound = 50.0 + seed
-        rate, bucket = Rate(windows, window_ms), TokenBucket(windows, window_ms)
+        rate, simple, bucket = Rate(windows, window_ms), SimpleRate(windows, window_ms), TokenBucket(windows, window_ms)
         lines.append(f"new {windows} {window_ms} {bound}")
         for value, now_ms in history(seed):
             rate.record(value, now_ms)
+            simple.record(value, now_ms)
             bucket.record(value, bound, now_ms)
             lines += [f"add {value} {now_ms}", f"ask {now_ms + seed * 7}"]
-            ours.append((*rate.measure(now_ms + seed * 7), bucket.measure(bound, now_ms + seed * 7)))
+            asked_ms = now_ms + seed * 7
+            ours.append((*rate.measure(asked_ms), *simple.measure(asked_ms), bucket.measure(bound, asked_ms)))
     done = subprocess.run(
         java_command(_SOURCE), input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60
     )
     theirs = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
     assert len(theirs) == len(ours) == 60 * len(shapes)
     assert ours == [pytest.approx(one, rel=1e-9, abs=1e-6) for one in theirs]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now_ms", "rate"),
+    [
+        ([], 0, 0),
+        ([(0, 500)], 0, 500),
+        ([(0, 500)], 999, 500),
+        ([(0, 500), (999, 500)], 1999, 1000_000 / 1999),
+        ([(0, 500), (1000, 500)], 1999, 1000_000 / 1999),
+        ([(0, 500), (1000, 500)], 2000, 500),
+        ([(0, 500), (999, 500), (1000, 100)], 2000, 550),
+        ([(0, 500)], 2000, 0),
+    ],
+)
+def test_simple_rate_divides_by_the_time_since_its_first_window(
+    recorded: list[tuple[int, int]], now_ms: int, rate: float
+) -> None:
+    simple = SimpleRate(2, 1000)
+    for at_ms, size in recorded:
+        simple.record(size, NOW_MS + at_ms)
+    assert simple.measure(NOW_MS + now_ms)[0] == pytest.approx(rate)
 
 
 def test_throttle_is_the_pause_that_brings_a_rate_down_to_its_quota() -> None:

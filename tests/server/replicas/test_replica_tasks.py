@@ -23,7 +23,7 @@ from odradek.server.replicas.isr_changes import RETRY_MS, IsrChanges
 from odradek.server.replicas.maintenance import LOGS_AT_A_TIME, LogMaintenance
 from odradek.server.replicas.moves import bytes_from
 from odradek.server.replicas.replication import Replication
-from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota, ReplicationRate
+from odradek.server.replicas.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.storage.files.failures import LogDirectoryFailure
@@ -266,26 +266,6 @@ def test_changed_list_of_a_topic_is_read_again(tmp_path: Path, monkeypatch: pyte
     other = Hosted(tmp_path, OWN, topic="other")
     harness.quota.throttles(other)
     assert list(harness.quota._listed) == ["other"]
-
-
-@pytest.mark.parametrize(
-    ("recorded", "now_ms", "rate"),
-    [
-        ([], 0, 0),
-        ([(0, 500)], 0, 500),
-        ([(0, 500)], 999, 500),
-        ([(0, 500), (999, 500)], 1999, 1000_000 / 1999),
-        ([(0, 500), (1000, 500)], 1999, 1000_000 / 1999),
-        ([(0, 500), (1000, 500)], 2000, 500),
-        ([(0, 500), (999, 500), (1000, 100)], 2000, 100),
-        ([(0, 500)], 2000, 0),
-    ],
-)
-def test_rate_counts_the_last_samples(recorded: list[tuple[int, int]], now_ms: int, rate: float) -> None:
-    found = ReplicationRate(2, 1000)
-    for at_ms, size in recorded:
-        found.record(size, at_ms)
-    assert found.bytes_per_second(now_ms) == pytest.approx(rate)
 
 
 # ---- fetchers

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -165,14 +165,6 @@ def test_nothing_is_collected_while_large_work_is_under_way() -> None:
     finally:
         gc.enable()
     assert full_collections() == before
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own function")
-@pytest.mark.parametrize("made", [memory._malloc_trim, memory._malloc_trim_by_ctypes])
-def test_trim_of_glibc_can_be_called(made: Callable[[], Callable[[], object] | None]) -> None:
-    trim = made()
-    if trim is not None:  # None with musl
-        assert trim() in (None, 0, 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

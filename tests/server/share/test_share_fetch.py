@@ -13,8 +13,8 @@ from odradek.server.partitions.page_cache import NotInPageCache
 from odradek.server.share.share_fetch import ShareFetch
 from odradek.server.share.share_reader import ShareReader
 
-from benchmarks.growth_clients import ShareGroupLoad
 from compat_tests.recipes import eventually, make_topic
+from tests.server.harness.share_group_load import ShareGroupLoad
 from tests.server.harness.share_groups import SETTINGS, configure, member, produce
 from tests.server.harness.share_member import Member
 
