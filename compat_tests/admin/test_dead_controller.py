@@ -26,7 +26,7 @@ _DEAD, _RUNNING = 1, 5
 
 @contextlib.contextmanager
 def port_that(answer: str) -> Iterator[int]:
-    """A port of a broker that has died: it refuses connections, or a proxy before it ends them, or accepts them in silence."""
+    """A port of a dead broker: it refuses connections, or a proxy ends them, or accepts them in silence."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = int(listening.getsockname()[1])
         if answer == "refuses":
