@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _OPENING = ord("{")
 _CONSTANTS: dict[object, str] = {True: "true", False: "false", None: "null"}
+#: Names that are kept.
+_MOST_NAMES = 4096
 
 
 class _Number(str):
@@ -62,55 +64,76 @@ def _of_keys(masks: Masks, key: str, text_filter: Callable[[str], Callable[[str]
 
 
 def _of_values(masks: Masks, word: str) -> May:
+    visible = _Visible(masks)
+
     def may(data: bytes | None) -> bool:
         if not data or data[0] != _OPENING:
             return True
         try:
-            return word in shown_of(masks, data.decode())
+            return word in visible.text(data.decode())
         except (_WholeLook, UnicodeDecodeError):
             return True
 
     return may
 
 
-def shown_of(masks: Masks, text: str) -> str:
-    """The names, texts and numbers that masks leave of a JSON document, one a line. Raises _WholeLook."""
-    if text.count("[") + text.count("{") > MOST_DEPTH:
-        raise _WholeLook
-    try:
-        document, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
-        raise _WholeLook from None
-    if end != len(text):
-        raise _WholeLook
-    shown: list[str] = []
-    _add_fields(masks, document, shown)
-    return "\n".join(shown)
+class _Visible:
+    """What masks leave of documents."""
 
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
+        #: The names that were looked at, as they are shown, and whether their values are masked.
+        self._names: dict[str, tuple[str, bool]] = {}
 
-def _add_fields(masks: Masks, fields: Sequence[tuple[str, object]], shown: list[str]) -> None:
-    """Adds what masks leave of an object."""
-    for name, value in fields:
-        visible, is_masked = masks.field(name)
-        if visible != MASKED:
-            if not (name.isascii() and name.isprintable()):  # a page may write it with escapes
-                raise _WholeLook
-            shown.append(visible)
-        if not is_masked:
-            _add(masks, value, shown)
-
-
-def _add(masks: Masks, value: object, shown: list[str]) -> None:
-    if type(value) is int:
-        shown.append(str(value) if value else "-0")  # or 0
-    elif type(value) is str:
-        if not masks.shows_text(value):
+    def text(self, text: str) -> str:
+        """The names, texts and numbers that masks leave of a JSON document, one a line. Raises _WholeLook."""
+        if text.count("[") + text.count("{") > MOST_DEPTH:
             raise _WholeLook
-        shown.append(value)
-    elif isinstance(value, tuple):
-        _add_fields(masks, value, shown)
-    elif isinstance(value, list):
-        for one in value:
-            _add(masks, one, shown)
-    else:
-        shown.append(value if isinstance(value, _Number) else _CONSTANTS[value])
+        try:
+            document, end = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            raise _WholeLook from None
+        if end != len(text):
+            raise _WholeLook
+        shown: list[str] = []
+        self._add_fields(document, shown)
+        return "\n".join(shown)
+
+    def _add_fields(self, fields: Sequence[tuple[str, object]], shown: list[str]) -> None:
+        names, shows_text = self._names, self._masks.shows_text
+        for name, value in fields:
+            text, is_masked = names.get(name) or self._look_at(name)
+            shown.append(text)
+            if is_masked:
+                continue
+            if type(value) is int:
+                shown.append(str(value) if value else "-0")  # or 0
+            elif type(value) is str and shows_text(value):
+                shown.append(value)
+            else:
+                self._add(value, shown)
+
+    def _add(self, value: object, shown: list[str]) -> None:
+        if value is None or isinstance(value, bool):
+            shown.append(_CONSTANTS[value])
+        elif isinstance(value, int):
+            shown.append(str(value) if value else "-0")
+        elif isinstance(value, tuple):
+            self._add_fields(value, shown)
+        elif isinstance(value, list):
+            for one in value:
+                self._add(one, shown)
+        else:
+            text = str(value)
+            if not isinstance(value, _Number) and not self._masks.shows_text(text):
+                raise _WholeLook
+            shown.append(text)
+
+    def _look_at(self, name: str) -> tuple[str, bool]:
+        text, is_masked = self._masks.field(name)
+        if text != MASKED and not (name.isascii() and name.isprintable()):  # a page may write it with escapes
+            raise _WholeLook
+        if len(self._names) >= _MOST_NAMES:
+            self._names.clear()
+        self._names[name] = text, is_masked
+        return text, is_masked

@@ -124,6 +124,8 @@ def passes(query: Query, one: Record) -> bool:
 @given(content=_CONTENTS, expression=_EXPRESSIONS, of=st.sampled_from(["key", "value"]))
 @example(content=b'{"n": "a\\nb"}', expression="nb", of="value")
 @example(content=b'{"n": -0}', expression="-0", of="value")
+@example(content=b'{"n": [-0]}', expression="-0", of="value")
+@example(content=b'{"n": [true]}', expression="true", of="value")
 @example(content=b"key-123456", expression="^key-123456$", of="key")
 @example(content=b"", expression="^$", of="key")
 def test_record_that_passes_is_wanted(content: bytes | None, expression: str, of: str) -> None:
