@@ -72,7 +72,7 @@ class Admin:
 
     def ask_controller(self, request: Request[ResponseT]) -> ResponseT:
         """Sends a request to the controller that a broker names: in a cluster of KRaft a broker, which forwards it."""
-        return self.ask(request, self.cluster.controller())
+        return self.cluster.ask_controller(request)
 
     def coordinator_now(self, key: str, kind: int = GROUP) -> int:
         """The node that coordinates a group or a transactional id. Raises ResponseError where there is none now."""

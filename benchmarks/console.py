@@ -31,14 +31,11 @@ from odradek.admin.features import describe_features
 from odradek.admin.nodes import describe_cluster
 from odradek.admin.topic_batches import create_topics
 from odradek.admin.topic_changes import NewTopic
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
-from odradek.protocol.messages.registrations import RegisteredFeature, RegisteredListener
 
 from compat_tests.broker_process import free_port
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.odradek_process import OdradekProcess
-from compat_tests.wire import WireClient
+from compat_tests.registered_brokers import register_brokers
 
 PAGES = ("/", "/topics", "/topics?page=100", "/topics?q=0999", "/brokers", "/groups", "/topics/topic-00007", "/quorum")
 ROUNDS = 7
@@ -48,31 +45,6 @@ _REST_S = 10
 _DEADLINE_S = 900
 _FIRST_BROKER = 1000
 _SESSION_MS = 3_600_000
-
-
-def register(controller: str, cluster_id: str, brokers: int, port: int, features: dict[str, tuple[int, int]]) -> None:
-    """Registers and unfences brokers that exist only in the metadata."""
-    supported = [
-        RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in features.items()
-    ]
-    wire = WireClient(controller)
-    for number in range(_FIRST_BROKER, _FIRST_BROKER + brokers):
-        listener = RegisteredListener(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0)
-        request = BrokerRegistrationRequest(
-            broker_id=number,
-            cluster_id=cluster_id,
-            incarnation_id=number.to_bytes(16, "big"),
-            listeners=[listener],
-            features=supported,
-            log_dirs=[(number << 64).to_bytes(16, "big")],
-        )
-        response = wire.call(request, 4)
-        assert not response.error_code, response
-        beat = BrokerHeartbeatRequest(
-            broker_id=number, broker_epoch=response.broker_epoch, current_metadata_offset=1 << 40, want_fence=False
-        )
-        assert not (found := wire.call(beat, 1)).error_code, found
 
 
 def started(directory: Path) -> tuple[OdradekProcess, str]:
@@ -227,7 +199,8 @@ def main() -> None:
                     for name, one in describe_features(admin).items()
                     if one.supported
                 }
-            register(controller, cluster_id, options.brokers, node.port, features)
+            numbers = range(_FIRST_BROKER, _FIRST_BROKER + options.brokers)
+            register_brokers(controller, cluster_id, numbers, node.port, features)
             console = ConsoleProcess(node.bootstrap, Path(folder))
             try:
                 measured(console, options.topics, options.brokers)

@@ -119,6 +119,26 @@ class Cluster:
             raise UnknownNode("the brokers name no controller at the moment")
         return found
 
+    def ask_controller(self, request: Request[ResponseT], version: Version = None) -> ResponseT:
+        """Sends a request to the node that a broker names as the controller, or to another one if that does not respond.
+
+        In a cluster of KRaft the brokers name any of them, also one that has just died, until its session ends. They learn
+        of no request that was sent before: the node answers a query first.
+        """
+        named = self.controller()
+        nodes = [named, *(one for one in self._nodes if one != named)]
+        return self.ask(request, next((one for one in nodes if self._responds(one)), named), version)
+
+    def _responds(self, node_id: int) -> bool:
+        """Whether a node answers a query, or has just answered one."""
+        address = self._address(node_id)
+        if self._last is not None and self._last[:2] == address[:2]:
+            return True
+        response, _ = self._response(address, MetadataRequest(topics=[]), None, min(ANY_S, self._timeout_s))
+        if response is not None:
+            self._last = address
+        return response is not None
+
     def _tried(
         self,
         address: Address,

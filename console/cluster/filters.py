@@ -11,6 +11,7 @@ from ...client.user_errors import Misused
 from ...records.filters import filters_of
 from ..budgets import UNLIMITED, Budget
 from ..documents import parsed
+from .comparisons import comparisons_in
 from .masks import compiled, searchable
 from .query import Query
 
@@ -52,9 +53,12 @@ def _json_filter(text: str, budget: Budget) -> Passes:
     from jsonpath import JSONPathError
 
     branches = any(word in text for word in _BRANCHES)
+    compared = comparisons_in(text)
 
     def passes(record: Seen, message: ConsumedRecord) -> bool:
         document = _json_of(record.document)
+        if not all(one.may_hold(document) for one in compared):
+            return False
         try:
             with budget.enforced() if branches else contextlib.nullcontext():
                 return bool(where(message, None, document))

@@ -21,6 +21,7 @@ from ...client.reasons import reason_of
 from ...client.user_errors import Misused
 from ..documents import ExactFloat, ExactInt, fields_of, pairs_of, parsed, written
 from ..texts import drawn_text
+from .plain_texts import PlainTexts
 from .wrapped_texts import has_fields, unwrapped
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _STRUCTURE = re.compile(r"[{}\[\]\"\\<>]|%7b|%22|%5b|&quot;|&#", re.IGNORECASE)
 #: Characters as escapes of JSON, of addresses and of XML.
 _ESCAPES = re.compile(r"\\u[0-9a-f]{4}|%[0-9a-f]{2}|&#", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_][\w.@/:+~#-]{0,63}")
+#: A word of ASCII, as a key.
+_KEY = re.compile(rb"[A-Za-z0-9][\w.@/:+~#-]{0,63}").fullmatch
 #: Encodings within encodings that a text is tried for.
 _MOST_LAYERS = 3
 #: Digits that a number with an exponent is written with, to be compared with patterns.
@@ -90,9 +93,11 @@ class Masks:
         self._paths = [[_matcher(part) for part in path] for path in fields if len(path) > 1]
         #: Parts of a text that name a masked field, and a name of its path.
         self._mentions = [[(_mention(part), _matcher(part)) for part in path] for path in fields]
+        self._plain_texts = PlainTexts([part for path in fields for part in path])
         self._is_masked_name = lru_cache(_MOST_NAMES)(self._matches_name)
         #: Names of fields come again with each document.
         self._path_of = lru_cache(_MOST_NAMES)(self._made_path)
+        self._field_of = lru_cache(_MOST_NAMES)(self._made_field)
         self._name = lru_cache(_MOST_NAMES)(self._made_name)
 
     def __bool__(self) -> bool:
@@ -101,6 +106,26 @@ class Masks:
     @property
     def _has_fields(self) -> bool:
         return bool(self._mentions)
+
+    @property
+    def are_names(self) -> bool:
+        """Whether each mask is the name of a field, without a path to it and without patterns."""
+        return self._has_fields and not self._paths and not self._patterns
+
+    # ---- a short look
+
+    def shows_text(self, text: str) -> bool:
+        """Whether masks of fields leave a text as it is, wherever it stands; False where that takes a longer look."""
+        return self._has_fields and text.isascii() and self._plain_texts.has(text.encode())
+
+    def shows_word(self, data: bytes) -> bool:
+        """Whether masks of fields leave a key that is no document as it is; False where that takes a longer look."""
+        return self._plain_texts.has(data) and _KEY(data) is not None
+
+    def field(self, name: str) -> tuple[str, bool]:
+        """The name of a field as it is shown, and whether its value is masked wherever it stands."""
+        shown, inner = self._field_of(name, ()) if len(name) <= _MOST_NAME else self._made_field(name, ())
+        return shown, inner is None
 
     # ---- documents
 
@@ -118,7 +143,7 @@ class Masks:
         if type(value) is int and not self._patterns:
             return value
         if isinstance(value, dict):
-            return fields_of([self._field(name, one, path, depth) for name, one in pairs_of(value)])
+            return self._object(value, path, depth)
         if isinstance(value, list | tuple):
             return [self._inside(one, path, depth + 1) for one in value]
         if isinstance(value, str):
@@ -132,9 +157,21 @@ class Masks:
         texts = (text, _without_exponent(text))
         return MASKED if any(self.patterned(one) != one for one in texts) else value
 
-    def _field(self, name: str, value: Content, path: tuple[str, ...], depth: int) -> tuple[str, Content]:
-        inner = self._path_of(name, path) if len(name) <= _MOST_NAME else self._made_path(name, path)
-        return self.name(name), MASKED if inner is None else self._inside(value, inner, depth + 1)
+    def _object(self, value: dict[str, object], path: tuple[str, ...], depth: int) -> dict[str, object]:
+        made: list[tuple[str, object]] = []
+        numbers_stay = not self._patterns
+        for name, one in pairs_of(value):
+            shown, inner = self._field_of(name, path) if len(name) <= _MOST_NAME else self._made_field(name, path)
+            if inner is None:
+                one = MASKED
+            elif not (numbers_stay and type(one) is int):
+                one = self._inside(one, inner, depth + 1)
+            made.append((shown, one))
+        return fields_of(made)
+
+    def _made_field(self, name: str, path: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None]:
+        """The name that is shown, and the path of the field, None for a masked one."""
+        return self.name(name), self._made_path(name, path)
 
     def _made_path(self, name: str, path: tuple[str, ...]) -> tuple[str, ...] | None:
         """The path of a field, None for a masked one. A dot in a name is one of a path."""
@@ -161,6 +198,8 @@ class Masks:
 
     def _text(self, text: str, path: tuple[str, ...], depth: int) -> str:
         """A text of a document or a header: masked as a document where it is one."""
+        if self.are_names and self.shows_text(text):
+            return text
         inner = text.strip(_BLANK)
         if inner[:1] in ("{", "[", '"'):
             try:
@@ -218,7 +257,11 @@ class Masks:
         """
         if text is None:
             return MASKED
-        if self._has_fields and text and (not _WORD.fullmatch(text) or self._could_hide(text, ())):
+        if (
+            self._has_fields
+            and text
+            and not (_WORD.fullmatch(text) and (self.shows_text(text) or not self._could_hide(text, ())))
+        ):
             return MASKED
         return self._plain(text)
 

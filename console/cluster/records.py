@@ -12,10 +12,11 @@ from ..documents import Changes
 from ..texts import drawn_text, escaped, json_text
 from .decoding import AUTO, DOCUMENTS, FORMS, RecordDecoder, text_or_hex
 from .filters import text_filter
+from .masked_wanted import masked_wanted
 from .masks import MASKED, Masks
 from .query import Query
 from .seen import Headers, Seen
-from .wanted import EVERYTHING, Wanted, wanted_by
+from .wanted import Wanted, wanted_by
 
 if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord
@@ -124,11 +125,11 @@ class RecordMaker:
         return self._decoder.decode(data, form, topic, has_text=False).value
 
     def wanted(self, query: Query) -> Wanted:
-        """The records that may pass the query, by their bytes. With masks all records may: no time tells what they hide."""
-        if self._masks:
-            return EVERYTHING
+        """The records that may pass the query, by their bytes; with masks by what these leave of them."""
         key = query.key if query.key_form == AUTO else ""
         value = query.value if query.value_form == AUTO else ""
+        if self._masks:
+            return masked_wanted(self._masks, key, value, text_filter)
         where = query.where if query.value_form == AUTO else ""
         return wanted_by(key, value, text_filter, where, has_schemas=self._has_schemas)
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .comparisons import comparisons_in
+
 if TYPE_CHECKING:
     from ...protocol.records.record import Record
 
@@ -32,15 +34,8 @@ _ESCAPE = b"\\u"
 _FRACTION = re.compile(rb"\d[.eE]").search
 #: The beginning of a document in UTF-16 or UTF-32.
 _WIDE = re.compile(rb"[\[{]\0|\0[\[{]").search
-#: A comparison of a JSON filter: a path of names, and the text or the integer that it equals.
-_NAME = r"(?:\.[A-Za-z_]\w*|\['[^'\\]*'\]|\[\d+\])"
-_EQUALS = re.compile(
-    rf"\s*@{_NAME}+\s*==\s*(?:'(?P<single>[^'\\]*)'|\"(?P<double>[^\"\\]*)\"|(?P<integer>-?[1-9]\d+))\s*"
-)
-#: Parts of filters that are not taken apart.
-_NOT_TAKEN_APART = ("||", "(", "!", "?", "$")
-#: Bytes that a page does not show as they are: control characters, and those of no ASCII text.
-_ODD = re.compile(rb"[^\t\n\r\x20-\x7e]|\\u").search
+#: Bytes that a page shows as they are: no control characters, and only those of ASCII text.
+_PLAIN = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 #: First bytes of documents, after blanks.
 _DOCUMENT = b"{[ \t\r\n\xef\0"
 
@@ -124,13 +119,10 @@ def _may_select(words: Sequence[bytes], integers: Sequence[bytes], *, has_schema
 
 def compared_in(where: str) -> tuple[list[bytes], list[bytes]]:
     """The texts and the integers that each document which a JSON filter selects contains; none where that is not certain."""
-    parts = where.split("&&")
-    if any(one in where for one in _NOT_TAKEN_APART) or any(one.count("'") % 2 or one.count('"') % 2 for one in parts):
-        return [], []
-    equals = [found for found in map(_EQUALS.fullmatch, parts) if found is not None]
-    texts = [found["single"] or found["double"] or "" for found in equals]
-    plain = [text.encode() for text in texts if len(text) >= _LEAST_WORD and _WORD.issuperset(text)]
-    return plain, [found["integer"].lstrip("-").encode() for found in equals if found["integer"]]
+    literals = [one.literal for one in comparisons_in(where) if one.operator == "=="]
+    texts = [one for one in literals if isinstance(one, str) and len(one) >= _LEAST_WORD and _WORD.issuperset(one)]
+    integers = [str(abs(one)) for one in literals if isinstance(one, int)]
+    return [one.encode() for one in texts], [one.encode() for one in integers if len(one) >= _LEAST_WORD]
 
 
 def _may(text: str, text_filter: Callable[[str], Callable[[str], bool]], *, has_schemas: bool) -> May:
@@ -144,14 +136,19 @@ def _may(text: str, text_filter: Callable[[str], Callable[[str], bool]], *, has_
         return word in data or _ESCAPE in data or (has_schemas and data[0] == 0) or _WIDE(data[:8]) is not None
 
     def by_digits(data: bytes | None) -> bool:
-        return data is not None and (word in data or _ODD(data) is not None)  # NULs of UTF-16 are odd
+        return data is not None and (word in data or _is_odd(data))  # NULs of UTF-16 are odd
 
     def by_text(data: bytes | None) -> bool:
-        if not data or data[0] in _DOCUMENT or _ODD(data) is not None:
+        if not data or data[0] in _DOCUMENT or _is_odd(data):
             return True
         return passes(data.decode())
 
     return by_word if is_certain else by_digits if word else by_text
+
+
+def _is_odd(data: bytes) -> bool:
+    """Whether a page may show the bytes otherwise."""
+    return bool(data.translate(None, _PLAIN)) or _ESCAPE in data
 
 
 def _is_certain(word: str) -> bool:

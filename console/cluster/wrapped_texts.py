@@ -30,6 +30,14 @@ _URL_SAFE = str.maketrans("-_", "+/")
 _LEAST_PART = 16
 #: Zstandard, xz, bzip2, LZ4 and Snappy with frames. zlib and gzip are recognised by zlib.
 _COMPRESSED = (b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"\x04\x22\x4d\x18", b"\xff\x06\0\0sNaPpY")
+#: The first two bytes of what is compressed: for zlib a method, a window and a checksum of both (RFC 1950).
+COMPRESSED_BEGINS = frozenset(
+    [
+        *(magic[:2] for magic in _COMPRESSED),
+        b"\x1f\x8b",
+        *(number.to_bytes(2, "big") for number in range(0, 0x8000, 31) if number >> 8 & 15 == 8),
+    ]
+)
 _ZLIB_OR_GZIP, _MOST_PEEKED = zlib.MAX_WBITS | 32, 64
 #: Hashes and identifiers have as many readable characters in a row in one of 150.
 _WORDS = re.compile(rb"[ -~]{8,}")
@@ -95,6 +103,8 @@ def _bytes_of_base64(text: str) -> Iterator[bytes]:
 
 
 def is_compressed(data: bytes) -> bool:
+    if data[:2] not in COMPRESSED_BEGINS:
+        return False
     if data.startswith(_COMPRESSED):
         return True
     try:

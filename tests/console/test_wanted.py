@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from odradek.admin.connection import Connection
 from odradek.client.user_errors import Misused
+from odradek.console.cluster import filters as filters_of_console
+from odradek.console.cluster.comparisons import comparisons_in
 from odradek.console.cluster.decoding import AUTO
 from odradek.console.cluster.filters import filters
 from odradek.console.cluster.log_reader import FetchedRecord
@@ -137,9 +140,9 @@ _COMPARISONS = st.tuples(
     st.sampled_from(["==", " == ", "!=", ">="]),
     _LITERALS,
 ).map("".join)
-_CONDITIONS = st.lists(st.tuples(_COMPARISONS, st.sampled_from([" && ", "&&", " || "])), min_size=1, max_size=3).map(
-    lambda parts: "".join(text for part in parts for text in part)[: -len(parts[-1][1])]
-)
+_CONDITIONS = st.lists(
+    st.tuples(_COMPARISONS, st.sampled_from([" && ", "&&", " || ", " or ", ", "])), min_size=1, max_size=3
+).map(lambda parts: "".join(text for part in parts for text in part)[: -len(parts[-1][1])])
 _COMPARED = st.one_of(
     st.sampled_from([10, 12, -12, 100, 10.5, 100.0, 1e2, 1.2e1, True, None, "name", "key-1", "it's", "x.y", "10"])
 )
@@ -165,15 +168,21 @@ _WRITTEN = st.tuples(
 @example(content=b'{"a": "n\\u0061me"}', where="@.a == 'name'")
 @example(content='{"a": "name"}'.encode("utf-16-le"), where="@.a == 'name'")
 @example(content=b'{"a": " && @.b == 12 && "}', where="@.a == ' && @.b == 12 && '")
+@example(content=b'{"b": 12}', where="@.a == 'name' && @.a == 10 or @.b == 12")
+@example(content=b'{"b": 12}', where="@.a == 'name' && @.a == 10, 0")
+@example(content=b'{"0": 12}', where="@[0] == 12")
 def test_document_that_a_json_filter_selects_is_wanted(content: bytes, where: str) -> None:
     query = Query("t", where=where)
     one = Record(0, 0, value=content)
     try:
-        is_found = passes(query, one)
+        with patch.object(filters_of_console, "comparisons_in", return_value=[]):
+            is_found = passes(query, one)
     except Misused:
         return
     wanted = RecordMaker(_CONNECTION, Masks(()), None).wanted(query)
     if is_found:
+        document = RecordMaker(_CONNECTION, Masks(()), None).document(content, AUTO, "t")
+        assert all(comparison.may_hold(document) for comparison in comparisons_in(where))
         assert wanted.chosen([one]) == [one]
         assert wanted.in_batch is None or wanted.in_batch(b"\0\x08before" + content + b"after")
 
@@ -191,6 +200,9 @@ def test_document_that_a_json_filter_selects_is_wanted(content: bytes, where: st
         ("@.a == ' && @.b == 12 && '", ([], [])),
         ("$.a[?@.b == 12]", ([], [])),
         ("@.a == 1", ([], [])),
+        ("@.a == 'key-1' && @.b == 12 or @.c == 13", ([], [])),
+        ("@.a == 'key-1' && @.b != 12, 0", ([], [])),
+        ("@.a == 'key-1' && @.b != 12 && @.c", ([b"key-1"], [])),
         ("@.*  == 12", ([], [])),
     ],
 )
@@ -218,7 +230,8 @@ def test_batch_without_the_word_is_not_decoded() -> None:
 
 def test_masks_and_schemas_leave_out_no_batch() -> None:
     query = Query("t", key="^key-1000$")
-    assert RecordMaker(_CONNECTION, Masks(("password",)), None).wanted(query) is EVERYTHING
+    assert RecordMaker(_CONNECTION, Masks(("password",)), None).wanted(query).in_batch is None
+    assert RecordMaker(_CONNECTION, Masks(("pattern:[0-9]+",)), None).wanted(query) is EVERYTHING
     assert RecordMaker(_CONNECTION, Masks(()), "http://127.0.0.1:1").wanted(query).in_batch is None
     in_hex = RecordMaker(_CONNECTION, Masks(()), None).wanted(Query("t", key="^key$", key_form="hex"))
     assert in_hex.keys is None and query.key_form == AUTO
