@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ...admin.connection import Connection
 from ...admin.offset_committer import OffsetCommitter
-from .connection import Connection
 
 #: Limit of a connection and of a request of commits.
 _TIMEOUT_S = 10.0

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import committed
 from odradek.archive import IcebergSource, open_catalog
-from odradek.cli.client.connection import Connection
 from pyspark.sql import SparkSession
 from revenue_stream import WATERMARK_MINUTES
 from session import REMOTE

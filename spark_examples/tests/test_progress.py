@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
+from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import Committed, committed
 from odradek.admin.pipeline_progress import newest_progress
-from odradek.cli.client.connection import Connection
 from odradek.spark.offset_listener import OffsetCommitListener
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession

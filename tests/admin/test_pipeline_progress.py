@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 from hypothesis import given
 from hypothesis import strategies as st
+from odradek.admin.connection import Connection
 from odradek.admin.errors import NoResponse
 from odradek.admin.group_offsets import Committed, committed
 from odradek.admin.offset_committer import OffsetCommitter
@@ -23,7 +24,6 @@ from odradek.admin.pipeline_progress import (
     parse_pipeline_progress,
 )
 from odradek.admin.session import Admin
-from odradek.cli.client.connection import Connection
 
 from compat_tests.recipes import eventually
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import odradek
 import pytest
+from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import commit
 from odradek.admin.pipeline_progress import PipelineKind, PipelineProgress
-from odradek.cli.client.connection import Connection
 from odradek.console.pipelines.commits import kind_of
 from odradek.console.pipelines.pace import Pace
 from odradek.console.pipelines.pipeline import Kind, Reading
