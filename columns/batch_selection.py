@@ -1,4 +1,4 @@
-"""Which batches have records of a scan: by offsets, timestamps, and aborted transactions."""
+"""The batches that have records of a scan: by offsets, timestamps, and aborted transactions."""
 
 from __future__ import annotations
 

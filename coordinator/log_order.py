@@ -23,8 +23,8 @@ class LogOrder:
         """Takes note of the next batch. Raises CorruptBatch for one that does not follow the last one."""
         if not self._next_offset <= header.base_offset < header.next_offset:
             raise CorruptBatch(
-                f"a batch of the offsets from {header.base_offset} to {header.last_offset} does not follow the log, "
-                f"which goes on at offset {self._next_offset}"
+                f"a batch of the offsets from {header.base_offset} to {header.last_offset} is out of order: "
+                f"the next offset of the log is {self._next_offset}"
             )
         self._next_offset = header.next_offset
 

@@ -215,8 +215,9 @@ class Segment:
             write_checks.run(self._directory.path, write_checks.APPEND)
         start = position = self.size
         size = len(buffer)
-        offset = headers[0][0]
+        offset, last = headers[0][0], headers[-1]
         assert offset >= self.next_offset, f"offset {offset} for {self!r}, whose next offset is {self.next_offset}"
+        assert last[0] + last[6] - self.base_offset <= MAX_RELATIVE_OFFSET, f"{last} is too far for {self!r}"
         self.used = True
         file = self._file or self.file()
         if self._ahead is not None:

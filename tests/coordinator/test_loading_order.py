@@ -102,7 +102,7 @@ def test_record_out_of_order_is_skipped(
 def test_batch_before_the_end_of_the_last_one_is_damage(loading: Loading, first: int) -> None:
     loader = loading.loader()
     loader.feed(batch(loading, 5, 6, {1: 5, 2: 6}))
-    with pytest.raises(CorruptBatch, match=f"from {first} to .* at offset 7"):
+    with pytest.raises(CorruptBatch, match=f"from {first} to .* next offset of the log is 7"):
         loader.feed(batch(loading, first, first + 1, {3: first}))
 
 

@@ -102,7 +102,7 @@ def test_time_index_that_ends_behind_its_segment_is_built_again(logbook: Logbook
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
-def test_note_with_an_offset_outside_of_its_segment_tells_no_timestamp(logbook: Logbook, offset: int) -> None:
+def test_note_with_an_offset_outside_of_its_segment_gives_no_timestamp(logbook: Logbook, offset: int) -> None:
     log = written(logbook, 3)
     log.close(NOW_MS)
     note = log.to_note()

@@ -11,6 +11,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
 from odradek.storage.log.log_check import check_log
+from odradek.storage.segments.index import MAX_RELATIVE_OFFSET
 from odradek.storage.segments.segment import Segment
 
 from tests.storage.conftest import NOW_MS, Logbook
@@ -52,6 +53,11 @@ def append_to_a_segment_of_later_offsets(log: Log, book: Logbook) -> None:
     segment.append(batch, [header for _, header in iter_headers(batch)], 4096)
 
 
+def append_more_offsets_than_a_segment_has(log: Log, book: Logbook) -> None:
+    batch = book.batch(log.active.base_offset + MAX_RELATIVE_OFFSET, [b"last", b"too far"])
+    log.active.append(batch, [header for _, header in iter_headers(batch)], 4096)
+
+
 def start_behind_the_end(log: Log, book: Logbook) -> None:
     log.advance_log_start_offset(log.log_end_offset + 1)
 
@@ -78,8 +84,9 @@ def read_committed_behind_the_end(log: Log, book: Logbook) -> None:
 
 BREAKS: list[Break] = [
     append_before_the_end, append_more_bytes_than_headers, append_more_headers_than_bytes, append_behind_producers,
-    append_to_a_segment_of_later_offsets, start_behind_the_end, remove_all_segments, add_an_earlier_segment,
-    end_before_the_last_segment, end_behind_the_end, read_committed_behind_the_end,
+    append_to_a_segment_of_later_offsets, append_more_offsets_than_a_segment_has, start_behind_the_end,
+    remove_all_segments, add_an_earlier_segment, end_before_the_last_segment, end_behind_the_end,
+    read_committed_behind_the_end,
 ]  # fmt: skip
 
 

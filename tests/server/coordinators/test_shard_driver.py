@@ -26,6 +26,7 @@ from odradek.server.coordinators.shard_driver import (
     RELOAD_DELAY_MS,
     ShardDriver,
 )
+from odradek.storage.segments.segment import Segment
 
 from tests.coordinator.harness.kinds import encode_record
 from tests.server.harness.hosted import NOW_MS, Hosted
@@ -540,12 +541,14 @@ def test_damaged_log_is_loaded_again_until_it_is_healed(
 def test_batch_that_ends_behind_the_log_is_damage(tmp_path: Path) -> None:
     """The length of a file does not change by it, and its CRC is right."""
 
-    async def story() -> None:
-        hosted, driver = with_records(tmp_path, 1)
-        segment = hosted.open_log().segments[0]
+    def replace(segment: Segment) -> None:
         far = encode_batch([BatchRecord(0, NOW_MS, b"k0", b"v")], base_offset=0, last_offset=9)
         assert len(far) == segment.size
-        Path(segment.path).write_bytes(far)  # noqa: ASYNC240
+        Path(segment.path).write_bytes(far)
+
+    async def story() -> None:
+        hosted, driver = with_records(tmp_path, 1)
+        replace(hosted.open_log().segments[0])
         noted: list[Any] = []
         hosted.on_damage = lambda replica, damage: noted.append(str(damage))
         driver.load()
