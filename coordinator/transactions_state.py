@@ -36,7 +36,7 @@ _WITH_PRODUCER_FENCED: dict[type[Message], range] = {
     AddOffsetsToTxnRequest: WITH_PRODUCER_FENCED["AddOffsetsToTxn"],
     EndTxnRequest: WITH_PRODUCER_FENCED["EndTxn"],
 }
-#: Of other requests.
+#: The versions of other requests that keep PRODUCER_FENCED.
 _EVERY_VERSION = range(NEVER)
 
 

@@ -1,6 +1,6 @@
 """Versions of requests in which behaviour begins that no field of the schema tells: `version in` each of these ranges.
 
-Where a field tells, its message is asked (`Message.versions_with`). What each version of an API adds is in the contract of
+`Message.versions_with` has the versions of a field. What each version of an API adds is in the contract of
 its message.
 """
 

@@ -61,7 +61,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
-#: Of a timestamp that stands for no place.
+#: Versions that know a timestamp which stands for no place.
 _NO_VERSIONS = range(0)
 
 _UNKNOWN = -1

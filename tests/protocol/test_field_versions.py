@@ -148,4 +148,4 @@ def test_versions_of_behaviour_stand_in_their_home() -> None:
     chosen = [file for file in files("*.py") if file.split("/")[0] in PACKAGES and file not in HOMES]
     assert chosen
     beside = {f"{file}: {number}" for file in chosen for number in numbers_of_versions(tree_of(file))}
-    assert beside == FORMATS, "ask the schema, or give the behaviour a range in protocol/behaviour_versions.py"
+    assert beside == FORMATS, "use the schema, or give the behaviour a range in protocol/behaviour_versions.py"
