@@ -8,7 +8,7 @@ from ...admin.errors import RequestFailed
 from ...admin.metadata_quorum import QuorumDescription
 from ...client.wording import counted
 from ..client.connection import Connection
-from ..client.errors import CommandError, Misused
+from ..client.errors import DENIED, CommandError, Misused, from_library
 from .survey import Survey, SurveyedNode, survey
 
 #: A voter that fetched everything within this time has caught up; one fetch waits for half a second.
@@ -35,6 +35,9 @@ def look(connection: Connection) -> Step:
     except Misused:
         raise
     except (CommandError, RequestFailed) as error:
+        known = error if isinstance(error, CommandError) else from_library(error)
+        if known is not None and known.status == DENIED:
+            raise known from None  # a login or a right that is missing, which no wait gives
         # A controller or coordinator moves while a node changes.
         return Step(None, [f"the cluster does not respond: {str(error) or type(error).__name__}"])
     return Step(found, blockers(found))

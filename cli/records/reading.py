@@ -23,6 +23,7 @@ from ..client.errors import (
     status_of_code,
 )  # fmt: skip
 from ..client.groupless import GROUPLESS, of_partitions
+from ..command_parser import did_you_mean
 from .selection import BEGINNING, END, STORED, TAIL, Position, Selection
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _BATCH = 10_000
 #: A call of the library fills a batch or waits so long: it delays the end of a read, not its records.
 _WAIT_S = 0.02
 _EOF, _ALL_BROKERS_DOWN = -191, -187
+_UNKNOWN_TOPIC = 3
 #: Limit of one call for metadata.
 _CALL_S = 0.5
 #: Limit of the time in which a broker proves that not all are down.
@@ -148,8 +150,17 @@ class Reader:
         """The metadata of a topic. Raises CommandError for one that does not exist."""
         described: TopicMetadata = self._metadata(topic).topics[topic]
         if described.error is not None:
+            if described.error.code() == _UNKNOWN_TOPIC:
+                raise self._missing(topic)
             raise CommandError(f"topic {topic}: {described.error.str()}", status_of_code(described.error.code()))
         return described
+
+    def _missing(self, topic: str) -> CommandError:
+        known = self._consumer.list_topics(timeout=self._connection.timeout_s).topics
+        hint = did_you_mean(topic, known)
+        return CommandError(
+            f"topic {topic} does not exist{hint or '; `odradek topic list` lists the topics'}", NOT_FOUND
+        )
 
     def _metadata(self, topic: str) -> ClusterMetadata:
         """Requests metadata in short calls: the library reports a rejected login only between them."""
@@ -283,10 +294,10 @@ class Reader:
             self._lost = None
             if not self.selection.follow:
                 self._open.discard((str(message.topic()), message.partition() or 0))
-        elif not error.retriable() and error.code() != 3:
+        elif not error.retriable() and error.code() != _UNKNOWN_TOPIC:
             raise CommandError(f"{self._subject(message)}: {_words(error)}", status_of_code(error.code()))
-        elif error.code() == 3:
-            raise CommandError(f"topic {message.topic()}: {error.str()}", NOT_FOUND)
+        elif error.code() == _UNKNOWN_TOPIC:
+            raise CommandError(f"topic {message.topic()} does not exist", NOT_FOUND)
 
     def _subject(self, message: Message) -> str:
         """The partition that an error is of; the group where it is of none."""
