@@ -15,6 +15,7 @@ from ..admin.positions import BEGINNING, END, STORED, TAIL, Position
 from ..client.error_kinds import ErrorKind, kind_of_code
 from ..client.explained_errors import from_library_at, of_librdkafka
 from ..client.groupless import GROUPLESS, of_partitions
+from ..client.suggestions import did_you_mean
 from ..client.user_errors import Misused, UserError
 from .selection import Selection
 
@@ -30,6 +31,7 @@ _BATCH = 10_000
 #: A call of the library fills a batch or waits so long: it delays the end of a read, not its records.
 _WAIT_S = 0.02
 _EOF, _ALL_BROKERS_DOWN = -191, -187
+_UNKNOWN_TOPIC = 3
 #: Limit of one call for metadata.
 _CALL_S = 0.5
 #: Limit of the time in which a broker proves that not all are down.
@@ -139,8 +141,15 @@ class Reader:
         """The metadata of a topic. Raises UserError for one that does not exist."""
         described: TopicMetadata = self._metadata(topic).topics[topic]
         if described.error is not None:
+            if described.error.code() == _UNKNOWN_TOPIC:
+                raise self._missing(topic)
             raise UserError(f"topic {topic}: {described.error.str()}", kind_of_code(described.error.code()))
         return described
+
+    def _missing(self, topic: str) -> UserError:
+        known = self._consumer.list_topics(timeout=self._connection.timeout_s).topics
+        hint = did_you_mean(topic, known)
+        return UserError(f"topic {topic} does not exist{hint or '; `odradek topic list` lists the topics'}", NOT_FOUND)
 
     def _metadata(self, topic: str) -> ClusterMetadata:
         """Requests metadata in short calls: the library reports a rejected login only between them."""
@@ -276,10 +285,10 @@ class Reader:
             self._lost = None
             if not self.selection.follow:
                 self._open.discard((str(message.topic()), message.partition() or 0))
-        elif not error.retriable() and error.code() != 3:
+        elif not error.retriable() and error.code() != _UNKNOWN_TOPIC:
             raise UserError(f"{self._subject(message)}: {_words(error)}", kind_of_code(error.code()))
-        elif error.code() == 3:
-            raise UserError(f"topic {message.topic()}: {error.str()}", ErrorKind.NOT_FOUND)
+        elif error.code() == _UNKNOWN_TOPIC:
+            raise UserError(f"topic {message.topic()} does not exist", ErrorKind.NOT_FOUND)
 
     def _subject(self, message: Message) -> str:
         """The partition that an error is of; the group where it is of none."""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from ...admin.connection import Connection
 from ...admin.errors import RequestFailed
 from ...admin.metadata_quorum import QuorumDescription
+from ...client.error_kinds import ErrorKind
+from ...client.explained_errors import from_library
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from .survey import Survey, SurveyedNode, survey
@@ -35,6 +37,9 @@ def look(connection: Connection) -> Step:
     except Misused:
         raise
     except (UserError, RequestFailed) as error:
+        known = error if isinstance(error, UserError) else from_library(error)
+        if known is not None and known.kind == ErrorKind.DENIED:
+            raise known from None  # a login or a right that is missing, which no wait gives
         # A controller or coordinator moves while a node changes.
         return Step(None, [f"the cluster does not respond: {str(error) or type(error).__name__}"])
     return Step(found, blockers(found))

@@ -25,13 +25,13 @@ _DEAD, _RUNNING = 1, 5
 
 
 @contextlib.contextmanager
-def port_that(answer: str) -> Iterator[int]:
+def port_that(behaviour: str) -> Iterator[int]:
     """A port of a dead broker: it refuses connections, or a proxy ends them, or accepts them in silence."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = int(listening.getsockname()[1])
-        if answer == "refuses":
+        if behaviour == "refuses":
             listening.close()
-        elif answer == "ends":
+        elif behaviour == "ends":
             threading.Thread(target=_end_connections, args=(listening,), daemon=True).start()
         yield port
         with contextlib.suppress(OSError):
@@ -62,15 +62,15 @@ def controller(tmp_path: Path) -> Iterator[tuple[OdradekProcess, str]]:
     node.kill()
 
 
-@pytest.mark.parametrize("answer", ["refuses", "ends", "hangs"])
+@pytest.mark.parametrize("behaviour", ["refuses", "ends", "hangs"])
 def test_another_broker_forwards_while_the_named_one_does_not_respond(
-    controller: tuple[OdradekProcess, str], answer: str
+    controller: tuple[OdradekProcess, str], behaviour: str
 ) -> None:
     """The client's own limit of a repeated query is shorter than the dead broker's session."""
     node, address = controller
     connection = Connection({"bootstrap.servers": node.bootstrap}, 5)
     connection.patience_s = 1
-    with port_that(answer) as port, connection.admin() as admin:
+    with port_that(behaviour) as port, connection.admin() as admin:
         cluster_id = describe_cluster(admin).cluster_id
         features = {
             name: (one.supported.lowest, one.supported.highest)

@@ -38,7 +38,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_float=_Number, parse_
 
 
 class _WholeLook(Exception):
-    """What masks leave of a document takes the whole look."""
+    """Raised where a short look does not tell what masks leave of a document."""
 
 
 def masked_wanted(masks: Masks, key: str, value: str, text_filter: Callable[[str], Callable[[str], bool]]) -> Wanted:
@@ -78,7 +78,7 @@ def _of_values(masks: Masks, word: str) -> May:
 
 
 class _Visible:
-    """What masks leave of documents."""
+    """Finds the parts of documents that masks leave."""
 
     def __init__(self, masks: Masks) -> None:
         self._masks = masks

@@ -107,3 +107,15 @@ def test_console_names_offsets_past_the_end(broker: odradek.Broker, tmp_path: Pa
         assert "0 shown of 0 read" in page and "0-0" not in page
     finally:
         console.stop()
+
+
+@pytest.mark.usefixtures("processes")
+def test_topic_that_does_not_exist_is_named_with_the_one_that_was_meant(broker: odradek.Broker) -> None:
+    for words in (("ordres",), ("ordres", "--group", "g"), ("ordres", "--follow")):
+        done = odradek_command("consume", *words, "-b", broker.bootstrap_servers)
+        assert (done.status, done.err) == (3, "odradek: topic ordres does not exist, did you mean orders?\n")
+    done = odradek_command("consume", "unlike", "-b", broker.bootstrap_servers)
+    assert (done.status, done.err) == (
+        3,
+        "odradek: topic unlike does not exist; `odradek topic list` lists the topics\n",
+    )
