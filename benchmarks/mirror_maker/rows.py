@@ -39,7 +39,7 @@ PARTITIONS = 12
 #: Records a second by their size.
 RATES = {KIB: 2000, 100: 5000}
 PACED_S, WARM_UP_S = 20, 10
-#: Of the producer beside a catch-up, which runs again until it has ended.
+#: Rate and times of the producer beside a catch-up. It runs again until the catch-up has ended.
 BESIDE_RATE, BESIDE_S, BESIDE_WARM_UP_S = 500, 10, 2
 _FIRST_RECORDS = 600
 _HISTORY = "history"

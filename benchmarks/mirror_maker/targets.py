@@ -23,7 +23,7 @@ from compat_tests.mirror.mirrored_logs import admin_of
 from ..brokers import ODRADEK_NAME, MeasuredKafka, MeasuredOdradek, peak_memory_mb
 
 MIRROR_MAKER_NAME = f"MirrorMaker {ORACLE}"
-#: Of connect-mirror-maker.sh, beside those of all of Kafka's scripts.
+#: Flags of connect-mirror-maker.sh, beside those of all of Kafka's scripts.
 _HEAP = ("-Xms256M", "-Xmx2G")
 _SCRIPT_JVM = (
     "-server",

@@ -33,8 +33,7 @@ from spark_examples.tests.counting import (
 )
 from spark_examples.tests.late_process import DEADLINE_S, in_time
 from spark_examples.tests.programs import EXAMPLES, ORDERS, run_program
-from spark_examples.tests.sink_rounds import messages
-from spark_examples.tests.test_sink import lose_last_commit
+from spark_examples.tests.sink_rounds import lose_last_commit, messages
 
 #: Less than the topic's events, so that a query takes several batches.
 BATCH = 25_000

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from topics import ensure_topic
 
 from compat_tests.broker_process import BrokerProcess
-from spark_examples.tests.sink_rounds import Copies, committed, fill, messages
+from spark_examples.tests.sink_rounds import Copies, committed, fill, lose_last_commit, messages
 
 ROWS, PARTITIONS = 200, 3
 
@@ -44,13 +44,6 @@ def sink(
 def copy_all(writer: DataStreamWriter) -> None:
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(300)
-
-
-def lose_last_commit(checkpoint: Path) -> None:
-    """Leaves the checkpoint of a driver that ended after the sink's commit and before its own."""
-    last = max((one for one in (checkpoint / "commits").iterdir() if one.name.isdigit()), key=lambda one: int(one.name))
-    last.unlink()
-    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(("kind", "times"), [("odradek", 1), ("kafka", 2)])
