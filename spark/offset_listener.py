@@ -126,14 +126,14 @@ class OffsetCommitListener(StreamingQueryListener):
             _logger.warning("the offsets of a query are not committed: %s: %s", type(error).__name__, error)
 
 
-def _mapping(found: object) -> Mapping[str, object]:
+def _mapping(value: object) -> Mapping[str, object]:
     """A JSON object, or the text of one; an empty one for anything else."""
-    if isinstance(found, str):
+    if isinstance(value, str):
         try:
-            found = json.loads(found)
+            value = json.loads(value)
         except (ValueError, RecursionError):
             return {}
-    return found if isinstance(found, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}
 
 
 def shown_error(text: str) -> str:
