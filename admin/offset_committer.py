@@ -1,8 +1,8 @@
 """Commits of offsets that show how far a pipeline is, from a thread beside it.
 
-The pipeline keeps its offsets elsewhere, so a commit may be late or missing, and must not cost it anything: `commit` returns
-at once and raises nothing. Of several commits for a group the newest is sent. A failure is logged once until a commit
-succeeds again, and repeated later. Brokers reject such a commit for a group with members.
+The pipeline keeps its offsets in its own state, so a commit may be late or missing, and must not cost it anything: `commit`
+returns at once and raises nothing. Of several commits for a group the newest is sent. A failure is logged once until a
+commit succeeds again, and repeated later. Brokers reject such a commit for a group with members.
 """
 
 from __future__ import annotations
@@ -142,18 +142,18 @@ class OffsetCommitter:
         moments += [moment + _RENEWAL_S for _, moment in self._committed.values()]
         return max(0.0, min(moments, default=time.monotonic() + _RENEWAL_S) - time.monotonic())
 
-    def _commit(self, group: str, one: _Pending) -> None:
+    def _commit(self, group: str, pending: _Pending) -> None:
         try:
-            first = min(one.offsets)
-            commit(self._connected(), group, one.offsets, {first: one.progress.text()})
+            first = min(pending.offsets)
+            commit(self._connected(), group, pending.offsets, {first: pending.progress.text()})
         except Exception as error:  # whatever it is, the pipeline continues
-            self._note_failure(group, one, error)
+            self._note_failure(group, pending, error)
         else:
             self._failed.pop(group, None)
             self._shown = {shown for shown in self._shown if shown[0] != group}
-            self._committed[group] = one, time.monotonic()
+            self._committed[group] = pending, time.monotonic()
 
-    def _note_failure(self, group: str, one: _Pending, error: Exception) -> None:
+    def _note_failure(self, group: str, pending: _Pending, error: Exception) -> None:
         self._disconnect()
         self._committed.pop(group, None)
         count = self._failed.get(group, (0, 0.0))[0]
@@ -166,7 +166,7 @@ class OffsetCommitter:
                 self._on_error(f"the offsets are not committed to group {group}, so its lag is out of date: {text}")
         with self._changed:
             if not self._is_closing:
-                self._pending.setdefault(group, one)
+                self._pending.setdefault(group, pending)
 
     def _connected(self) -> Admin:
         if self._admin is None:

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..admin.pipeline_progress import NO_GROUP, QUERY_GROUPS, PipelineKind, PipelineProgress
 from .options import Options
@@ -19,15 +19,18 @@ from .options import Options
 if TYPE_CHECKING:
     from ..admin.offset_committer import OffsetCommitter
 
-Json = dict[str, Any]
+#: The end of a batch in the checkpoint.
+End = Mapping[str, object]
 #: The member of an end that names the group.
 GROUP = "group"
 #: Limit of the wait before a query may end, and with it its Python process.
 _FLUSH_S = 1.0
 
 
-def committed_places(offsets: Mapping[str, Any]) -> dict[tuple[str, int], int]:
+def committed_places(offsets: object) -> dict[tuple[str, int], int]:
     """Offsets by topic and partition, of a mapping of topics to partitions. Ignores members of other shapes."""
+    if not isinstance(offsets, Mapping):
+        return {}
     return {
         (topic, int(partition)): offset
         for topic, partitions in offsets.items()
@@ -44,16 +47,16 @@ class OffsetCommits:
         self._options = options
         self._new_group = ""
         #: The end of the batch that was planned last, and the one whose offsets were committed last.
-        self._planned: Json | None = None
-        self._done: Json | None = None
+        self._planned: End | None = None
+        self._done: End | None = None
         self._committer: OffsetCommitter | None = None
 
-    def named(self, begin: Json) -> Json:
+    def named(self, begin: End) -> dict[str, str]:
         """The member of an end that names the group; nothing where there are no commits."""
         given = self._options.commit_group
         if given == NO_GROUP:
             return {}
-        return {GROUP: given or begin.get(GROUP) or self._drawn()}
+        return {GROUP: given or str(begin.get(GROUP) or self._drawn())}
 
     def _drawn(self) -> str:
         if not self._new_group:
@@ -61,7 +64,7 @@ class OffsetCommits:
             self._new_group = f"{QUERY_GROUPS}{topics[0] if topics else 'pattern'}-{uuid.uuid4().hex[:8]}"
         return self._new_group
 
-    def plan(self, end: Json) -> None:
+    def plan(self, end: End) -> None:
         """Notes the end of a batch that Spark plans."""
         self._planned = end
 

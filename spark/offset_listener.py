@@ -16,7 +16,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -72,7 +72,7 @@ class OffsetCommitListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         try:
-            self._commit(json.loads(event.progress.json))
+            self._commit(_mapping(event.progress.json))
         except Exception as error:  # of a form of progress that is not known
             self._note(error)
 
@@ -91,32 +91,30 @@ class OffsetCommitListener(StreamingQueryListener):
         atexit.unregister(self._committer.close)
         self._committer.close()
 
-    def _commit(self, progress: Mapping[str, Any]) -> None:
-        query, name = str(progress["id"]), progress.get("name") or ""
+    def _commit(self, progress: Mapping[str, object]) -> None:
+        query, name = str(progress["id"]), str(progress.get("name") or "")
         if self._groups is not None and name not in self._groups:
             return
         by_group: dict[str, dict[Place, int]] = {}
-        for source in progress["sources"]:
+        listed = progress["sources"]
+        sources = [_mapping(one) for one in listed] if isinstance(listed, list) else []
+        for source in sources:
             group, offsets = self._offsets_of(source, query, name)
             for place, offset in offsets.items():
                 known = by_group.setdefault(group, {})
                 known[place] = min(offset, known.get(place, offset))  # two sources may read a partition
-        rate = sum(float(source.get("processedRowsPerSecond") or 0.0) for source in progress["sources"])
+        rate = sum(float(str(source.get("processedRowsPerSecond") or 0.0)) for source in sources)
         shown = name or query[:8]
         done = PipelineProgress(
-            PipelineKind.query, shown, int(time.time() * 1000), int(progress["batchId"]), round(rate, 1)
+            PipelineKind.query, shown, int(time.time() * 1000), int(str(progress["batchId"])), round(rate, 1)
         )
         self._last[query] = {group: (offsets, done) for group, offsets in by_group.items()}
         for group, offsets in by_group.items():
             self._committer.commit(group, offsets, done)
 
-    def _offsets_of(self, source: Mapping[str, Any], query: str, name: str) -> tuple[str, dict[Place, int]]:
+    def _offsets_of(self, source: Mapping[str, object], query: str, name: str) -> tuple[str, dict[Place, int]]:
         """The group and the end offsets of a source; nothing for one that reads no topics, or that is to commit nothing."""
-        end = source.get("endOffset")
-        if isinstance(end, str):
-            end = json.loads(end)
-        if not isinstance(end, Mapping):
-            return "", {}
+        end = _mapping(source.get("endOffset"))
         default = (self._groups or {}).get(name) or f"{QUERY_GROUPS}{name or query[:8]}"
         if isinstance(end.get("topicIds"), Mapping):  # format("odradek")
             return (str(end[GROUP]), committed_places(end["offsets"])) if GROUP in end else ("", {})
@@ -126,6 +124,16 @@ class OffsetCommitListener(StreamingQueryListener):
         if not self._has_failed:
             self._has_failed = True
             _logger.warning("the offsets of a query are not committed: %s: %s", type(error).__name__, error)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    """A JSON object, or the text of one; an empty one for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, Mapping) else {}
 
 
 def shown_error(text: str) -> str:

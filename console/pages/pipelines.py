@@ -87,7 +87,7 @@ def _row(backend: Backend, pipeline: Pipeline) -> list[Cell]:
 
 
 def _pace(pipeline: Pipeline) -> list[tuple[str, Cell]]:
-    """What pages show of a pipeline beside its lag."""
+    """Returns the cells of a pipeline between its lag and its newest progress, with their names."""
     behind: tuple[str, Cell] = ("Behind", _behind(pipeline))
     rate: tuple[str, Cell] = ("Offsets/s", number(None if pipeline.rate is None else round(pipeline.rate, 1)))
     match pipeline.kind:

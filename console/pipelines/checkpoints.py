@@ -62,7 +62,10 @@ def _read(folder: Path) -> tuple[dict[Place, int], int, str] | str:
 
 def group_of(text: str) -> str:
     """The group of the first source that names one, "" without."""
-    sources = [json.loads(line) for line in text.splitlines()[_HEAD_LINES:]]
+    try:
+        sources = [json.loads(line) for line in text.splitlines()[_HEAD_LINES:]]
+    except (ValueError, RecursionError):
+        return ""
     groups = [one.get("group") for one in sources if isinstance(one, dict)]
     return next((one for one in groups if isinstance(one, str)), "")
 

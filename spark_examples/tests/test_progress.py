@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,15 +83,17 @@ def group_of(checkpoint: Path) -> str:
 
 def until(start: Callable[[], StreamingQuery], is_done: Callable[[], object], what: str) -> None:
     """Runs a query until something is done, and stops it; starts it again where a Python process of Spark was late."""
-    deadline = time.monotonic() + DEADLINE_S
     query = start()
+
+    def is_done_or_active() -> object:
+        nonlocal query
+        if not query.isActive:
+            assert is_late(str(query.exception())), query.exception()
+            query = start()
+        return is_done()
+
     try:
-        while not is_done():
-            assert time.monotonic() < deadline, f"it did not happen that {what}"
-            if not query.isActive:
-                assert is_late(str(query.exception())), query.exception()
-                query = start()
-            query.awaitTermination(0.1)
+        eventually(is_done_or_active, what=what, deadline_s=DEADLINE_S)
     finally:
         query.stop()
 
