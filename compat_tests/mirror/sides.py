@@ -59,6 +59,9 @@ class Side:
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": "1",
+            # A busy machine is no fault.
+            "broker.session.timeout.ms": "6000",
+            "initial.broker.registration.timeout.ms": "240000",
         }
 
     @property
