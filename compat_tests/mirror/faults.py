@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,7 @@ class Rounds:
                 topic_changes.create_topics(source, {TOPIC: new})
                 link = {"bootstrap.servers": self.primary.bootstrap, "topics": TOPIC, "groups": ".*"}
                 mirrors.create_link(admin, self._name, link, dry_run=False)
+            self._await_equal("the begin")
             self._stack = stack.pop_all()
         return self
 
@@ -376,15 +378,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if rejected := why_not():
         sys.exit(rejected)
-    print(f"seed {arguments.seed}", flush=True)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Rounds(Path(folder), arguments.seed, arguments.source, arguments.nodes) as rounds,
-    ):
+    folder = Path(tempfile.mkdtemp(prefix="mirror-faults-"))
+    print(f"seed {arguments.seed}; the logs of a failure are in {folder}", flush=True)
+    with Rounds(folder, arguments.seed, arguments.source, arguments.nodes) as rounds:
         for number in range(arguments.rounds):
             began = time.monotonic()
             rounds.run(number)
             print(f"round {number + 1}, {time.monotonic() - began:.0f} s: {dict(rounds.faults)}", flush=True)
+    shutil.rmtree(folder)
     print(f"{len(rounds.acknowledged)} records were acknowledged, and none is lost")
 
 
