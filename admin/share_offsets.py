@@ -42,14 +42,23 @@ def share_start_offsets(admin: Admin, group: str) -> dict[Place, int]:
 
 def set_share_start_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) -> None:
     """Raises ResponseError, also for a group with members."""
+    response = admin.ask(alteration(group, offsets), admin.coordinator(group))
+    check_altered(group, response)
+
+
+def alteration(group: str, offsets: Mapping[Place, int]) -> AlterShareGroupOffsetsRequest:
+    """The request that sets start offsets."""
     by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = defaultdict(list)
     for (topic, index), offset in offsets.items():
         by_topic[topic].append(AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset))
-    request = AlterShareGroupOffsetsRequest(
+    return AlterShareGroupOffsetsRequest(
         group_id=group,
         topics=[AlterShareGroupOffsetsRequestTopic(name, partitions) for name, partitions in by_topic.items()],
     )
-    response: AlterShareGroupOffsetsResponse = admin.ask(request, admin.coordinator(group))
+
+
+def check_altered(group: str, response: AlterShareGroupOffsetsResponse) -> None:
+    """Raises ResponseError for the first offset that was not set."""
     check(f"share group {group}", response.error_code, response.error_message)
     for result in response.responses:
         for one in result.partitions:

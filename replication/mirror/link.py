@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ...metadata.mirror_keys import (
+    ACLS,
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
     PREFIX,
+    QUOTAS,
     REPLICATION_FACTOR,
+    SHARE_GROUPS,
     SHOWN,
     STATE,
     SWITCHED,
@@ -58,6 +61,10 @@ class Link:
     throttle: int = 0
     #: Whether a log that differs from the source's is cut to what both have.
     cuts_diverged: bool = False
+    #: Whether rules about followed topics and groups, quotas, and start offsets of followed share groups are followed.
+    follows_acls: bool = False
+    follows_quotas: bool = False
+    follows_share_groups: bool = False
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def follows_topic(self, name: str) -> bool:
@@ -109,6 +116,9 @@ def parse_link(name: str, properties: Mapping[str, str]) -> Link:
         replication_factor=_factor(name, properties.get(REPLICATION_FACTOR, "-1")),
         throttle=_throttle(name, properties.get(THROTTLE, "0")),
         cuts_diverged=_flag(name, CUTS_DIVERGED, properties.get(CUTS_DIVERGED, "false")),
+        follows_acls=_flag(name, ACLS, properties.get(ACLS, "false")),
+        follows_quotas=_flag(name, QUOTAS, properties.get(QUOTAS, "false")),
+        follows_share_groups=_flag(name, SHARE_GROUPS, properties.get(SHARE_GROUPS, "false")),
         client={key: value for key, value in properties.items() if key not in SHOWN},
     )
 
