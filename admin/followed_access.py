@@ -32,13 +32,17 @@ def followed_rules(rules: Iterable[Acl], link: Link) -> Iterator[Acl]:
         if rule.resource_type not in (ResourceType.TOPIC, ResourceType.GROUP):
             continue
         name = rule.resource_name
-        is_literal = rule.pattern_type is PatternType.LITERAL and name != _EVERY_NAME
-        follows = link.follows_topic if rule.resource_type is ResourceType.TOPIC else link.follows_group
-        if is_literal and not follows(name):
-            continue
-        if link.prefix and name == _EVERY_NAME:
+        is_of_all = name == _EVERY_NAME or (
+            rule.pattern_type is PatternType.PREFIXED and link.source_prefix.startswith(name)
+        )
+        if is_of_all and link.prefix:
             yield replace(rule, resource_name=link.prefix, pattern_type=PatternType.PREFIXED)
-        else:
+        elif is_of_all:
+            yield replace(rule, resource_name=_EVERY_NAME, pattern_type=PatternType.LITERAL)
+        elif rule.pattern_type is PatternType.PREFIXED:
+            if name.startswith(link.source_prefix):
+                yield replace(rule, resource_name=link.name_here(name))
+        elif link.follows_topic(name) if rule.resource_type is ResourceType.TOPIC else link.follows_group(name):
             yield replace(rule, resource_name=link.name_here(name))
 
 

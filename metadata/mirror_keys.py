@@ -37,6 +37,8 @@ BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE, ACLS, QU
     "quotas",
     "share.groups",
 )
+#: Property of a reversed link: the source's names of followed topics and groups begin with it, and lose it here.
+SOURCE_PREFIX = "source.prefix"
 #: Those whose values are shown: each other one may be a secret.
 SHOWN = frozenset(
     {
@@ -45,6 +47,7 @@ SHOWN = frozenset(
         GROUPS,
         STATE,
         PREFIX,
+        SOURCE_PREFIX,
         REPLICATION_FACTOR,
         THROTTLE,
         ACLS,
