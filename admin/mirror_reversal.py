@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ..metadata.mirror_keys import (
+    ACLS,
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
@@ -20,6 +21,8 @@ from ..metadata.mirror_keys import (
     MIRROR_PARTITIONS,
     MIRROR_TOPIC_ID,
     PREFIX,
+    QUOTAS,
+    SHARE_GROUPS,
     SOURCE_PREFIX,
     STATE,
     SWITCHED,
@@ -71,6 +74,8 @@ def reverse(
     properties |= {GROUPS: link.groups.pattern} if link.groups is not None else {}
     prefixes = {PREFIX: link.source_prefix, SOURCE_PREFIX: link.prefix}
     properties |= {key: prefix for key, prefix in prefixes.items() if prefix}
+    chosen = {ACLS: link.follows_acls, QUOTAS: link.follows_quotas, SHARE_GROUPS: link.follows_share_groups}
+    properties |= {key: "true" for key, is_chosen in chosen.items() if is_chosen}
     known = read_links(source).get(back)
     if known is not None and known.get(BOOTSTRAP) != properties[BOOTSTRAP]:
         raise NotReversible(f"the former source has another link {back}: take another name for this one")

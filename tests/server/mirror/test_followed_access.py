@@ -13,6 +13,7 @@ from odradek.admin.quotas import alter_quotas, describe_quotas
 from odradek.admin.share_offsets import set_share_start_offsets, share_start_offsets
 from odradek.admin.users import set_user
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
+from odradek.replication.mirror.link import LinkState
 
 from tests.server.harness.data_path import wait_until
 from tests.server.harness.mirror_pair import Pair, admin_of, odradek_command, produce
@@ -78,6 +79,24 @@ def test_rules_quotas_and_share_groups_are_followed(guarded: Pair) -> None:
     )
     wait_until(lambda: share_start_offsets(guarded.admin, "eu.shared") == {("eu.orders", 0): 4})
     wait_until(lambda: not mirrors.read_report(guarded.admin, "dr").access)
+
+
+def test_switch_copies_share_groups_last_and_a_reversal_follows_them(pair: Pair) -> None:
+    here = pair.here.bootstrap_servers
+    produce(pair.source, "orders", 5)
+    set_share_start_offsets(pair.there, "shared", {("orders", 0): 1})
+    pair.create_link(topics="orders", groups="shared", share_groups="true")
+    pair.wait_for("orders", lambda one: one.offset == 5)
+    mirrors.set_state(pair.admin, "dr", LinkState.PAUSED, dry_run=False)
+    pair.wait_for("orders", lambda one: one.state == "paused")
+    set_share_start_offsets(pair.there, "shared", {("orders", 0): 4})
+    done = odradek_command("mirror", "switch", "dr", "--yes", "-b", here)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    wait_until(lambda: share_start_offsets(pair.admin, "shared") == {("orders", 0): 4})
+    set_share_start_offsets(pair.admin, "shared", {("orders", 0): 2})
+    done = odradek_command("mirror", "reverse", "dr", "--yes", "-b", here)
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: share_start_offsets(pair.there, "shared") == {("orders", 0): 2})
 
 
 @pytest.mark.parametrize("guarded", [{}], indirect=True)
