@@ -46,7 +46,9 @@ _BY_OPERATOR = "no cluster shows its secret: create it here"
 
 @dataclass(slots=True)
 class SourceAccess:
-    """What the source has of it; `unreadable`: kinds that could not be read, and `skipped`: share groups, with reasons."""
+    """Rules, quotas, users and share groups of the source. `unreadable`: kinds that could not be read, and `skipped`: share
+    groups, with reasons.
+    """
 
     rules: list[Acl] = field(default_factory=list)
     quotas: list[Quota] = field(default_factory=list)
@@ -95,17 +97,18 @@ class LinkAccess:
             found.share_offsets = tried(_SHARE_GROUPS, lambda: followed_share_offsets(source, link, found.skipped), {})
         return found
 
-    async def follow(self, found: SourceAccess, ends: Mapping[Place, int]) -> None:
+    async def follow(self, access: SourceAccess, ends: Mapping[Place, int]) -> None:
         """Changes what differs here. `ends`: the replicated ends of mirrored partitions, which no start offset passes."""
         image = self._here.node.metadata.image
-        unfollowed = dict(found.unreadable)
+        unfollowed = dict(access.unreadable)
         scram = {(user, BY_CODE[code].name) for user, code in image.scram if code in BY_CODE}
-        unfollowed |= {f"SCRAM user {user}": _BY_OPERATOR for user in absent_users(found.users, scram)}
-        await self._follow_rules(found.rules, unfollowed)
-        await self._follow_quotas(found.quotas, unfollowed)
-        skipped = dict(found.skipped)
-        for group, offsets in found.share_offsets.items():
-            await self._follow_share_group(group, offsets, ends, skipped)
+        unfollowed |= {f"SCRAM user {user}": _BY_OPERATOR for user in absent_users(access.users, scram)}
+        await self._follow_rules(access.rules, unfollowed)
+        await self._follow_quotas(access.quotas, unfollowed)
+        skipped = dict(access.skipped)
+        for group, offsets in access.share_offsets.items():
+            if not await self._follow_share_group(group, offsets, ends, skipped):
+                break
         for name in unfollowed.keys() - self.unfollowed.keys():
             log.warning("link %s: %s is not followed: %s", self._link.name, name, unfollowed[name])
         self.unfollowed, self.skipped = unfollowed, skipped
@@ -148,24 +151,26 @@ class LinkAccess:
 
     async def _follow_share_group(
         self, group: str, offsets: Mapping[Place, int], ends: Mapping[Place, int], skipped: dict[str, str]
-    ) -> None:
+    ) -> bool:
+        """Returns whether the group's coordinator has responded: each that does not takes the time of a whole request."""
         reached = {
             place: min(offset, ends[place])
             for place, offset in offsets.items()
             if place in ends and self._here.link_of(place[0]) == self._link.name
         }
         if not reached or reached == self._set.get(group):
-            return
+            return True
         response = await self._here.alter_share_offsets(group, reached)
+        if response is None:
+            skipped[group] = "its coordinator does not respond"
+            return False
         try:
-            if response is None:
-                skipped[group] = "its coordinator moves"
-            else:
-                check_altered(group, response)
-                self._set[group] = reached
+            check_altered(group, response)
+            self._set[group] = reached
         except ResponseError as error:
             has_members = error.code == ErrorCode.NON_EMPTY_GROUP
             skipped[group] = "it has members here" if has_members else str(error)
+        return True
 
 
 def _note_error(kind: str, results: Iterable[tuple[int, str | None]], unfollowed: dict[str, str]) -> None:
