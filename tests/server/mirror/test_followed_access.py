@@ -106,7 +106,7 @@ def test_rules_that_cannot_be_followed_are_named(guarded: Pair) -> None:
     guarded.create_link(topics="orders", acls="true")
     wait_until(lambda: "acls" in mirrors.read_report(guarded.admin, "dr").access)
     assert "uthorizer" in mirrors.read_report(guarded.admin, "dr").access["acls"]
-    assert guarded.progress("orders") is not None
+    guarded.wait_for("orders", lambda one: one.offset == 1)
 
 
 @pytest.mark.parametrize("guarded", [AUTHORIZER], indirect=True)
