@@ -19,6 +19,12 @@ from compat_tests.mirror.mirrored_logs import admin_of
 _CONTROLLER_PORT = 9093
 #: The number of the bridge's own address, where clients and commands live.
 _OUTSIDE = 254
+#: A JVM that starts on a busy machine misses the default of one second again and again.
+_PATIENT_QUORUM = {
+    "controller.quorum.election.timeout.ms": "4000",
+    "controller.quorum.fetch.timeout.ms": "6000",
+    "controller.quorum.request.timeout.ms": "8000",
+}
 
 
 class Side:
@@ -52,7 +58,8 @@ class Side:
     def _properties(self) -> dict[str, str]:
         voters = ",".join(f"{number}@{self._network.address(number)}:{_CONTROLLER_PORT}" for number in self._numbers)
         copies = str(len(self._numbers))
-        return {
+        quorum = dict(_PATIENT_QUORUM) if self.kind == "apache" else {}
+        return quorum | {
             "controller.quorum.voters": voters,
             "default.replication.factor": copies,
             "min.insync.replicas": "1",
