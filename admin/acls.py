@@ -80,7 +80,16 @@ def describe_acls(admin: Admin, wanted: AclFilter) -> list[Acl]:
 
 def create_acls(admin: Admin, rules: Sequence[Acl]) -> None:
     """Raises ResponseError for the first rule that was not created."""
-    request = CreateAclsRequest(
+    results = admin.ask_controller(creations(rules)).results
+    failed = [one for one in results if one.error_code]
+    if failed:
+        subject = f"{len(failed)} of {len(rules)} rules" if len(rules) > 1 else "rule"
+        check(subject, failed[0].error_code, failed[0].error_message)
+
+
+def creations(rules: Sequence[Acl]) -> CreateAclsRequest:
+    """The request that creates rules."""
+    return CreateAclsRequest(
         creations=[
             AclCreation(
                 resource_type=one.resource_type,
@@ -94,11 +103,6 @@ def create_acls(admin: Admin, rules: Sequence[Acl]) -> None:
             for one in rules
         ]
     )
-    results = admin.ask_controller(request).results
-    failed = [one for one in results if one.error_code]
-    if failed:
-        subject = f"{len(failed)} of {len(rules)} rules" if len(rules) > 1 else "rule"
-        check(subject, failed[0].error_code, failed[0].error_message)
 
 
 def delete_acls(admin: Admin, filters: Sequence[AclFilter]) -> list[Acl]:

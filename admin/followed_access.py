@@ -1,91 +1,81 @@
-"""Rules, quotas and start offsets of share groups, copied from a link's source at an operator's choice."""
+"""Rules, quotas, start offsets of share groups and users of a link's source: what of them this cluster should have.
+
+A command copies it (`copied_access.py`), and links follow it (`server/mirror/access.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..client.errors import RequestFailed
+from ..client.explained_errors import RequestFailed
 from ..metadata.acls import PatternType, ResourceType
-from .acls import Acl, AclFilter, create_acls, describe_acls
 from .groups import list_groups
-from .quotas import alter_quotas, describe_quotas
-from .share_offsets import alter_share_offsets, share_start_offsets
-from .users import describe_users
+from .quotas import Quota
+from .share_offsets import share_start_offsets
 
 if TYPE_CHECKING:
     from ..replication.mirror.link import Link
-    from .session import Admin
+    from .acls import Acl
+    from .session import Admin, Place
+    from .users import ScramUser
 
-#: Rules in one request.
-_AT_ONCE = 500
 _EVERY_NAME = "*"
 
 
-def copy_acls(here: Admin, source: Admin, link: Link, *, dry_run: bool) -> list[Acl]:
-    """Creates the source's rules about followed topics and groups that are not here. Returns them; none is deleted."""
-    known = set(describe_acls(here, AclFilter()))
-    wanted = [one for one in _followed_rules(describe_acls(source, AclFilter()), link) if one not in known]
-    for start in range(0, 0 if dry_run else len(wanted), _AT_ONCE):
-        create_acls(here, wanted[start : start + _AT_ONCE])
-    return wanted
-
-
-def _followed_rules(rules: list[Acl], link: Link) -> Iterator[Acl]:
-    """The rules by names here. Those of all names or of a prefix may be about a followed topic or group, too."""
+def followed_rules(rules: Iterable[Acl], link: Link) -> Iterator[Acl]:
+    """The source's rules about followed topics and groups, by names here. Those of all names or of a prefix may be about a
+    followed topic or group, too.
+    """
     for rule in rules:
         if rule.resource_type not in (ResourceType.TOPIC, ResourceType.GROUP):
             continue
         name = rule.resource_name
-        is_literal = rule.pattern_type is PatternType.LITERAL and name != _EVERY_NAME
-        follows = link.follows_topic if rule.resource_type is ResourceType.TOPIC else link.follows_group
-        if is_literal and not follows(name):
-            continue
-        if link.prefix and name == _EVERY_NAME:
+        is_of_all = name == _EVERY_NAME or (
+            rule.pattern_type is PatternType.PREFIXED and link.source_prefix.startswith(name)
+        )
+        if is_of_all and link.prefix:
             yield replace(rule, resource_name=link.prefix, pattern_type=PatternType.PREFIXED)
-        else:
+        elif is_of_all:
+            yield replace(rule, resource_name=_EVERY_NAME, pattern_type=PatternType.LITERAL)
+        elif rule.pattern_type is PatternType.PREFIXED:
+            if name.startswith(link.source_prefix):
+                yield replace(rule, resource_name=link.name_here(name))
+        elif link.follows_topic(name) if rule.resource_type is ResourceType.TOPIC else link.follows_group(name):
             yield replace(rule, resource_name=link.name_here(name))
 
 
-def copy_quotas(here: Admin, source: Admin, *, dry_run: bool) -> list[str]:
-    """Sets the source's quotas of users, client ids and addresses here. Returns them in words."""
-    changed = []
-    for quota in describe_quotas(source, {}):
-        known = next((one.values for one in describe_quotas(here, quota.entity) if one.entity == quota.entity), {})
-        values: dict[str, float | None] = {key: one for key, one in quota.values.items() if known.get(key) != one}
+def changed_quotas(quotas: Iterable[Quota], known: Iterable[Quota]) -> Iterator[Quota]:
+    """The source's quotas that are not `known`, or have other values there."""
+    values_here = {frozenset(one.entity.items()): one.values for one in known}
+    for quota in quotas:
+        here = values_here.get(frozenset(quota.entity.items()), {})
+        values = {key: value for key, value in quota.values.items() if here.get(key) != value}
         if values:
-            alter_quotas(here, quota.entity, values, validate_only=dry_run)
-            entity = ", ".join(f"{kind} {name or '(default)'}" for kind, name in sorted(quota.entity.items()))
-            changed += [f"{key} of {entity}: {value}" for key, value in sorted(values.items())]
-    return changed
+            yield Quota(quota.entity, values)
 
 
-def copy_share_groups(
-    here: Admin, source: Admin, link: Link, skipped: dict[str, str], *, dry_run: bool
-) -> dict[str, int]:
-    """Sets the start offsets of followed share groups. Returns the number of partitions of each; `skipped` gets reasons."""
-    copied: dict[str, int] = {}
+def followed_share_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> dict[str, dict[Place, int]]:
+    """The start offsets of followed share groups in followed topics, by names here; `unreadable` gets the other groups."""
+    found: dict[str, dict[Place, int]] = {}
     for group in list_groups(source):
         if group.kind != "share" or not link.follows_group(group.group_id):
             continue
         name = link.name_here(group.group_id)
         try:
-            offsets = {
+            found[name] = {
                 (link.name_here(topic), index): offset
                 for (topic, index), offset in share_start_offsets(source, group.group_id).items()
                 if link.follows_topic(topic)
             }
-            if offsets and not dry_run:
-                alter_share_offsets(here, name, offsets)
         except RequestFailed as error:
-            skipped[name] = str(error)
-        else:
-            copied[name] = len(offsets)
-    return copied
+            unreadable[name] = str(error)
+    return found
 
 
-def missing_users(here: Admin, source: Admin) -> list[str]:
-    """The SCRAM credentials that only the source has. No cluster shows a password or its hash: an operator brings them."""
-    known = {(one.user, one.mechanism) for one in describe_users(here)}
-    return [f"{one.user} ({one.mechanism})" for one in describe_users(source) if (one.user, one.mechanism) not in known]
+def absent_users(users: Iterable[ScramUser], known: Collection[tuple[str, str]]) -> list[str]:
+    """The SCRAM credentials that only the source has; `known`: users and mechanisms. No cluster shows a password or its
+    hash: an operator brings them.
+    """
+    return [f"{one.user} ({one.mechanism})" for one in users if (one.user, one.mechanism) not in known]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..client.errors import RequestFailed
+from ..client.explained_errors import RequestFailed
 from ..client.wording import counted
 from ..metadata.mirror_keys import MIRROR_NAME, SWITCHED
 from ..protocol.errors import ErrorCode
@@ -20,6 +20,7 @@ from ..replication.mirror.link import Link, LinkState
 from . import group_offsets, mirrors
 from .config_changes import Operation
 from .configs import Kind, describe_topic_configs
+from .copied_access import copy_share_groups
 from .errors import check
 from .followed_groups import followed_offsets
 from .log_offsets import LATEST, list_offsets
@@ -146,6 +147,8 @@ class MirrorChange:
                     group_offsets.commit(self._admin, group, offsets)
             except RequestFailed as error:
                 skipped[group] = str(error)
+        if self._link.follows_share_groups:
+            copy_share_groups(self._admin, self._source, self._link, skipped, dry_run=False)
         for group, reason in sorted(skipped.items()):
             self._say(f"offsets of group {group} are not copied: {reason}")
 

@@ -7,10 +7,12 @@ link begins: each partition is cut behind the last batch that both sides have, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ..metadata.mirror_keys import (
+    ACLS,
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
@@ -18,6 +20,10 @@ from ..metadata.mirror_keys import (
     MIRROR_ORIGINS,
     MIRROR_PARTITIONS,
     MIRROR_TOPIC_ID,
+    PREFIX,
+    QUOTAS,
+    SHARE_GROUPS,
+    SOURCE_PREFIX,
     STATE,
     SWITCHED,
     TOPICS,
@@ -57,21 +63,24 @@ def reverse(
     `client`: `bootstrap.servers` of this cluster, and the properties with which the source logs in to it. An interrupted
     reversal may be repeated. Raises NotReversible, and RequestFailed.
     """
-    if link.prefix:
-        raise NotReversible(f"link {link.name} has the prefix {link.prefix}: names differ, and cannot be led back")
     topics = _common(here, source, link)
     if not topics:
         raise NotReversible("no topic of the link is on both sides with the same id")
-    _check_writable(here, topics)
-    _check_free(source, topics, back)
+    names = [topic.name for topic in topics]
+    there = {link.name_there(topic.name): topic for topic in topics}
+    _check_writable(here, names)
+    _check_free(source, list(there), back)
     properties = dict(client) | {TOPICS: link.topics.pattern, STATE: LinkState.ACTIVE.value, CUTS_DIVERGED: "true"}
     properties |= {GROUPS: link.groups.pattern} if link.groups is not None else {}
-    names = [topic.name for topic in topics]
+    prefixes = {PREFIX: link.source_prefix, SOURCE_PREFIX: link.prefix}
+    properties |= {key: prefix for key, prefix in prefixes.items() if prefix}
+    chosen = {ACLS: link.follows_acls, QUOTAS: link.follows_quotas, SHARE_GROUPS: link.follows_share_groups}
+    properties |= {key: "true" for key, is_chosen in chosen.items() if is_chosen}
     known = read_links(source).get(back)
     if known is not None and known.get(BOOTSTRAP) != properties[BOOTSTRAP]:
         raise NotReversible(f"the former source has another link {back}: take another name for this one")
     steps: dict[Effect, Callable[[], None]] = {
-        Effect.CLOSE_FORMER: lambda: _close(source, topics, back, describe_cluster(here).cluster_id),
+        Effect.CLOSE_FORMER: lambda: _close(source, there, back, describe_cluster(here).cluster_id),
         Effect.LINK_BACK: lambda: None if known else create_link(source, back, properties, dry_run=False),
         Effect.DELETE_LINK: lambda: delete_link(here, link.name, dry_run=False),
     }
@@ -86,17 +95,22 @@ def _common(here: Admin, source: Admin, link: Link) -> list[Topic]:
     return [
         topic
         for topic in described_topics(here, None)
-        if topic.topic_id is not None and link.follows_topic(topic.name) and there.get(topic.topic_id) == topic.name
+        if topic.topic_id is not None and _follows(link, topic.name, there.get(topic.topic_id))
     ]
 
 
-def _check_writable(here: Admin, topics: Sequence[Topic]) -> None:
+def _follows(link: Link, here: str, there: str | None) -> bool:
+    """Whether a topic here is the source's `there` by its name, too."""
+    return there is not None and link.follows_topic(there) and link.name_here(there) == here
+
+
+def _check_writable(here: Admin, topics: Sequence[str]) -> None:
     for name, value in _links_of(here, topics).items():
         if value:
             raise NotReversible(f"topic {name} is read-only here: `odradek mirror switch` or `fail-over` comes first")
 
 
-def _check_free(source: Admin, topics: Sequence[Topic], back: str) -> None:
+def _check_free(source: Admin, topics: Sequence[str], back: str) -> None:
     for name, value in _links_of(source, topics).items():
         if value and value != back and not value.startswith(SWITCHED):
             raise NotReversible(f"topic {name} of the former source follows link {value}")
@@ -107,18 +121,20 @@ def _id_text(topic: Topic) -> str:
     return uuid_to_text(UUID(str(topic.topic_id)).bytes)
 
 
-def _links_of(admin: Admin, topics: Sequence[Topic]) -> dict[str, str]:
-    found = describe_topic_configs(admin, [topic.name for topic in topics], [MIRROR_NAME])
+def _links_of(admin: Admin, topics: Sequence[str]) -> dict[str, str]:
+    found = describe_topic_configs(admin, topics, [MIRROR_NAME])
     return {topic: values[MIRROR_NAME].value or "" if MIRROR_NAME in values else "" for topic, values in found.items()}
 
 
-def _close(source: Admin, topics: Sequence[Topic], back: str, cluster_id: str) -> None:
-    """Makes the former source's topics mirrors. Raises NotReversible for a source that has no mirrors."""
+def _close(source: Admin, topics: Mapping[str, Topic], back: str, cluster_id: str) -> None:
+    """Makes the former source's topics mirrors; `topics`: those here, by the names there. Raises NotReversible for a source
+    that has no mirrors.
+    """
     for start in range(0, len(topics), _AT_ONCE):
         resources = [
             AlterConfigsResource(
                 resource_type=Kind.TOPIC,
-                resource_name=topic.name,
+                resource_name=name,
                 configs=[
                     AlterableConfig(MIRROR_NAME, Operation.SET, back),
                     AlterableConfig(MIRROR_TOPIC_ID, Operation.SET, _id_text(topic)),
@@ -126,7 +142,7 @@ def _close(source: Admin, topics: Sequence[Topic], back: str, cluster_id: str) -
                     AlterableConfig(MIRROR_ORIGINS, Operation.SET, cluster_id),
                 ],
             )
-            for topic in topics[start : start + _AT_ONCE]
+            for name, topic in islice(topics.items(), start, start + _AT_ONCE)
         ]
         for result in source.ask_controller(IncrementalAlterConfigsRequest(resources=resources)).responses:
             try:

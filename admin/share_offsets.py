@@ -10,7 +10,10 @@ from .errors import ResponseError
 from .places import Place
 
 if TYPE_CHECKING:
-    from ..protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+    from ..protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsResponse,
+    )
     from ..protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
     from ..protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
     from ..protocol.schema import Request
@@ -63,6 +66,11 @@ def _known(number: int) -> int | None:
 
 def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) -> None:
     """Sets start offsets, of a group that need not exist yet. Raises ResponseError for a group with members."""
+    check_altered(group, _asked(admin, group, alteration(group, offsets)))
+
+
+def alteration(group: str, offsets: Mapping[Place, int]) -> AlterShareGroupOffsetsRequest:
+    """The request that sets start offsets."""
     from ..protocol.messages.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
@@ -75,7 +83,12 @@ def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) 
         )
         for name, places in groupby(sorted(offsets), key=lambda place: place[0])
     ]
-    response: AlterShareGroupOffsetsResponse = _asked(admin, group, AlterShareGroupOffsetsRequest(group, topics))
+    return AlterShareGroupOffsetsRequest(group, topics)
+
+
+def check_altered(group: str, response: AlterShareGroupOffsetsResponse) -> None:
+    """Raises ResponseError for the first offset that was not set."""
+    _check(group, response)
     for topic in response.responses:
         for one in topic.partitions:
             _check(f"{group}, {topic.topic_name}-{one.partition_index}", one)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..client.user_errors import Misused
-from ..metadata.mirror_keys import BOOTSTRAP, CUTS_DIVERGED, GROUPS, PREFIX, REPLICATION_FACTOR, THROTTLE, TOPICS
+from ..metadata.mirror_keys import (
+    ACLS,
+    BOOTSTRAP,
+    CUTS_DIVERGED,
+    GROUPS,
+    PREFIX,
+    QUOTAS,
+    REPLICATION_FACTOR,
+    SHARE_GROUPS,
+    THROTTLE,
+    TOPICS,
+)
 
 #: The keys of the file, and the properties of a link.
 _KEYS = {
@@ -16,6 +27,9 @@ _KEYS = {
     "replication-factor": REPLICATION_FACTOR,
     "cut-diverged": CUTS_DIVERGED,
     "throttle": THROTTLE,
+    "acls": ACLS,
+    "quotas": QUOTAS,
+    "share-groups": SHARE_GROUPS,
 }
 #: The key of the properties of the link's client, such as `security.protocol`.
 _CLIENT = "client"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..admin import followed_access, mirrors
+from ..admin import copied_access, mirrors
 from ..admin.connection import Connection
 from ..admin.mirror_change import ChangeFailed, MirrorChange
 from ..admin.mirror_comparison import compare
@@ -23,11 +23,14 @@ from ..client.properties import pairs, read_client_properties
 from ..client.user_errors import Misused, UserError
 from ..client.wording import counted
 from ..metadata.mirror_keys import (
+    ACLS,
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
     PREFIX,
+    QUOTAS,
     REPLICATION_FACTOR,
+    SHARE_GROUPS,
     STATE,
     THROTTLE,
     TOPICS,
@@ -88,6 +91,11 @@ def create(
     throttle: Annotated[
         int, typer.Option("--throttle", metavar="BYTES", help="bytes per second that each broker fetches (0: no limit)")
     ] = 0,
+    acls: Annotated[bool, typer.Option("--acls", help="follow rules about followed topics and groups")] = False,
+    quotas: Annotated[bool, typer.Option("--quotas", help="follow quotas of users, client ids and addresses")] = False,
+    share_groups: Annotated[
+        bool, typer.Option("--share-groups", help="follow start offsets of share groups that --groups matches")
+    ] = False,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="these options in YAML, and client: with the source's properties"),
@@ -100,7 +108,9 @@ def create(
     properties |= pairs(source_setting or [], "--from-setting")
     options = {BOOTSTRAP: source, TOPICS: topics, GROUPS: group_pattern, PREFIX: prefix}
     options[REPLICATION_FACTOR] = str(replication_factor) if replication_factor != -1 else ""
-    options |= {CUTS_DIVERGED: "true" if cut_diverged else "", THROTTLE: str(throttle) if throttle else ""}
+    options[THROTTLE] = str(throttle) if throttle else ""
+    flags = {CUTS_DIVERGED: cut_diverged, ACLS: acls, QUOTAS: quotas, SHARE_GROUPS: share_groups}
+    options |= {key: "true" for key, is_set in flags.items() if is_set}
     properties |= {key: value for key, value in options.items() if value} | {STATE: LinkState.ACTIVE.value}
     try:
         link = parse_link(name, properties)
@@ -295,13 +305,13 @@ def copy_access(
         link = mirrors.shown_link(name, properties)
         with _source(properties, from_config, source_setting, connection).admin() as source:
             if acls:
-                copied += [_words(rule) for rule in followed_access.copy_acls(admin, source, link, dry_run=dry_run)]
+                copied += [_words(rule) for rule in copied_access.copy_acls(admin, source, link, dry_run=dry_run)]
             if quotas:
-                copied += followed_access.copy_quotas(admin, source, dry_run=dry_run)
+                copied += copied_access.copy_quotas(admin, source, dry_run=dry_run)
             if share_groups:
-                groups = followed_access.copy_share_groups(admin, source, link, skipped, dry_run=dry_run)
+                groups = copied_access.copy_share_groups(admin, source, link, skipped, dry_run=dry_run)
                 copied += [f"share group {group}: {counted(count, 'partition')}" for group, count in groups.items()]
-            users = followed_access.missing_users(admin, source)
+            users = copied_access.missing_users(admin, source)
     output.changed("copied", copied, dry_run=dry_run)
     for group, reason in sorted(skipped.items()):
         typer.echo(f"offsets of share group {group} are not copied: {reason}", err=True)

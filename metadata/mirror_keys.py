@@ -25,7 +25,7 @@ SWITCHED = "switched-"
 PRODUCER_ID_FLOOR = "mirror.producer.id.floor"
 LINK_PREFIX = "mirror.link."
 #: Properties of a link itself; all others are of its client.
-BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE = (
+BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE, ACLS, QUOTAS, SHARE_GROUPS = (
     "bootstrap.servers",
     "topics",
     "groups",
@@ -33,9 +33,29 @@ BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE = (
     "prefix",
     "replication.factor",
     "throttle.bytes.per.second",
+    "acls",
+    "quotas",
+    "share.groups",
 )
+#: Property of a reversed link: the source's names of followed topics and groups begin with it, and lose it here.
+SOURCE_PREFIX = "source.prefix"
 #: Those whose values are shown: each other one may be a secret.
-SHOWN = frozenset({BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE, CUTS_DIVERGED})
+SHOWN = frozenset(
+    {
+        BOOTSTRAP,
+        TOPICS,
+        GROUPS,
+        STATE,
+        PREFIX,
+        SOURCE_PREFIX,
+        REPLICATION_FACTOR,
+        THROTTLE,
+        ACLS,
+        QUOTAS,
+        SHARE_GROUPS,
+        CUTS_DIVERGED,
+    }
+)
 
 #: Configs of a topic that follow those of the source's topic: clients cannot change them.
 FOLLOWED_CONFIGS = (

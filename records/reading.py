@@ -149,7 +149,9 @@ class Reader:
     def _missing(self, topic: str) -> UserError:
         known = self._consumer.list_topics(timeout=self._connection.timeout_s).topics
         hint = did_you_mean(topic, known)
-        return UserError(f"topic {topic} does not exist{hint or '; `odradek topic list` lists the topics'}", NOT_FOUND)
+        return UserError(
+            f"topic {topic} does not exist{hint or '; `odradek topic list` lists the topics'}", ErrorKind.NOT_FOUND
+        )
 
     def _metadata(self, topic: str) -> ClusterMetadata:
         """Requests metadata in short calls: the library reports a rejected login only between them."""

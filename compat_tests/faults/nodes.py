@@ -63,6 +63,8 @@ class ClusterNode(BrokerProcess):
         self.network = network
         self.host, self.port = network.address(node), _BROKER_PORT
         self.is_paused = False
+        #: Replaced where two clusters share a network.
+        self.cluster_id = CLUSTER_ID
         self._secured = secured
         self._rng = Random(f"{seed} {node}")
         #: Variables for the process, added to this process's own.
@@ -77,9 +79,9 @@ class ClusterNode(BrokerProcess):
         file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
         within = self.network.within(self.node)
         if self.kind == "apache":
-            return [*within, *node_command(CLUSTER_ID, file)]
+            return [*within, *node_command(self.cluster_id, file)]
         odradek = f"{shlex.quote(sys.executable)} -m odradek"
-        formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {CLUSTER_ID} --ignore-formatted"
+        formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {self.cluster_id} --ignore-formatted"
         if self._secured is not None:
             formats += f" --add-scram {shlex.quote(self._secured.scram)}"
         starts = f"{odradek} start {shlex.quote(str(file))}"

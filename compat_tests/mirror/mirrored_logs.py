@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.admin.session import Admin
 from odradek.client.cluster import Address, Cluster
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.records.batch import iter_headers
 
 from compat_tests.wire import WireClient
@@ -19,14 +20,36 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def admin_of(bootstrap: str) -> Admin:
-    host, _, port = bootstrap.rpartition(":")
-    return Admin(Cluster([Address(host, int(port))], "tests", 30.0), 30.0, 30.0)
+    addresses = [Address(host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))]
+    return Admin(Cluster(addresses, "tests", 30.0), 30.0, 30.0)
+
+
+def leader_address(bootstrap: str, topic: str, index: int) -> str:
+    """The address of the broker that leads a partition. Raises AssertionError where there is none, and OSError where no
+    broker responds.
+    """
+    response = _described(bootstrap, topic)
+    partitions = {one.partition_index: one for one in response.topics[0].partitions}
+    assert index in partitions, f"{topic}-{index} does not exist"
+    addresses = {one.node_id: f"{one.host}:{one.port}" for one in response.brokers}
+    leader = partitions[index].leader_id
+    assert leader in addresses, f"{topic}-{index} has no leader"
+    return addresses[leader]
+
+
+def _described(bootstrap: str, topic: str) -> MetadataResponse:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    for address in bootstrap.split(","):
+        with suppress(OSError), WireClient(address) as client:
+            response: MetadataResponse = client.call(request, 8)
+            return response
+    raise ConnectionRefusedError(f"none of {bootstrap} responds")
 
 
 def batches(bootstrap: str, topic: str, index: int = 0) -> list[tuple[int, ...]]:
     """All of each batch but the leader's epoch, by a consumer's Fetch; the CRC covers the records."""
     found: list[tuple[int, ...]] = []
-    with WireClient(bootstrap) as client:
+    with WireClient(leader_address(bootstrap, topic, index)) as client:
         ends = ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, -2)])]
         )
@@ -69,10 +92,10 @@ def write(bootstrap: str, topic: str, rounds: int) -> None:
             producer.commit_transaction(30)
 
 
-def values(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
+def values(bootstrap: str, topic: str, index: int = 0) -> list[tuple[int, bytes | None, bytes | None]]:
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
     with closing(Consumer(settings | {"enable.auto.commit": False, "enable.partition.eof": True})) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        consumer.assign([TopicPartition(topic, index, 0)])
         found = []
         while True:
             message = consumer.poll(30)

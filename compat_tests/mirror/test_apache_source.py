@@ -12,6 +12,8 @@ from confluent_kafka import Producer
 from odradek.admin import group_offsets, mirrors, topic_changes, topics
 from odradek.admin.session import Admin
 
+from compat_tests.java.tool import ToolHost
+from compat_tests.mirror.dumped_logs import dumped
 from compat_tests.mirror.mirrored_logs import admin_of, batches, values, write
 from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually
@@ -23,7 +25,7 @@ def source(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-def test_copy_equals_the_source(source: ApacheKafka) -> None:
+def test_copy_equals_the_source(source: ApacheKafka, tools: ToolHost) -> None:
     with closing(admin_of(source.bootstrap)) as there, odradek.Broker() as here:
         compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
         new = {
@@ -47,6 +49,11 @@ def test_copy_equals_the_source(source: ApacheKafka) -> None:
                     what=topic,
                 )
                 assert values(here.bootstrap_servers, topic) == values(source.bootstrap, topic)
+            copied, original = (
+                dumped(tools, map(Path, directories), "paid")
+                for directories in (here.server.config.log_dirs, [source.data_dir])
+            )
+            assert copied == original and len(original) > 200
             # Both sides compact when they like: the last values of the keys are the same.
             eventually(lambda: _ends(admin, "state") == _ends(there, "state"), what="the ends are equal")
             newest = [

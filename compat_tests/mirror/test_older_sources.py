@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import odradek
 import pytest
@@ -13,6 +14,8 @@ from odradek.admin.session import Admin
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.cli.commands import odradek_command
 from compat_tests.java.fetch import LAST_OF_3, OLDER, WITH_ZOOKEEPER, is_complete
+from compat_tests.java.tool import ToolHost
+from compat_tests.mirror.dumped_logs import dumped
 from compat_tests.mirror.mirrored_logs import admin_of, batches, values, write
 from compat_tests.needed_tools import missing
 from compat_tests.oracle import ApacheKafka
@@ -48,7 +51,7 @@ def state(admin: Admin, topic: str) -> str:
     return progress.state if progress is not None else ""
 
 
-def test_copy_equals_the_source_and_a_new_topic_of_the_name_is_noticed(source: BrokerProcess) -> None:
+def test_copy_equals_the_source_and_a_new_topic_of_the_name_is_noticed(source: BrokerProcess, tools: ToolHost) -> None:
     with closing(admin_of(source.bootstrap)) as there, odradek.Broker() as here:
         topic_changes.create_topics(there, {name: topic_changes.NewTopic(1, 1) for name in ("paid", "cut", "anew")})
         write(source.bootstrap, "paid", 6)
@@ -66,6 +69,9 @@ def test_copy_equals_the_source_and_a_new_topic_of_the_name_is_noticed(source: B
                     what=topic,
                 )
                 assert values(here.bootstrap_servers, topic) == values(source.bootstrap, topic)
+            for topic in ("paid", "anew"):
+                copied = dumped(tools, map(Path, here.server.config.log_dirs), topic)
+                assert copied == dumped(tools, [source.data_dir], topic) and len(copied) > 200
             eventually(lambda: group_offsets.committed(admin, "app"), what="the group is there")
             assert group_offsets.committed(admin, "app")["paid", 0].offset == 17
             topic_changes.create_partitions(there, {"paid": 2})

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ...metadata.mirror_keys import (
+    ACLS,
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
     PREFIX,
+    QUOTAS,
     REPLICATION_FACTOR,
+    SHARE_GROUPS,
     SHOWN,
+    SOURCE_PREFIX,
     STATE,
     SWITCHED,
     THROTTLE,
@@ -52,28 +56,39 @@ class Link:
     state: LinkState = LinkState.ACTIVE
     #: In front of the names of topics and groups here; two sources in one cluster need one.
     prefix: str = ""
+    #: In front of the names of topics and groups at the source: a reversed link leads those with a prefix back.
+    source_prefix: str = ""
     #: Replicas of topics that are made here; -1 for the brokers' default.
     replication_factor: int = -1
     #: Limit of the fetches of each broker, in bytes per second; 0 for none.
     throttle: int = 0
     #: Whether a log that differs from the source's is cut to what both have.
     cuts_diverged: bool = False
+    #: Whether rules about followed topics and groups, quotas, and start offsets of followed share groups are followed.
+    follows_acls: bool = False
+    follows_quotas: bool = False
+    follows_share_groups: bool = False
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def follows_topic(self, name: str) -> bool:
         """Whether a topic of the source is followed, by its name there. Internal topics never are."""
-        return not name.startswith("__") and self.topics.fullmatch(name) is not None
+        return not name.startswith("__") and self._matches(self.topics, name)
 
     def follows_group(self, name: str) -> bool:
         """Whether committed offsets of a group of the source are copied. Those of links never are."""
-        return not name.startswith(GROUP_PREFIX) and self.groups is not None and self.groups.fullmatch(name) is not None
+        return not name.startswith(GROUP_PREFIX) and self.groups is not None and self._matches(self.groups, name)
+
+    def _matches(self, pattern: re.Pattern[str], name: str) -> bool:
+        """Whether a pattern, which is of names without prefixes, matches a name there."""
+        has_prefix = name.startswith(self.source_prefix)
+        return has_prefix and pattern.fullmatch(name.removeprefix(self.source_prefix)) is not None
 
     def name_here(self, name: str) -> str:
-        return self.prefix + name
+        return self.prefix + name.removeprefix(self.source_prefix)
 
     def name_there(self, name: str) -> str:
         """The source's name of a topic or group that is followed here."""
-        return name.removeprefix(self.prefix)
+        return self.source_prefix + name.removeprefix(self.prefix)
 
 
 def properties_of_links(configs: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -96,19 +111,20 @@ def parse_link(name: str, properties: Mapping[str, str]) -> Link:
     if not bootstrap:
         raise InvalidLink(f"link {name} has no {BOOTSTRAP}")
     groups = properties.get(GROUPS, "")
-    prefix = properties.get(PREFIX, "")
-    if prefix and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", prefix):
-        raise InvalidLink(f"the prefix of link {name} has characters that names of topics have not")
     return Link(
         name=name,
         bootstrap=bootstrap,
         topics=_pattern(name, TOPICS, properties.get(TOPICS, "")),
         groups=_pattern(name, GROUPS, groups) if groups else None,
         state=_state(name, properties.get(STATE, LinkState.ACTIVE.value)),
-        prefix=prefix,
+        prefix=_prefix(name, properties.get(PREFIX, "")),
+        source_prefix=_prefix(name, properties.get(SOURCE_PREFIX, "")),
         replication_factor=_factor(name, properties.get(REPLICATION_FACTOR, "-1")),
         throttle=_throttle(name, properties.get(THROTTLE, "0")),
         cuts_diverged=_flag(name, CUTS_DIVERGED, properties.get(CUTS_DIVERGED, "false")),
+        follows_acls=_flag(name, ACLS, properties.get(ACLS, "false")),
+        follows_quotas=_flag(name, QUOTAS, properties.get(QUOTAS, "false")),
+        follows_share_groups=_flag(name, SHARE_GROUPS, properties.get(SHARE_GROUPS, "false")),
         client={key: value for key, value in properties.items() if key not in SHOWN},
     )
 
@@ -119,6 +135,12 @@ def _addresses(text: str) -> Iterable[tuple[str, int]]:
         if not host or not _PORT.fullmatch(port) or not 0 < int(port) < 1 << 16:
             raise InvalidLink(f"{BOOTSTRAP} has {one[:80]!r}, which is not HOST:PORT")
         yield host.strip("[]"), int(port)
+
+
+def _prefix(name: str, text: str) -> str:
+    if text and not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", text):
+        raise InvalidLink(f"the prefix of link {name} has characters that names of topics have not")
+    return text
 
 
 def _pattern(name: str, property_: str, text: str) -> re.Pattern[str]:

@@ -20,12 +20,14 @@ _MOST_REASON = 200
 @dataclass(frozen=True, slots=True)
 class LinkReport:
     """`error`: why the source cannot be read, "" where it can. `refused` and `skipped`: topics and groups, by their names
-    here, with the reasons. `more`: how many further ones the text had no room for.
+    here, with the reasons. `access`: rules, quotas and users that are not followed, with the reasons. `more`: how many
+    further ones the text had no room for.
     """
 
     error: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
+    access: Mapping[str, str] = field(default_factory=dict)
     more: int = 0
 
     def lines(self) -> list[str]:
@@ -33,19 +35,23 @@ class LinkReport:
         lines = [f"the source cannot be read: {self.error}"] if self.error else []
         lines += [f"topic {name} is not followed: {reason}" for name, reason in self.refused.items()]
         lines += [f"offsets of group {name} are not copied: {reason}" for name, reason in self.skipped.items()]
+        lines += [f"{name} is not followed: {reason}" for name, reason in self.access.items()]
         return [*lines, f"and {self.more} more"] if self.more else lines
 
     def text(self) -> str:
         """The text of the commit, with as many reasons as it has room for."""
         refused = {name: reason[:_MOST_REASON] for name, reason in sorted(self.refused.items())}
         skipped = {name: reason[:_MOST_REASON] for name, reason in sorted(self.skipped.items())}
+        access = {name: reason[:_MOST_REASON] for name, reason in sorted(self.access.items())}
         more = self.more
         while True:
             fields = {"error": self.error[:_MOST_REASON], "refused": refused, "skipped": skipped, "more": more}
+            if access:  # earlier releases read no such field
+                fields["access"] = access
             text = json.dumps({"link": fields}, separators=(",", ":"))
             if len(text) <= _MOST_BYTES:
                 return text
-            (skipped if len(skipped) > len(refused) else refused).popitem()
+            max((refused, skipped, access), key=len).popitem()
             more += 1
 
 
@@ -57,7 +63,7 @@ def parse_report(text: str) -> LinkReport:
     except (TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"not the report of a link: {error}") from None
     texts = [report.error]
-    for reasons in (report.refused, report.skipped):
+    for reasons in (report.refused, report.skipped, report.access):
         if not isinstance(reasons, dict):
             raise ValueError("not the report of a link: its reasons are no object")
         texts += [*reasons, *reasons.values()]

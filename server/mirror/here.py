@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ...admin.share_offsets import alteration
 from ...metadata.image import TOPIC_RESOURCE
 from ...metadata.mirror_keys import MIRROR_NAME
 from ...protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ from ...protocol.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
     from ...protocol.schema import Message, Request
     from ..controller.channel import Submit
     from ..controller.leaders import Leaders
@@ -40,6 +42,7 @@ ResponseT = TypeVar("ResponseT", bound="Message")
 #: The last versions that name topics.
 _COMMIT_VERSION = OffsetCommitRequestTopic.versions_with("name")[-1]
 _FETCH_VERSION = OffsetFetchRequestTopics.versions_with("name")[-1]
+_SHARE_VERSION = 0
 _TIMEOUT_MS = 10_000
 #: Partitions in one commit: a group's shard writes them in one turn.
 MOST_COMMITTED = 500
@@ -127,6 +130,21 @@ class Here:
             for topic in found.topics
             for one in topic.partitions
         }
+
+    async def alter_share_offsets(
+        self, group: str, offsets: Mapping[tuple[str, int], int]
+    ) -> AlterShareGroupOffsetsResponse | None:
+        """Sets the start offsets of a share group without members, as clients do. None where its coordinator moves."""
+        partition = self.node.metadata.image.partition(self.groups.topic, self.groups.partition_for(group))
+        endpoint = self.leaders.broker_endpoint(partition.leader) if partition is not None else None
+        if endpoint is None:
+            return None
+        reply: asyncio.Future[AlterShareGroupOffsetsResponse | None] = asyncio.get_running_loop().create_future()
+        request = alteration(group, offsets)
+        self.peers().send(
+            endpoint, request, partial(_set, reply), timeout_ms=_TIMEOUT_MS, version=_SHARE_VERSION, purpose="mirrors"
+        )
+        return await reply
 
     async def _ask_coordinator(self, group: str, request: OffsetCommitRequest) -> OffsetCommitResponse | None:
         reply: asyncio.Future[OffsetCommitResponse | None] = asyncio.get_running_loop().create_future()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from ...client.errors import RequestFailed
+from ...client.explained_errors import RequestFailed
 from ...client.wording import counted
 from ...metadata.image import TOPIC_RESOURCE
 from ...metadata.mirror_keys import CUTS_DIVERGED, MIRROR_TOPIC_ID
@@ -24,6 +24,7 @@ from ...replication.mirror.partition import STOPPED_STATES, MirroredLog, MirrorS
 from ...replication.mirror.progress import MirrorProgress, group_of
 from ...replication.mirror.report import REPORT_PARTITION, REPORT_TOPIC, LinkReport
 from ..replicas.fetcher import ReplicaFetcher
+from .access import LinkAccess
 from .cuts import LinkCuts
 from .followed import MirroredPartition, last_batch
 from .here import MOST_COMMITTED, Commit, Here
@@ -72,6 +73,7 @@ class LinkFollower:
         self.partitions: dict[Place, MirroredPartition] = {}
         self._here = here
         self._topics = LinkTopics(link, here)
+        self._access = LinkAccess(link, here)
         self._cuts = LinkCuts(link.name, here)
         self._quota = LinkQuota(lambda: self.link.throttle, here.node.clock)
         self._thread = ThreadPoolExecutor(1, f"mirror-{link.name}")
@@ -80,8 +82,8 @@ class LinkFollower:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._reported: dict[Place, tuple[MirrorProgress, int]] = {}
         self._committed: dict[str, dict[Place, int]] = {}
-        #: Why groups are not copied, by their names here; and the text of the last report.
-        self.skipped: dict[str, str] = {}
+        #: Why groups with committed offsets are not copied, by their names here; and the text of the last report.
+        self._skipped: dict[str, str] = {}
         self._reported_text = ""
         self._cluster_id = ""
         self._round = 0
@@ -95,6 +97,11 @@ class LinkFollower:
     def refused(self) -> Mapping[str, str]:
         """Why topics of the source are not followed, by their names here."""
         return self._topics.refused
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Why groups are not copied, by their names here."""
+        return self._access.skipped | self._skipped
 
     @property
     def fetched_bytes(self) -> int:
@@ -314,7 +321,7 @@ class LinkFollower:
                 return  # the coordinator moves: the next round commits it
             self._reported.update({place: (one, self._round) for place, one in some.items()})
         if self._here.coordinates(group):
-            text = LinkReport(self.error, self.refused, self.skipped).text()
+            text = LinkReport(self.error, self.refused, self.skipped, self._access.unfollowed).text()
             if text != self._reported_text and not await self._here.commit(
                 group, {(REPORT_TOPIC, REPORT_PARTITION): Commit(0, text)}
             ):
@@ -357,6 +364,9 @@ class LinkFollower:
             skipped: dict[str, str] = {}
             offsets = await self._blocking(lambda: source.offsets(skipped))
             await self._follow_groups(offsets, skipped)
+        if self._round % CONFIG_ROUNDS == 0 and self._access.is_chosen:
+            found = await self._blocking(lambda: source.access(self._access))
+            await self._access.follow(found, await self._here.committed(group_of(self.link.name)))
 
     async def _follow_groups(
         self, offsets_of_groups: Mapping[str, Mapping[Place, int]], skipped: dict[str, str]
@@ -380,4 +390,4 @@ class LinkFollower:
                 skipped[group] = "it has members here"
             else:
                 skipped[group] = f"its offsets cannot be committed: {ErrorCode(error).name}"
-        self.skipped = skipped
+        self._skipped = skipped

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ...client.peers import LoginOf, TlsOf
     from ...client.sasl import Login
+    from .access import LinkAccess, SourceAccess
 
 #: Limit of the time in which the source answers a request.
 TIMEOUT_S = 10.0
@@ -120,6 +121,10 @@ class Source:
             }
             for topic, values in found.items()
         }
+
+    def access(self, access: LinkAccess) -> SourceAccess:
+        """The rules, quotas and share groups that a link follows."""
+        return access.read(self._admin)
 
     def offsets(self, unreadable: dict[str, str]) -> dict[str, dict[Place, int]]:
         """The committed offsets of the followed groups, by names here; `unreadable` gets the others, with the reasons."""

@@ -92,3 +92,12 @@ def test_other_texts_are_no_progress(value: object) -> None:
 def test_damaged_texts_are_no_progress(text: str) -> None:
     with pytest.raises(ValueError):
         parse_progress(1, text)
+
+
+def test_reversed_link_leads_names_with_a_prefix_back() -> None:
+    link = parse_link(
+        "back", {"bootstrap.servers": "a:1", "topics": "orders.*", "groups": "app", "source.prefix": "eu."}
+    )
+    assert link.follows_topic("eu.orders") and not link.follows_topic("orders") and not link.follows_topic("eu.bills")
+    assert link.follows_group("eu.app") and not link.follows_group("app")
+    assert link.name_here("eu.orders") == "orders" and link.name_there("orders") == "eu.orders"

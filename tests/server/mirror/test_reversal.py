@@ -95,3 +95,28 @@ def test_open_transaction_of_the_former_source_is_cut_and_its_id_is_free(pair: P
         producer.send("other", b"x").get(10)
         producer.commit_transaction()
     assert batches(pair.source, "paid") == batches(pair.here, "paid"), "no marker of the former source is written"
+
+
+def test_link_with_a_prefix_is_reversed_and_leads_back(pair: Pair) -> None:
+    here, source = pair.here.bootstrap_servers, pair.source.bootstrap_servers
+    produce(pair.source, "orders", 10)
+    produce(pair.here, "orders", 3)  # another topic of the name
+    group_offsets.commit(pair.there, "app", {("orders", 0): 4})
+    pair.create_link(topics="orders", groups="app", prefix="eu.")
+    pair.wait_for("eu.orders", lambda one: one.offset == 10)
+    wait_until(lambda: offsets(pair, "eu.app") == {("eu.orders", 0): 4})
+    command("fail-over", "dr", "--yes", "-b", here)
+    produce(pair.source, "orders", 2)  # only there
+    produce(pair.here, "eu.orders", 5, enable_idempotence=True, acks="all")
+    group_offsets.commit(pair.admin, "eu.app", {("eu.orders", 0): 13})
+    command("reverse", "dr", "--yes", "-b", here)
+    wait_until(lambda: batches(pair.source, "orders") == batches(pair.here, "eu.orders"))
+    assert len(values(pair.source, "orders")) == 15 and len(values(pair.here, "orders")) == 3
+    wait_until(lambda: group_offsets.committed(pair.there, "app")["orders", 0].offset == 13)
+    command("verify", "dr-back", "--whole", "-b", source)
+    command("switch", "dr-back", "--yes", "-b", source)
+    produce(pair.source, "orders", 4, enable_idempotence=True, acks="all")
+    command("reverse", "dr-back", "--as", "dr", "--yes", "-b", source)
+    wait_until(lambda: batches(pair.source, "orders") == batches(pair.here, "eu.orders"))
+    assert len(values(pair.here, "eu.orders")) == 19 and len(values(pair.here, "orders")) == 3
+    assert mirrors.read_links(pair.admin)["dr"]["prefix"] == "eu."
