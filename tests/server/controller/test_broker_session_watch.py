@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -14,6 +14,7 @@ from odradek.server.runtime.clock import Clock
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.images import cache_of
+from tests.server.harness.log_end import LogEnd
 
 THREE = (
     "> broker 1\n> broker 2\n> broker 3\n> CreateTopics topics=\"[{'name':'a','num_partitions':-1,"
@@ -29,12 +30,6 @@ class Timeless(Clock):
 
     def call_at(self, when: float, call: Callable[[], object]) -> Any:
         return None
-
-
-class LogEnd(NamedTuple):
-    """The end of the metadata log, which is all of it that the watch reads."""
-
-    end_offset: int
 
 
 class Active:
