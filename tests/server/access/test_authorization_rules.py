@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,14 +11,19 @@ from hypothesis import strategies as st
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 from odradek.metadata.configs import InvalidConfig
 from odradek.metadata.image import AclImage
+from odradek.protocol.messages.fetch import FetchRequest
 from odradek.server.access.audit import AuditLog
 from odradek.server.access.authorization.access_rules import AccessRules
 from odradek.server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS, Authorization
 from odradek.server.access.authorization.requirements import AuthorizerNotReady
 from odradek.server.access.authorization.standard_authorizer import StandardAuthorizer
+from odradek.server.network.call import Call
 from odradek.server.runtime.clock import Clock
 
 from tests.harness.examples import examples
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+from tests.server.harness.other_client import OtherClient
 
 #: No deadline: the time of an example depends on the load of the machine.
 EXAMPLES = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -233,11 +237,13 @@ def test_rules_are_listed_in_kafkas_order() -> None:
 def test_session_is_that_of_the_client_of_the_request(principal: str, host: str) -> None:
     """A connection logs in again, or carries requests that another node forwards for its own clients."""
     authorization = Authorization({CLASS_KEY: STANDARD_CLASS}, AuditLog(Clock()))
-    api = SimpleNamespace(name="Fetch")
-    connection = SimpleNamespace(authorization=None, principal="User:alice", client_host="10.0.0.1")
+    connection = NotedConnection()
+    connection.principal, connection.client_host = "User:alice", "10.0.0.1"
 
-    def call(principal: str, host: str) -> Any:
-        return SimpleNamespace(connection=connection, principal=principal, client_host=host, api=api)
+    def call(principal: str, host: str) -> Call[Any]:
+        sent = NotedCalls(connection).call(FetchRequest(), 12)
+        sent.client = OtherClient(principal, host)
+        return sent
 
     first = call("User:alice", "10.0.0.1")
     own = authorization.session(first)

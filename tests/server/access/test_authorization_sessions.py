@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.metadata.acls import OPERATIONS_OF, Operation, PatternType, Permission, ResourceType
 from odradek.metadata.image import AclImage
+from odradek.protocol.internal.cluster_metadata import TopicRecord
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicState
+from odradek.protocol.messages.fetch import ReplicaState
+from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.server.access.authorization import authorization as authorization_module
 from odradek.server.access.authorization.authorization import (
     CLASS_KEY,
@@ -23,22 +28,11 @@ from odradek.server.access.authorization.sessions import MOST_KEPT_NAME, Authori
 from odradek.server.fetch.fetch_authorization import FetchAuthorization
 from odradek.server.fetch.fetch_context import FetchContext
 
+from tests.server.harness.images import cache_of, image_with
+from tests.server.harness.noted_audit import NotedAudit
+
 ALICE, BOB, ROOT, HOST = "User:alice", "User:bob", "User:root", "/10.0.0.1"
 TOPIC = ResourceType.TOPIC
-
-
-class Audit:
-    """The audit log, which notes what it is to write."""
-
-    def __init__(self) -> None:
-        self.levels = {logging.INFO}
-        self.lines: list[dict[str, Any]] = []
-
-    def writes(self, level: int) -> bool:
-        return level in self.levels
-
-    def write(self, level: int, kind: str, text: str, fields: dict[str, Any]) -> None:
-        self.lines.append({"level": level, "kind": kind, "text": text, **fields})
 
 
 def rule(
@@ -49,9 +43,8 @@ def rule(
 
 class Deciding:
     def __init__(self, *rules: AclImage) -> None:
-        self.audit = Audit()
-        audit: Any = self.audit
-        self.authorization = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, audit)
+        self.audit = NotedAudit()
+        self.authorization = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, self.audit)
         self.rules: dict[bytes, AclImage] = {}
         self.change(*rules)
 
@@ -152,8 +145,7 @@ def test_client_may_write_a_topic_until_the_last_of_its_rules_is_removed() -> No
 
 
 def test_only_super_users_have_decisions_before_the_rules_are_known() -> None:
-    audit: Any = Audit()
-    unready = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, audit)
+    unready = Authorization({CLASS_KEY: STANDARD_CLASS, "super.users": ROOT}, NotedAudit())
     assert AuthorizationSession(unready, ROOT, HOST).may_write_any_topic()
     with pytest.raises(AuthorizerNotReady):
         AuthorizationSession(unready, ALICE, HOST).may_write_any_topic()
@@ -210,9 +202,8 @@ def test_forwarded_sessions_are_kept_up_to_a_limit_and_the_oldest_goes(monkeypat
 def test_change_of_the_cluster_is_noted_with_the_first_names(is_written: bool) -> None:
     harness = Deciding()
     harness.audit.levels = {logging.INFO} if is_written else set()
-    topics = [SimpleNamespace(name=f"t{number}") for number in range(MOST_SHOWN_NAMES + 2)]
-    request = type("CreateTopicsRequest", (), {"topics": topics})()
-    harness.authorization.note_change(ALICE, HOST, request)
+    topics = [CreatableTopic(f"t{number}", 1, 1) for number in range(MOST_SHOWN_NAMES + 2)]
+    harness.authorization.note_change(ALICE, HOST, CreateTopicsRequest(topics, 1000))
     if not is_written:
         assert harness.audit.lines == []
         return
@@ -223,14 +214,15 @@ def test_change_of_the_cluster_is_noted_with_the_first_names(is_written: bool) -
 
 
 def test_names_of_a_change_are_those_of_its_items_where_they_have_one() -> None:
-    items = [
-        SimpleNamespace(name="a"),
-        SimpleNamespace(resource_name="b"),
-        SimpleNamespace(name=None),
-        SimpleNamespace(),
+    items: list[Any] = [
+        CreatableTopic("a", 1, 1),
+        AlterConfigsResource(resource_name="b"),
+        DeleteTopicState(name=None),
+        ReplicaState(),
     ]
-    assert _names_in(SimpleNamespace(resources=items, topics=None)) == ["a", "b"]
-    assert _names_in(SimpleNamespace()) == []
+    assert _names_in(IncrementalAlterConfigsRequest(resources=items)) == ["a", "b"]
+    assert _names_in(MetadataRequest(topics=None)) == []
+    assert _names_in(ReplicaState()) == []
 
 
 def test_recent_decisions_are_those_of_the_last_window() -> None:
@@ -272,8 +264,7 @@ def test_session_counts_its_decisions_from_zero() -> None:
     assert (authorization.allowed, authorization.denied) == (1, 1)
     session.operations(TOPIC, "a")
     assert authorization.allowed + authorization.denied == 2 + len(OPERATIONS_OF[TOPIC])
-    unread: Any = Audit()
-    assert Authorization({CLASS_KEY: STANDARD_CLASS}, unread).rule_count == 0, "the rules are not known"
+    assert Authorization({CLASS_KEY: STANDARD_CLASS}, NotedAudit()).rule_count == 0, "the rules are not known"
 
 
 # ---- the topics of a Fetch
@@ -304,8 +295,7 @@ class Reader:
 def test_topics_that_a_consumer_may_not_read_are_decided_once_each(uses_ids: bool) -> None:
     reader: Any = Reader("mine")
     ids = {b"1": "mine", b"2": "other"}
-    image = SimpleNamespace(topic_by_id=lambda id_: SimpleNamespace(name=ids[id_]) if id_ in ids else None)
-    metadata: Any = SimpleNamespace(image=image)
+    metadata = cache_of(image_with(*(TopicRecord(name, id_) for id_, name in ids.items())))
     keys = [b"1", b"2", b"2", b"3", b"1", b"1"] if uses_ids else ["mine", "other", "other", "mine", "mine"]
     named: Any = {(key, number): None for number, key in enumerate(keys)}
     context = FetchContext(named, uses_topic_ids=uses_ids)
@@ -319,6 +309,7 @@ def test_topics_that_a_consumer_may_not_read_are_decided_once_each(uses_ids: boo
 def test_follower_may_read_all_topics_or_none(is_broker: bool) -> None:
     reader: Any = Reader(is_broker=is_broker)
     nothing: Any = None
-    context: Any = SimpleNamespace(partitions=[("t", 0)], uses_topic_ids=False)
+    partitions: Any = {("t", 0): None}
+    context = FetchContext(partitions, uses_topic_ids=False)
     denied = FetchAuthorization(reader, nothing).denied(nothing, context, is_follower=True)
     assert ("t" in denied) == (b"id" in denied) == bool(denied) == (not is_broker) and reader.asked == []

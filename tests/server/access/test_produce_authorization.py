@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from odradek.metadata.acls import Operation, PatternType, Permission, ResourceType
 from odradek.metadata.image import AclImage
+from odradek.protocol.internal.cluster_metadata import TopicRecord
 from odradek.protocol.messages.produce import ProduceRequest, TopicProduceData
 from odradek.server.access.authorization.authorization import CLASS_KEY, STANDARD_CLASS, Authorization
+from odradek.server.network.call import Call
 from odradek.server.produce.produce_authorization import denied_topics, is_write_cached_as_allowed
+
+from tests.server.harness.images import image_with
+from tests.server.harness.noted_audit import NotedAudit
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
 
 ALICE, HOST = "User:alice", "/10.0.0.1"
 IDS = {name: name.encode().ljust(16, b".") for name in ("mine", "also-mine", "foreign", "unknown")}
@@ -26,21 +31,18 @@ class Producer:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.levels = {logging.INFO}
-        self.lines: list[tuple[int, str]] = []
-        audit: Any = SimpleNamespace(
-            writes=lambda level: level in self.levels,
-            write=lambda level, kind, text, fields: self.lines.append((level, fields["resource_name"])),
-        )
-        self.authorization = Authorization({CLASS_KEY: STANDARD_CLASS}, audit)
-        self.connection = SimpleNamespace(authorization=None, principal=ALICE, client_host=HOST)
+        self.audit = NotedAudit()
+        self.authorization = Authorization({CLASS_KEY: STANDARD_CLASS}, self.audit)
+        connection = NotedConnection()
+        connection.principal, connection.client_host = ALICE, HOST
+        self.calls = NotedCalls(connection)
         self.rules: dict[bytes, AclImage] = {}
         self.change(rule("mine"), rule("also-mine"))
-        self.image: Any = SimpleNamespace(
-            topic_by_id=lambda id_: next(
-                (SimpleNamespace(name=name) for name, one in IDS.items() if one == id_ and name != "unknown"), None
-            )
-        )
+        self.image = image_with(*(TopicRecord(name, id_) for name, id_ in IDS.items() if name != "unknown"))
+
+    def logged(self) -> list[tuple[int, str]]:
+        """Returns the level and the topic of each line of the audit log."""
+        return [(line["level"], line["resource_name"]) for line in self.audit.lines]
 
     def change(self, *rules: AclImage) -> None:
         before, self.rules = self.rules, {one.resource_name.encode(): one for one in rules}
@@ -48,16 +50,13 @@ class Producer:
         for _ in self.authorization.steps(before, {**gone, **self.rules}, is_first=not before):
             pass
 
-    def call(self, *names: str) -> Any:
+    def call(self, *names: str) -> Call[ProduceRequest]:
         by_id = self.version >= 13
         topics = [
             TopicProduceData(**({"topic_id": IDS[name]} if by_id else {"name": name}), partition_data=[])
             for name in names
         ]
-        return SimpleNamespace(
-            request=ProduceRequest(None, 1, 1000, topics), version=self.version, connection=self.connection,
-            principal=ALICE, client_host=HOST, api=SimpleNamespace(name="Produce"),
-        )  # fmt: skip
+        return self.calls.call(ProduceRequest(None, 1, 1000, topics), self.version)
 
     def is_cached(self, *names: str) -> bool:
         return is_write_cached_as_allowed(self.authorization, self.call(*names))
@@ -72,7 +71,7 @@ class Producer:
 def test_denied_topics_are_those_without_a_rule_and_an_unknown_id_is_not_among_them(version: int) -> None:
     producer = Producer(version)
     assert producer.denied("mine", "foreign", "also-mine") == ["foreign"]
-    assert producer.lines == [(logging.INFO, "foreign")]
+    assert producer.logged() == [(logging.INFO, "foreign")]
     assert producer.denied("unknown") == (["unknown"] if version < 13 else [])
     assert producer.denied("mine") == []
 
@@ -109,10 +108,12 @@ def test_audit_log_of_allowed_decisions_begins_after_64_decisions_at_most(count:
     producer.denied("mine", "also-mine")
     producer.authorization.allowed = before
     assert producer.is_cached(*names)
-    producer.levels.add(logging.DEBUG)
+    producer.audit.levels.add(logging.DEBUG)
     decided = 0
     while producer.is_cached(*names):
         decided += count
         assert decided <= 64, "none of them is in the log"
     assert not producer.is_cached(*names), "as long as they are logged each is decided"
-    assert producer.denied(*names) == [] and producer.lines == [(logging.DEBUG, name) for name in sorted(names)][::-1]
+    assert (
+        producer.denied(*names) == [] and producer.logged() == [(logging.DEBUG, name) for name in sorted(names)][::-1]
+    )

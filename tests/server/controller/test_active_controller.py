@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,6 +16,8 @@ from odradek.server.controller.active_controller import ActiveController
 from odradek.testing.simulation import Node, Simulation
 
 from tests.server.harness.nodes import node_of
+from tests.server.harness.quorum_membership import membership_of
+from tests.server.harness.scripted_engine import ScriptedEngine
 from tests.server.harness.simulated_cluster import active, nodes, start, until
 
 
@@ -138,7 +139,7 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
 @pytest.mark.parametrize(("is_active", "leads"), [(False, True), (True, False), (False, False)])
 def test_controller_that_is_not_yet_active_or_leads_no_longer_decides_nothing(is_active: bool, leads: bool) -> None:
     """A controller has no state before it has committed its first record; after a later leader it may append nothing."""
-    member: Any = SimpleNamespace(leads=leads)
+    member = membership_of(engine=ScriptedEngine(leads=leads))
     node, none = node_of(), cast(Any, None)
     access = AccessSubsystem(node)
     controller = ActiveController(node, access, member, none, none, activated=none, failed=none)

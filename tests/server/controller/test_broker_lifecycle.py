@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +13,7 @@ from odradek.metadata.image import MetadataImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from odradek.protocol.schema import Message
+from odradek.protocol.schema import Request, ResponseCallback
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import broker_lifecycle
@@ -28,13 +28,16 @@ from odradek.server.controller.broker_lifecycle import (
     LifecycleState,
     RegistrationFailed,
 )
-from odradek.server.controller.registration import Registration
 from odradek.server.partitions.cordoning import CORDONED_KEY
+from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.replication.controller_transcript import Transcript
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_forwarding import NotedForwarding
+from tests.server.harness.own_endpoints import registration_of
+from tests.server.harness.unlocked_directory import unlocked_directory
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker
 
 OWN, OTHER = 1, 2
@@ -58,48 +61,89 @@ def three_brokers() -> MetadataImage:
     return transcript.controller.image
 
 
-class Harness:
-    """A broker of which only the lifecycle exists. The test is the controller: it has the requests and replies to them."""
+class Quorum:
+    """The driver of the quorum, as the lifecycle uses it."""
 
-    def __init__(self, **properties: str) -> None:
-        self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
-        self.clock = loop_clock()
-        self.metadata = MetadataCache()
-        self.metadata.image = three_brokers()
-        self.sent: list[Sent] = []
-        self.controller: Any = SimpleNamespace(
-            is_active=False, broker_epoch=-1, on_leader_changed=[], voter_endpoints=dict
-        )
-        self.directories: list[Any] = [
-            SimpleNamespace(directory_id=bytes([number]) * 16, previous_broker_epoch=5, is_online=number < 2, path="")
-            for number in range(3)
-        ]
-        endpoints: Any = SimpleNamespace(advertised_endpoints=lambda: [Endpoint("PLAINTEXT", "here", 9092)])
-        registration = Registration(OWN, "cluster", self.config, endpoints, self.directories)
-        self.leads = False
-        self.listeners = SimpleNamespace(on_connection_lost=[], has_clients=lambda: self.clients > 0)
+    is_active = False
+    broker_epoch = -1
+
+    def __init__(self) -> None:
+        self.on_leader_changed: list[Callable[[], None]] = []
+
+    def voter_endpoints(self) -> dict[int, Endpoint]:
+        return {}
+
+
+class Clients:
+    """The listeners of a broker with so many clients."""
+
+    def __init__(self) -> None:
         self.clients = 0
-        forwarding: Any = SimpleNamespace(send_to_controller=self._send)
-        self.lifecycle = BrokerLifecycle(
-            node_of(self.config, clock=self.clock, metadata=self.metadata),
-            self.controller,
-            registration,
-            Lazy(lambda: forwarding),
-            None,
-            lambda: self.leads,
-            self.listeners,  # type: ignore[arg-type]
-        )
+        self.on_connection_lost: list[Callable[[object], None]] = []
 
-    def _send(
+    def has_clients(self) -> bool:
+        return self.clients > 0
+
+
+class ToTheTest(NotedForwarding):
+    """Adds the requests to the controller, with their times, to `requests`."""
+
+    def __init__(self, clock: Clock, requests: list[Sent]) -> None:
+        super().__init__()
+        self._now_ms = clock.now_ms
+        self._requests = requests
+
+    def send_to_controller(
         self,
-        request: Message,
-        reply: Callable[[Any], None],
+        request: Request,
+        reply: ResponseCallback,
         *,
         timeout_ms: int,
         version: int | None = None,
         purpose: str = "",
     ) -> None:
-        self.sent.append(Sent(self.clock.now_ms(), request, reply, timeout_ms, version, purpose))
+        self._requests.append(Sent(self._now_ms(), request, reply, timeout_ms, version, purpose))
+
+
+class NotedSessions:
+    """The sessions of brokers, which note the requests of this process."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Request, int]] = []
+
+    def ask(self, request: Request, version: int, reply: ResponseCallback, connection: object = None) -> None:
+        self.asked.append((request, version))
+
+
+class Harness:
+    """A broker of which only the lifecycle exists. The test is the controller: it has the requests and replies to them."""
+
+    def __init__(self, **properties: str) -> None:
+        self.config = BrokerConfig(
+            {"node.id": str(OWN)} | {key.replace("_", "."): value for key, value in properties.items()}
+        )
+        self.clock = loop_clock()
+        self.metadata = MetadataCache()
+        self.metadata.image = three_brokers()
+        self.sent: list[Sent] = []
+        self.controller: Any = Quorum()
+        self.directories = [
+            unlocked_directory(Path(f"/d{number}"), bytes([number]) * 16, previous_broker_epoch=5, is_online=number < 2)
+            for number in range(3)
+        ]
+        self.leads = False
+        self.listeners = Clients()
+        self.lifecycle = BrokerLifecycle(
+            node_of(self.config, clock=self.clock, metadata=self.metadata),
+            self.controller,
+            registration_of(
+                self.config, advertised=[Endpoint("PLAINTEXT", "here", 9092)], directories=self.directories
+            ),
+            Lazy(lambda: ToTheTest(self.clock, self.sent)),
+            None,
+            lambda: self.leads,
+            self.listeners,  # type: ignore[arg-type]
+        )
 
     def publish(self, image: MetadataImage) -> None:
         self.metadata.image = image
@@ -351,9 +395,9 @@ def test_new_controller_gets_a_heartbeat_at_once_in_the_place_of_the_next_one() 
 def test_active_controller_of_this_process_decides_without_the_network() -> None:
     async def story() -> None:
         harness = Harness()
-        asked: list[tuple[Any, int]] = []
-        sessions: Any = SimpleNamespace(ask=lambda request, version, answered: asked.append((request, version)))
-        harness.lifecycle._broker_sessions = sessions
+        sessions = NotedSessions()
+        asked = sessions.asked
+        harness.lifecycle._broker_sessions = sessions  # type: ignore[assignment]
         harness.lifecycle.send_next()
         assert (len(harness.sent), asked) == (1, [])
         harness.controller.is_active = True
@@ -528,7 +572,7 @@ def test_broker_answers_its_clients_for_one_interval_after_its_leaders_moved(
     async def story() -> None:
         harness = Harness(broker_heartbeat_interval_ms=interval_ms, broker_session_timeout_ms=session_ms)
         await harness.runs()
-        harness.leads, harness.clients = True, 1
+        harness.leads, harness.listeners.clients = True, 1
         leaving = await harness.leaving()
         await harness.respond(should_shut_down=False)
         await after_ms(10)
@@ -555,7 +599,7 @@ def test_broker_without_company_stops_to_wait_for_its_clients(event: str) -> Non
     async def story() -> None:
         harness = Harness()
         await harness.runs()
-        harness.leads, harness.clients = True, 2
+        harness.leads, harness.listeners.clients = True, 2
         await harness.leaving()
         await harness.respond(should_shut_down=False)
         hands_over(harness)
@@ -567,7 +611,7 @@ def test_broker_without_company_stops_to_wait_for_its_clients(event: str) -> Non
             assert len(harness.sent) == count
             if event == "the last client leaves":
                 lost(object())
-                harness.clients -= 1
+                harness.listeners.clients -= 1
             else:
                 harness.publish(with_broker(harness.metadata.image, number + 1, fenced=True))
             await turns()
@@ -584,7 +628,7 @@ def test_broker_waits_only_for_clients_that_other_brokers_serve(clients: int, ot
     async def story() -> None:
         harness = Harness()
         await harness.runs()
-        harness.leads, harness.clients = True, clients
+        harness.leads, harness.listeners.clients = True, clients
         for broker_id in () if others else (2, 3):
             harness.publish(with_broker(harness.metadata.image, broker_id, fenced=True))
         leaving = await harness.leaving()
@@ -604,7 +648,7 @@ def test_broker_that_led_nothing_does_not_wait_for_its_clients() -> None:
     async def story() -> None:
         harness = Harness()
         await harness.runs()
-        harness.clients = 1
+        harness.listeners.clients = 1
         leaving = await harness.leaving()
         harness.publish_own(in_controlled_shutdown=True)
         await turns()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,13 +10,26 @@ from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.server.controller.broker_sessions import BrokerSessionWatch
+from odradek.server.runtime.clock import Clock
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.images import cache_of
+from tests.server.harness.log_end import LogEnd
 
 THREE = (
     "> broker 1\n> broker 2\n> broker 3\n> CreateTopics topics=\"[{'name':'a','num_partitions':-1,"
     "'replication_factor':-1,'assignments':[{'partition_index':0,'broker_ids':[1,2,3]}]}]\"\n"
 )
+
+
+class Timeless(Clock):
+    """A clock that stands at zero, and whose timers never expire."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0)
+
+    def call_at(self, when: float, call: Callable[[], object]) -> Any:
+        return None
 
 
 class Active:
@@ -31,8 +43,8 @@ class Active:
         self.controller = controller
 
     @property
-    def quorum_log(self) -> Any:
-        return SimpleNamespace(end_offset=self.controller.next_offset)
+    def quorum_log(self) -> LogEnd:
+        return LogEnd(self.controller.next_offset)
 
     def decide(self, request: Message, version: int, reply: Callable[[Any], None]) -> None:
         result = self.controller.handle(request, version)
@@ -46,9 +58,8 @@ class Heartbeats:
         transcript = Transcript()
         transcript.run(THREE)
         self.controller = transcript.controller
-        clock = SimpleNamespace(now_ms=lambda: 0, call_at=lambda when, call: None)
-        metadata = SimpleNamespace(image=self.controller.image)
-        parts: Any = (0, clock, metadata, Active(self.controller), None, None)
+        metadata = cache_of(self.controller.image)
+        parts: Any = (0, Timeless(), metadata, Active(self.controller), None, None)
         self.watch = BrokerSessionWatch(*parts)
         self.controller.sessions.begin(self.controller.image, 0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,8 @@ from odradek.server.controller import broker_sessions
 from odradek.server.controller.broker_sessions import HELD_MS, LATE_MS, SECOND_LOOK_MS, BrokerSessionWatch
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.images import cache_of
+from tests.server.harness.log_end import LogEnd
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns, with_broker
 
 SESSION_MS = 9000
@@ -54,7 +55,7 @@ class Harness:
         self.suspected: list[int] = []
         self.probed: list[tuple[str, int]] = []
         self.tasks = Tasks()
-        self.metadata = SimpleNamespace(image=self.image)
+        self.metadata = cache_of(self.image)
         parts: Any = (OWN, self.clock, self.metadata, self, self.tasks, lambda broker: self.suspected.append(broker.id))
         self.watch = BrokerSessionWatch(*parts)
         self.answered: asyncio.Event = asyncio.Event()
@@ -77,8 +78,8 @@ class Harness:
         return self.transcript.controller.image
 
     @property
-    def quorum_log(self) -> Any:
-        return SimpleNamespace(end_offset=self.controller.next_offset)
+    def quorum_log(self) -> LogEnd:
+        return LogEnd(self.controller.next_offset)
 
     def decide(self, request: Message, version: int, reply: Callable[[Any], None]) -> None:
         self.decided.append(request)

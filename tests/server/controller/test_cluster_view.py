@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +29,8 @@ from odradek.server.config.endpoint import Endpoint as ClientEndpoint
 from odradek.server.controller.cluster_view import ClusterView
 from odradek.server.controller.leaders import Leader, Leaders, ReachedBroker
 
-from tests.server.harness.hosted import TOPIC, TOPIC_ID
+from tests.server.harness.hosted import TOPIC, TOPIC_ID, Hosted
+from tests.server.harness.images import cache_of
 
 IN, OUT = "IN", "OUT"
 ONLINE, OTHER = bytes([1]) * 16, bytes([2]) * 16
@@ -94,28 +95,43 @@ def test_replica_is_offline_with_its_broker_or_its_directory(
     assert view.offline_replicas(PartitionImage((9,), (), -1, 0, 0, (ONLINE,))) == [9]
 
 
+class OpenPartitions:
+    """Partition 0 of the topic, if it is open. `wanted`: those that requests have named, and that may not be open yet."""
+
+    def __init__(self, hosted: Hosted | None, pending: set[tuple[str, int]]) -> None:
+        self._hosted = hosted
+        self.pending = pending
+        self.wanted: list[tuple[str, int]] = []
+
+    def get(self, key: tuple[str, int]) -> Hosted | None:
+        return self._hosted if key == (TOPIC, 0) else None
+
+    def want(self, key: tuple[str, int]) -> None:
+        self.wanted.append(key)
+
+
 class Here:
     """The leaders as broker 0 finds them."""
 
-    def __init__(self, image: MetadataImage, hosted: Any = None, pending: set[tuple[str, int]] | None = None) -> None:
-        metadata: Any = SimpleNamespace(image=image)
-        #: Partitions that requests have named, and that may not be open yet.
-        self.wanted: list[tuple[str, int]] = []
-        partitions: Any = SimpleNamespace(
-            get=lambda key: hosted if key == (TOPIC, 0) else None, pending=pending or set(), want=self.wanted.append
-        )
-        self.leaders = Leaders(metadata, partitions, inter_broker_listener=IN, node_id=0)
+    def __init__(
+        self, image: MetadataImage, hosted: Hosted | None = None, pending: set[tuple[str, int]] | None = None
+    ) -> None:
+        partitions = OpenPartitions(hosted, pending or set())
+        self.wanted = partitions.wanted
+        here: Any = partitions
+        self.leaders = Leaders(cache_of(image), here, inter_broker_listener=IN, node_id=0)
 
 
 @pytest.mark.parametrize("topic", [TOPIC, TOPIC_ID])
-def test_leader_is_that_of_the_replica_here_or_of_the_image(topic: Any) -> None:
+def test_leader_is_that_of_the_replica_here_or_of_the_image(topic: Any, tmp_path: Path) -> None:
     image = image_of(*BROKERS, leader=2)
     leaders = Here(image).leaders
     assert leaders.current_leader(OUT, topic, 0) == Leader(2, 4, ReachedBroker(2, "OUT2", 9002, "b"))
     assert leaders.current_leader("NONE", topic, 0) == Leader(2, 4, None)
     assert leaders.current_leader(OUT, topic, 1) == Leader(-1, -1, None)
     assert leaders.current_leader(OUT, "x" if topic is TOPIC else bytes(16), 0) == Leader(-1, -1, None)
-    hosted = SimpleNamespace(role=SimpleNamespace(leader=0, leader_epoch=7))
+    hosted = Hosted(tmp_path)
+    hosted.lead(epoch=7)
     assert Here(image, hosted).leaders.current_leader(IN, topic, 0) == Leader(0, 7, ReachedBroker(0, "IN0", 9000, "a"))
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ from odradek.server.controller.commits import (
 )
 from odradek.server.controller.flushed_end import FLUSHED_END, NOWHERE, FlushedEnd
 from odradek.server.controller.metadata_batches import QuorumVoters
-from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_log import Loaded, QuorumLog
 from odradek.server.controller.metadata_snapshots import SnapshotId, write_image_snapshot
 from odradek.server.controller.pending_replies import (
     Asked,
@@ -42,11 +41,13 @@ from odradek.server.controller.pending_replies import (
     failed_here,
     not_controller,
 )
-from odradek.server.controller.snapshotting import Snapshotting
+from odradek.server.controller.snapshotting import TASK, Snapshotting
 from odradek.server.runtime.background_tasks import RETRY_MS
 from odradek.server.runtime.sliced_work import run_to_completion
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.noted_background import NotedBackground
+from tests.server.harness.quorum_logs import quorum_log_in
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 EPOCH = 3
@@ -224,6 +225,20 @@ def test_replies_follow_the_publication_in_their_order(caplog: pytest.LogCapture
 # ---- snapshots
 
 
+class SnapshotsOnly:
+    """The metadata log of a node, which has snapshots and no records."""
+
+    directory = Path("/d")
+    bytes_since_snapshot = 0
+    on_uncovered_damage: Callable[[], None]
+
+    def __init__(self) -> None:
+        self.snapshots: list[SnapshotId] = []
+
+    def add_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
+        self.snapshots.append(snapshot)
+
+
 class Writing:
     """The snapshots of a node, whose disk the test decides."""
 
@@ -232,28 +247,19 @@ class Writing:
             "metadata.log.max.snapshot.interval.ms": interval_ms,
             "metadata.log.max.record.bytes.between.snapshots": most_bytes,
         }
-        self.log: Any = SimpleNamespace(
-            snapshots=[], bytes_since_snapshot=0, directory=Path("/d"), add_snapshot=self._added,
-            on_uncovered_damage=None,
-        )  # fmt: skip
+        self.log: Any = SnapshotsOnly()
         self.offset = 9
         self.in_transaction = False
         self.running: list[tuple[Any, asyncio.Future[Any]]] = []
-        disk: Any = SimpleNamespace(run=self._run)
-        self.tasks: list[str] = []
-        background: Any = SimpleNamespace(
-            failed=lambda task, failure: self.tasks.append("failed"),
-            succeeded=lambda task: self.tasks.append("succeeded"),
-        )
+        disk: Any = self
+        background = NotedBackground()
+        self.tasks = background.attempts
         self.snapshots = Snapshotting(config, loop_clock(), disk, self.log, self._committed, background)
 
     def _committed(self) -> Any:
-        return None if self.in_transaction else (SimpleNamespace(offset=self.offset), "voters")
+        return None if self.in_transaction else (EMPTY_IMAGE._replace(offset=self.offset), "voters")
 
-    def _added(self, snapshot: Any, now_ms: int) -> None:
-        self.log.snapshots.append(snapshot)
-
-    async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         assert work is write_image_snapshot
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.running.append((arguments, done))
@@ -285,7 +291,7 @@ def test_snapshot_is_written_after_so_many_bytes() -> None:
         assert len(node.running) == 1, "one at a time"
         node.offset = 20
         await node.end()
-        assert node.log.snapshots == [SnapshotId(10, EPOCH)] and node.tasks == ["succeeded"]
+        assert node.log.snapshots == [SnapshotId(10, EPOCH)] and node.tasks == [TASK]
         assert len(node.running) == 2, "what came meanwhile is enough for another one"
         await node.end()
         await node.grown(100)
@@ -307,7 +313,7 @@ def test_failed_snapshot_is_tried_again_later() -> None:
         node = Writing()
         await node.grown(150)
         await node.end(OSError(28, "full"))
-        assert (node.log.bytes_since_snapshot, node.tasks) == (150, ["failed"])
+        assert (node.log.bytes_since_snapshot, node.tasks) == (150, [f"{TASK} failed"])
         await node.grown(500)
         assert len(node.running) == 1
         await after_ms(RETRY_MS - 1000)
@@ -315,7 +321,7 @@ def test_failed_snapshot_is_tried_again_later() -> None:
         await after_ms(1100)
         assert len(node.running) == 2 and node.log.bytes_since_snapshot == 0
         await node.end()
-        assert node.tasks == ["failed", "succeeded"]
+        assert node.tasks == [f"{TASK} failed", TASK]
         node.offset = 30
         await node.grown(100)
         assert len(node.running) == 3
@@ -462,11 +468,10 @@ def test_flushes_and_the_close_of_the_log_move_its_flushed_end(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("ends", "offset"), [((), 0), ((0,), 0), ((4, 9), 9)])
-def test_commits_begin_with_the_newest_snapshot(ends: tuple[int, ...], offset: int) -> None:
-    quorum_log: Any = SimpleNamespace(snapshots=[SnapshotId(end, 2) for end in ends])
-    loaded: Any = SimpleNamespace(
-        delta=MetadataDelta(EMPTY_IMAGE), last_epoch=2, last_append_timestamp_ms=8, transactions=MetadataTransactions()
-    )
+def test_commits_begin_with_the_newest_snapshot(ends: tuple[int, ...], offset: int, tmp_path: Path) -> None:
+    quorum_log = quorum_log_in(tmp_path)
+    quorum_log.snapshots = [SnapshotId(end, 2) for end in ends]
+    loaded = Loaded(MetadataDelta(EMPTY_IMAGE), MetadataTransactions(), 2, 8)
     commits = snapshot_commits(quorum_log, loaded)
     image = commits.image()
     assert (commits.offset, image.offset, image.epoch, image.last_append_timestamp_ms) == (offset, offset - 1, 2, 8)

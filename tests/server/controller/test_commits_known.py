@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.server.controller.driver import QuorumDriver
+from odradek.metadata.image import EMPTY_IMAGE
+
+from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_commits import NotedCommits
+from tests.server.harness.quorum_drivers import Drive
+from tests.server.harness.raft_engine import raft_of
+from tests.server.harness.scripted_engine import ScriptedEngine
 
 AGO_MS = 5_000
 
 
-def driver(*, published: int = 10, caught_up: bool = True, leads: bool = False, silent_ms: int | None = 0) -> Any:
+def driver(*, published: int = 10, caught_up: bool = True, leads: bool = False, silent_ms: int | None = 0) -> Drive:
     """A driver that has replayed ten records. `silent_ms`: since the leader's last response; None for the only node."""
-    made = QuorumDriver.__new__(QuorumDriver)
-    raft = None if silent_ms is None else SimpleNamespace(ms_since_fetch=lambda: silent_ms)
-    made._member = SimpleNamespace(raft=raft, is_caught_up=caught_up, leads=leads)  # type: ignore[assignment]
-    made._images = SimpleNamespace(end_offset=published, committed_offset=10)  # type: ignore[assignment]
+    raft = None
+    if silent_ms is not None:
+        raft = raft_of(now_ms=lambda: silent_ms)
+        raft.last_fetched_ms = 0
+    engine = ScriptedEngine(leads=leads, is_caught_up=caught_up)
+    made = Drive(node_of(), NotedCommits(EMPTY_IMAGE, offset=10), engine, raft)
+    made.is_published_until(published)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +27,11 @@ from odradek.server.controller.config_changes import (
     reject_nulls,
 )
 from odradek.server.controller.config_decisions import authorized_changes, config_error, configs_to_alter
+
+from tests.server.harness.handler_services import HandlerServices
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+from tests.server.harness.noted_driver import NotedDriver
 
 BROKER, TOPIC, GROUP = ConfigResourceType.BROKER, ConfigResourceType.TOPIC, ConfigResourceType.GROUP
 OWN, SECOND, MAP = "PLAINTEXT://:9092", "SECOND://:9095", "listener.security.protocol.map"
@@ -177,19 +181,23 @@ class Changing:
     """A broker with a controller that the test plays."""
 
     def __init__(self) -> None:
-        self.submitted: list[tuple[Any, int, Any, dict[str, Any]]] = []
-        self.replies: list[Any] = []
-        driver = SimpleNamespace(
-            submit=lambda request, version, reply, **client: self.submitted.append((request, version, reply, client))
-        )
-        self.services: Any = SimpleNamespace(controller=SimpleNamespace(driver=driver))
+        self.driver = NotedDriver()
+        self.services = HandlerServices(driver=self.driver)
+        connection = NotedConnection()
+        connection.principal, connection.client_host = "User:a", "/h"
+        connection.is_token_authenticated = True
+        self.calls = NotedCalls(connection)
+        self.replies = self.calls.responses
 
     def change(self, request: IncrementalAlterConfigsRequest, check: Any) -> Any:
-        call: Any = SimpleNamespace(
-            request=request, version=1, api=SimpleNamespace(response=IncrementalAlterConfigsResponse),
-            reply=self.replies.append, principal="User:a", client_host="/h", client_id="c", is_token_authenticated=True,
-        )  # fmt: skip
-        return change_configs(self.services, call, check, AlterConfigsResourceResponse, IncrementalAlterConfigsResponse)
+        call: Any = self.calls.call(request, 1, "c")
+        services: Any = self.services
+        return change_configs(services, call, check, AlterConfigsResourceResponse, IncrementalAlterConfigsResponse)
+
+    @property
+    def submitted(self) -> list[tuple[Any, int, Any, dict[str, Any]]]:
+        assert {asked.way for asked in self.driver.asked} <= {"submit"}
+        return [asked[1:] for asked in self.driver.asked]
 
 
 def results(response: Any) -> list[tuple[str, int, str | None]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from immutables import Map
+from odradek.metadata.image import ControllerImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -30,7 +30,6 @@ from odradek.server.controller import producer_ids
 from odradek.server.controller.controller_registrar import ControllerRegistrar
 from odradek.server.controller.periodic_tasks import PeriodicTasks
 from odradek.server.controller.producer_ids import ProducerIds
-from odradek.server.controller.registration import Registration
 from odradek.server.controller.token_expiry import TokenExpiry
 from odradek.server.coordinators import auto_creation
 from odradek.server.coordinators.auto_creation import AutoCreation
@@ -38,6 +37,8 @@ from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.server.runtime.metadata_cache import MetadataCache
 
+from tests.server.harness.noted_forwarding import NotedForwarding
+from tests.server.harness.own_endpoints import registration_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 
@@ -169,32 +170,25 @@ class Registering:
     """Node 0 as a controller that registers itself."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[ControllerRegistrationRequest, Callable[[Any], None], int]] = []
         self.metadata = MetadataCache()
         self.controller: Any = Deciding()
-        endpoints: Any = SimpleNamespace(controller_endpoints=lambda: [Endpoint("CONTROLLER", "here", 9093)])
-        registration = Registration(
-            0,
-            "cluster",
-            properties(listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"),
-            endpoints,
-            [],
+        registration = registration_of(
+            properties(node_id="0", listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"),
+            controller=[Endpoint("CONTROLLER", "here", 9093)],
         )
-        forwarding: Any = SimpleNamespace(send_to_controller=self._send)
+        forwarding = NotedForwarding()
+        self.sent = forwarding.sent
         registrar = ControllerRegistrar(
             loop_clock(), self.metadata, self.controller, Lazy(lambda: forwarding), registration
         )
         registrar.start()
-
-    def _send(self, request: Any, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
-        self.sent.append((request, reply, timeout_ms))
 
     def publish(self, *, is_begun: bool = True, registered: bytes | None = None, node_id: int = 0) -> None:
         image = self.metadata.image
         features = image.features._replace(finalized=image.features.finalized.set("metadata.version", 25))
         controllers = image.cluster.controllers
         if registered is not None:
-            controllers = controllers.set(node_id, SimpleNamespace(incarnation_id=registered))  # type: ignore[arg-type]
+            controllers = controllers.set(node_id, ControllerImage(node_id, registered, False, Map(), Map()))
         self.metadata.image = image._replace(
             features=features if is_begun else image.features, cluster=image.cluster._replace(controllers=controllers)
         )

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.metadata.acls import Operation
+from odradek.metadata.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from odradek.metadata.image import AclImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.cluster_metadata import TopicRecord
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, TopicRecord
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.maintenance import WriteNoOpRequest
-from odradek.replication.controller.policies import Policies
 from odradek.replication.controller.result import ControllerResult
-from odradek.server.access.authorization.usual_requirements import on_cluster
+from odradek.server.access.authorization.requirements import Checked
+from odradek.server.access.authorization.sessions import AuthorizationSession
+from odradek.server.access.authorization.usual_requirements import OF_NODES, on_cluster
+from odradek.server.access.quotas.mutation_quota import MutationQuota
+from odradek.server.access.quotas.sensors import BucketSensor
+from odradek.server.access.subsystem import AccessSubsystem
 from odradek.server.controller import active_controller
 from odradek.server.controller.active_controller import ActiveController, decision_requirements
+from odradek.server.controller.log_room import LogRoom
 from odradek.server.controller.metadata_batches import BatchTooLarge
-from odradek.server.network.api_endpoint import SMALL_RESERVE
+from odradek.server.controller.pending_replies import Asked
+from odradek.server.network.api_endpoint import SMALL_RESERVE, ApiEndpoint, Place
 from odradek.server.runtime.clock import Clock
+from odradek.server.runtime.log_lines import RepeatedLines
 from odradek.storage.files.failures import LogDirectoryFailure
 
+from tests.server.harness.images import image_with
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_authorization import NotedAuthorization
+from tests.server.harness.noted_commits import NotedCommits, publishing_of
+from tests.server.harness.quorum_membership import membership_of
+from tests.server.harness.raft_engine import raft_of
+from tests.server.harness.scripted_engine import ScriptedEngine
 from tests.server.harness.virtual_time import simulated, turns
 
 EPOCH = 4
 RECORD = TopicRecord("a", bytes(16))
 REQUEST = CreateTopicsRequest([CreatableTopic("a", 1, 1)], 1000)
+IMAGE = image_with(FeatureLevelRecord(name="metadata.version", feature_level=30))
 CLIENT: Any = {"principal": "User:alice", "client_host": "/10.0.0.9", "client_id": "app"}
 
 
@@ -36,7 +50,7 @@ class Machine:
     """A controller's state machine whose decision the test sets."""
 
     def __init__(self) -> None:
-        self.image: Any = SimpleNamespace(features=SimpleNamespace(metadata_version=30))
+        self.image = IMAGE
         self.next_offset = 0
         self.result = ControllerResult([RECORD], CreateTopicsResponse())
         self.handled: list[tuple[Any, int, Any, Any]] = []
@@ -62,24 +76,35 @@ class Machine:
         yield
 
 
-class Authorizer:
-    """Allows ALTER on the cluster to the principals in `allowed`."""
+class Authorizer(NotedAuthorization):
+    """Allows ALTER on the cluster, and further operations, to the principals in `allowed`."""
 
-    uses_acls = True
+    def __init__(self, *allowed: str, also: tuple[Operation, ...] = ()) -> None:
+        super().__init__(
+            *(
+                AclImage(
+                    ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL, principal, "*", operation, Permission.ALLOW
+                )
+                for principal in allowed
+                for operation in (Operation.ALTER, *also)
+            )
+        )
 
-    def __init__(self, *allowed: str) -> None:
-        self.allowed = allowed
-        self.changes: list[tuple[str, str, Any]] = []
+    def session_of(self, principal: str, client_host: str, api: str = "") -> AuthorizationSession:
+        assert (client_host, api) == ("/10.0.0.9", "CreateTopics")
+        return super().session_of(principal, client_host, api)
 
-    def session_of(self, principal: str, host: str, api: str) -> Any:
-        assert (host, api) == ("/10.0.0.9", "CreateTopics")
-        return SimpleNamespace(
-            principal=principal, api=api,
-            allows=lambda operation, kind, name, log_denied=True: principal in self.allowed and operation == Operation.ALTER,
-        )  # fmt: skip
 
-    def note_change(self, principal: str, host: str, request: Any) -> None:
-        self.changes.append((principal, host, request))
+class NotedRoom(LogRoom):
+    """The room on a disk that is never full. `reserves`: the bytes that were to stay free."""
+
+    def __init__(self) -> None:
+        super().__init__("/", RepeatedLines())
+        self.reserves: list[int] = []
+
+    def admitted(self, asked: Asked, result: ControllerResult, reserve: int) -> ControllerResult:
+        self.reserves.append(reserve)
+        return result
 
 
 class Log:
@@ -102,30 +127,23 @@ class Harness:
         self.appended_batches: list[Any] = []
         self.failed: list[Exception] = []
         self.append_failure: Exception | None = None
-        self.reserves: list[int] = []
         self.raised: list[int] = []
-        self.appends = 0
-        self.forgotten = 0
-        self.noted: list[Any] = []
+        self.activations = 0
         log: Any = Log(self)
-        self.member: Any = SimpleNamespace(
-            leads=True, epoch=EPOCH, kraft_version=1, is_caught_up=True, log=log, appended=self._member_appended,
-            joined=lambda: SimpleNamespace(raise_kraft_version=self.raised.append),
-        )  # fmt: skip
-        commits = SimpleNamespace(
-            appended=self.noted.append,
-            forget_appended=self._forget,
-            image=lambda: self.machine.image,
-            in_transaction=False,
-        )
-        self.images: Any = SimpleNamespace(end_offset=0, committed_offset=0, commits=commits)
+        self.engine = ScriptedEngine(leads=True, epoch=EPOCH, kraft_version=1, is_caught_up=True)
+        raft = raft_of()
+        raft.raise_kraft_version = self.raised.append  # type: ignore[method-assign]
+        member = membership_of(engine=self.engine, quorum_log=log, raft=raft)
+        self.commits = NotedCommits(IMAGE, offset=0)
+        self.images = publishing_of(self.commits, end_offset=0)
         node = node_of({"node.id": "0"}, clock=Clock(lambda: 0.077))
-        access: Any = SimpleNamespace(authorizer=authorizer, policies=Policies(), quotas=None)
+        access = AccessSubsystem(node)
+        access.authorizer = authorizer
         self.active = ActiveController(
-            node, access, self.member, self.images, lambda request: endpoint,
-            activated=lambda: self.noted.append("activated"), failed=self.failed.append,
+            node, access, member, self.images, lambda request: endpoint,
+            activated=self._activated, failed=self.failed.append,
         )  # fmt: skip
-        self.active._room = SimpleNamespace(admitted=self._admitted)  # type: ignore[assignment]
+        self.active._room = self.room = NotedRoom()
         self.active.begin(self.machine, EPOCH)  # type: ignore[arg-type]
         self.responses: list[Any] = []
 
@@ -140,15 +158,8 @@ class Harness:
         self.appended_batches.append(batches)
         self.end_offset += batches[0]
 
-    def _member_appended(self) -> None:
-        self.appends += 1
-
-    def _forget(self) -> None:
-        self.forgotten += 1
-
-    def _admitted(self, asked: Any, result: Any, reserve: int) -> Any:
-        self.reserves.append(reserve)
-        return result
+    def _activated(self) -> None:
+        self.activations += 1
 
     def decide(self, request: Message = REQUEST, **client: Any) -> None:
         self.active.decide(request, 7, self.responses.append, **client)
@@ -166,9 +177,9 @@ def test_decision_is_appended_and_its_reply_follows_its_publication() -> None:
     harness = Harness()
     harness.decide()
     assert harness.appended_batches == [(1, EPOCH, 77, 30, True)] and harness.machine.replayed == [RECORD]
-    (noted,) = harness.noted
+    (noted,) = harness.commits.decisions
     assert (noted.base_offset, noted.end_offset, noted.records, noted.epoch) == (0, 1, [RECORD], EPOCH)
-    assert harness.appends == 1 and harness.responses == []
+    assert harness.engine.calls == ["appended"] and harness.responses == []
     request, version, quota, caller = harness.machine.handled[0]
     assert (request, version, quota, caller.principal, caller.now_ms) == (REQUEST, 7, None, "User:ANONYMOUS", 77)
     harness.machine.result = ControllerResult([], CreateTopicsResponse())
@@ -216,7 +227,7 @@ def test_decision_that_cannot_be_appended_is_an_error(failure: str, caplog: pyte
 @pytest.mark.parametrize(
     ("endpoint", "request_", "reserve"),
     [
-        (SimpleNamespace(log_reserve=5, strict_mutations_since=None), REQUEST, 5),
+        (ApiEndpoint(authorization=(), log_reserve=5), REQUEST, 5),
         (None, REQUEST, 0),
         (None, WriteNoOpRequest(), SMALL_RESERVE),
     ],
@@ -224,7 +235,7 @@ def test_decision_that_cannot_be_appended_is_an_error(failure: str, caplog: pyte
 def test_room_that_must_stay_is_that_of_the_endpoint(endpoint: Any, request_: Any, reserve: int) -> None:
     harness = Harness(endpoint=endpoint)
     harness.decide(request_)
-    assert harness.reserves == [reserve]
+    assert harness.room.reserves == [reserve]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +249,12 @@ def test_client_that_changes_too_much_is_throttled(
 
     def mutation_quota(quotas: Any, principal: str, client_id: str, now_ms: int, *, is_strict: bool) -> Any:
         made.append((principal, client_id, now_ms, is_strict))
-        return SimpleNamespace(throttle_ms=0 if version == 5 else 30)
+        quota = MutationQuota(BucketSensor(1, 1), now_ms, is_strict=is_strict)
+        quota.throttle_ms = 0 if version == 5 else 30
+        return quota
 
     monkeypatch.setattr(active_controller, "mutation_quota", mutation_quota)
-    harness = Harness(endpoint=SimpleNamespace(log_reserve=0, strict_mutations_since=6))
+    harness = Harness(endpoint=ApiEndpoint(authorization=(), strict_mutations_since=6))
     client = {} if principal is None else {**CLIENT, "principal": principal}
     harness.active.decide(REQUEST, version, harness.responses.append, **client)
     harness.publish(1)
@@ -253,11 +266,9 @@ def test_client_that_changes_too_much_is_throttled(
 # ---- authorization
 
 
-def endpoint_of(*, is_controller: bool = True, is_of_nodes: bool = False) -> Any:
-    return SimpleNamespace(
-        log_reserve=0, strict_mutations_since=None, is_of_nodes=is_of_nodes, authorization=(on_cluster(Operation.ALTER),),
-        place=SimpleNamespace(is_controller=is_controller),
-    )  # fmt: skip
+def endpoint_of(*, is_controller: bool = True, is_of_nodes: bool = False) -> ApiEndpoint[Any, Any]:
+    requirements = (on_cluster(Operation.ALTER), *((OF_NODES,) if is_of_nodes else ()))
+    return ApiEndpoint(authorization=requirements, place=Place("a node", is_controller=is_controller))
 
 
 def test_requirements_of_a_decision_are_those_of_its_endpoint() -> None:
@@ -292,7 +303,7 @@ def test_client_needs_what_the_endpoint_requires_and_this_node_nothing(
     ("has_records", "is_of_nodes", "is_noted"), [(True, False, True), (False, False, False), (True, True, False)]
 )
 def test_change_by_a_client_is_written_to_the_audit_log(has_records: bool, is_of_nodes: bool, is_noted: bool) -> None:
-    authorizer = Authorizer("User:alice")
+    authorizer = Authorizer("User:alice", also=(Operation.CLUSTER_ACTION,))
     harness = Harness(authorizer, endpoint_of(is_of_nodes=is_of_nodes))
     if not has_records:
         harness.machine.result = ControllerResult([], CreateTopicsResponse())
@@ -309,15 +320,15 @@ def test_change_by_a_client_is_written_to_the_audit_log(has_records: bool, is_of
 def test_controller_resigns_when_another_leads_or_it_was_elected_again(leads: bool, epoch: int, stays: bool) -> None:
     harness = Harness()
     harness.decide()
-    harness.member.leads, harness.member.epoch = leads, epoch
+    harness.engine.leads, harness.engine.epoch = leads, epoch
     harness.active.resign_unless_leader()
-    assert harness.active.is_active == stays and harness.forgotten == int(not stays)
+    assert harness.active.is_active == stays and harness.commits.forgotten == int(not stays)
     assert [error(one) for one in harness.responses] == ([] if stays else [ErrorCode.NOT_CONTROLLER])
     harness.publish(1)
     assert len(harness.responses) == 1
     if not stays:
         harness.active.resign_unless_leader()
-        assert harness.forgotten == 1
+        assert harness.commits.forgotten == 1
         with pytest.raises(AssertionError):
             _ = harness.active.controller
         harness.decide()
@@ -338,15 +349,15 @@ def test_controller_begins_when_it_has_committed_everything_before_it(
         harness.active.resign()
         machine: Any = Machine()
         monkeypatch.setattr(ActiveController, "new", lambda self: machine)
-        harness.member.leads, harness.member.is_caught_up, harness.member.epoch = leads, caught_up, EPOCH + 2
-        harness.images.committed_offset = committed
+        harness.engine.leads, harness.engine.is_caught_up, harness.engine.epoch = leads, caught_up, EPOCH + 2
+        harness.commits.offset = committed
         harness.active.activate_if_leader()
         await turns()
         assert harness.active.is_active == begins
         if begins:
             assert harness.active.controller is machine and harness.active.epoch == EPOCH + 2
             assert machine.loaded == [(0, 1)] and machine.replayed == [RECORD]  # type: ignore[attr-defined]
-            assert harness.noted[-1] == "activated" and harness.appended_batches[-1][1:] == (EPOCH + 2, 77, 30, True)
+            assert harness.activations == 1 and harness.appended_batches[-1][1:] == (EPOCH + 2, 77, 30, True)
             harness.active.activate_if_leader()
             await turns()
             assert machine.replayed == [RECORD], "it is active"  # type: ignore[attr-defined]
@@ -363,7 +374,7 @@ def test_controller_that_loses_its_leadership_while_it_learns_does_not_begin(mon
         machine: Any = Machine()
 
         def learn(image: Any) -> Any:
-            harness.member.leads = False
+            harness.engine.leads = False
             yield
 
         machine.learn = learn
@@ -402,7 +413,7 @@ def test_response_to_a_part_of_a_request_becomes_that_to_the_request(monkeypatch
 
     def checked(requirements: Any, session: Any, asked: Any, on: Any) -> Any:
         part = CreateTopicsRequest([CreatableTopic("part", 1, 1)], 1000)
-        return SimpleNamespace(request=part, finish=lambda response: finished.append(response) or "finished")
+        return Checked(part, lambda response: finished.append(response) or "finished")
 
     monkeypatch.setattr(active_controller, "check", checked)
     harness.decide(**CLIENT)

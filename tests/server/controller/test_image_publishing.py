@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
+from odradek.metadata.image import EMPTY_IMAGE
 from odradek.server.controller.image_publishing import ImagePublishing
 
 
@@ -41,7 +41,7 @@ class Followed:
         return end_offset > before
 
     def take(self) -> tuple[Any, Any]:
-        return None, SimpleNamespace(offset=self.offset - 1)
+        return None, EMPTY_IMAGE._replace(offset=self.offset - 1)
 
     def publish(self, delta: Any, image: Any) -> None:
         raise AssertionError("no image is published in one step")
@@ -78,7 +78,7 @@ async def test_complete_first_image_is_published_once() -> None:
     images: list[Any] = []
     node.publish = lambda delta, image: images.append(image.offset)  # type: ignore[method-assign]
     node.offset, node.is_caught_up = 4, False
-    node.publishing.begin_with(node, None, SimpleNamespace(offset=3))  # type: ignore[arg-type]
+    node.publishing.begin_with(node, None, EMPTY_IMAGE._replace(offset=3))  # type: ignore[arg-type]
     assert (images, node.published, node.publishing.end_offset) == ([3], [4], 4)
     assert node.publishing.caught_up.done() and node.publishing.committed_offset == 4
     node.publishing.advance(4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -11,16 +10,18 @@ import pytest
 from immutables import Map
 from odradek import Broker
 from odradek.metadata.image import EMPTY_IMAGE
-from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.server.endpoints import metadata
 from odradek.server.network import large_requests
+from odradek.server.network.call import Call
 from odradek.server.runtime import sliced_work, turn_budget, turns
 
 from compat_tests.wire import WireClient
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
 from tests.server.harness.replicas import eventually
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -29,29 +30,28 @@ TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
 
 
 def slice_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_slices(monkeypatch, 0.0)
+
+
+def set_slices(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     for module in (large_requests, sliced_work, turn_budget, turns):
-        monkeypatch.setattr(module, "SLICE_S", 0.0)
+        monkeypatch.setattr(module, "SLICE_S", seconds)
 
 
-def asked(server: Any, request: MetadataRequest, responses: list[Any], held: list[bool]) -> Any:
-    return SimpleNamespace(
-        request=request,
-        version=13,
-        broker=server,
-        listener="PLAINTEXT",
-        client_id="c",
-        is_parked=True,
-        size=0,
-        observer=None,
-        route=SimpleNamespace(api=APIS[3], version=13),
-        connection=SimpleNamespace(
-            dispatcher=server.network.dispatchers["broker"],
-            closed=False,
-            listener=SimpleNamespace(shared=server.network.listeners),
-        ),
-        reply=responses.append,
-        hold_connection=lambda: held.append(True),
-    )
+class Asking(NotedCalls):
+    """A client of the server whose requests wait for their responses."""
+
+    def __init__(self, server: Any) -> None:
+        connection = NotedConnection()
+        connection.listener_name = "PLAINTEXT"
+        connection.dispatcher = server.network.dispatchers["broker"]
+        connection.listener.shared = server.network.listeners
+        super().__init__(connection)
+
+    def metadata(self, request: MetadataRequest) -> Call[Any]:
+        call = self.call(request, 13)
+        call.is_parked = True
+        return call
 
 
 async def test_a_response_in_slices_is_of_one_image_and_holds_its_connection(
@@ -61,18 +61,19 @@ async def test_a_response_in_slices_is_of_one_image_and_holds_its_connection(
         server, created = broker.server, []
         server.controller.driver.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
         await eventually(lambda: created)
-        run_to_completion: list[Any] = []
-        in_slices: list[Any] = []
-        held: list[bool] = []
-        assert metadata.handle(server.services, asked(server, MetadataRequest(None), run_to_completion, held)) is None
-        assert len(run_to_completion) == 1 and not held, "what is little is answered at once"
+        set_slices(monkeypatch, 3600.0)
+        asking, run_to_completion = Asking(server), Asking(server)
+        in_slices = asking.responses
+        assert metadata.handle(server.services, run_to_completion.metadata(MetadataRequest(None))) is None
+        assert len(run_to_completion.responses) == 1, "what is little is answered at once"
+        assert not run_to_completion.held
         slice_each_step(monkeypatch)
-        metadata.handle(server.services, asked(server, MetadataRequest(None), in_slices, held))
-        assert not in_slices and held == [True]
+        metadata.handle(server.services, asking.metadata(MetadataRequest(None)))
+        assert not in_slices and asking.held == 1
         with monkeypatch.context() as patch:
             patch.setattr(server.node.metadata, "image", EMPTY_IMAGE)
             await eventually(lambda: in_slices)
-        assert in_slices == run_to_completion
+        assert in_slices == run_to_completion.responses
         assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
 
 
@@ -84,7 +85,7 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
         server, created = broker.server, []
         server.controller.driver.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
         await eventually(lambda: created)
-        original, responses = metadata._partition, []
+        original, asking = metadata._partition, Asking(server)
 
         def partition(view: Any, version: int, index: int, *rest: Any) -> Any:
             if index == 50:
@@ -92,7 +93,8 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
             return original(view, version, index, *rest)
 
         monkeypatch.setattr(metadata, "_partition", partition)
-        metadata.handle(server.services, asked(server, MetadataRequest(None), responses, []))
+        responses = asking.responses
+        metadata.handle(server.services, asking.metadata(MetadataRequest(None)))
         await eventually(lambda: responses)
         assert (responses[0].error_code, responses[0].topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from odradek.client.wording import counted
-from odradek.server.controller import metadata_survey, repair_decisions, repairing
-from odradek.server.controller.metadata_log import MetadataLost
+from odradek.protocol.internal.cluster_metadata import TopicRecord
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost
 from odradek.server.controller.metadata_opening import _check_partitions, _is_alone
+
+from tests.server.harness.images import image_with
+from tests.server.harness.quorum_logs import quorum_config, quorum_log_in, write_voters
+from tests.server.harness.unlocked_directory import unlocked_directory
+
+TOPIC_ID = b"t" * 16
 
 
 @pytest.mark.parametrize(
@@ -30,13 +34,13 @@ def test_more_unknown_than_known_partitions_or_any_after_a_clean_stop_mean_lost_
     tmp_path: Path, known: int, unknown: int, is_clean: bool, is_lost: bool
 ) -> None:
     topics = ["known"] * known + ["unknown"] * unknown
-    replicas = [SimpleNamespace(topic=t, suffix="", path=str(tmp_path / f"{t}-{n}")) for n, t in enumerate(topics)]
-    replicas.append(SimpleNamespace(topic="unknown", suffix="delete", path=str(tmp_path / "unknown-9.x-delete")))
-    directory: Any = SimpleNamespace(replicas=lambda: replicas, had_clean_shutdown=is_clean)
-    image: Any = SimpleNamespace(
-        topics=SimpleNamespace(by_id={}), topic=lambda name: "an image" if name == "known" else None
-    )
-    quorum_log: Any = SimpleNamespace(directory=tmp_path / "__cluster_metadata-0", end_offset=7)
+    for number, topic in enumerate(topics):
+        (tmp_path / f"{topic}-{number}").mkdir()
+    (tmp_path / f"unknown-9.{'0' * 32}-delete").mkdir()
+    directory = unlocked_directory(tmp_path, had_clean_shutdown=is_clean)
+    assert len(directory.replicas()) == known + unknown + 1
+    image = image_with(TopicRecord("known", TOPIC_ID))
+    quorum_log = quorum_log_in(tmp_path, records=7)
     if is_lost:
         with pytest.raises(MetadataLost, match=f"lacks the topics of {counted(unknown, 'partition')} on"):
             _check_partitions(quorum_log, image, [directory])
@@ -58,7 +62,6 @@ def test_more_unknown_than_known_partitions_or_any_after_a_clean_stop_mean_lost_
     ],
 )
 def test_node_is_alone_only_if_nothing_names_another_voter(
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     configured: list[str],
     in_log: set[int],
@@ -66,12 +69,8 @@ def test_node_is_alone_only_if_nothing_names_another_voter(
     is_alone: bool,
 ) -> None:
     """A damaged metadata log is begun again only where no other node has its records."""
-    monkeypatch.setattr(metadata_survey, "survey", lambda directory: SimpleNamespace(voters=in_log))
-    monkeypatch.setattr(repair_decisions, "survey", lambda directory: SimpleNamespace(voters=in_log))
-    monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=in_log))
-    values = {
-        "controller.quorum.voters": configured,
-        "controller.quorum.bootstrap.servers": ["b:9"] if has_bootstrap_servers else [],
-    }
-    config: Any = SimpleNamespace(is_controller=True, node_id=1, get=values.get)
-    assert _is_alone(config, tmp_path) == is_alone
+    folder = tmp_path / DIRECTORY_NAME
+    write_voters(folder, in_log)
+    servers = ["b:9"] if has_bootstrap_servers else []
+    config = quorum_config(tmp_path, node_id=1, voters=configured, bootstrap_servers=servers)
+    assert _is_alone(config, folder) == is_alone

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from odradek.client.wording import counted
@@ -33,9 +31,13 @@ from odradek.server.controller.metadata_snapshots import (
 )
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.storage.directory import LogDirectory, ReplicaDirectory
+from odradek.storage.directory import LogDirectory
 from odradek.storage.files.partition_metadata import write_topic_id
 from odradek.storage.files.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+
+from tests.server.harness.images import image_with
+from tests.server.harness.quorum_logs import quorum_log_in, voter
+from tests.server.harness.unlocked_directory import unlocked_directory
 
 NODE_ID, OTHER = 3, 4
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
@@ -311,10 +313,9 @@ def test_node_among_configured_voters_loads_nothing_at_its_start(tmp_path: Path)
 def test_directory_of_the_log_has_the_id_of_its_voter(
     has_voter: bool, directory_id: bytes, is_elsewhere: bool, fits: bool, tmp_path: Path
 ) -> None:
-    voters = [SimpleNamespace(voter_directory_id=b"d" * 16)] if has_voter else []
-    quorum_log: Any = SimpleNamespace(directory=tmp_path / DIRECTORY_NAME, quorum=SimpleNamespace(voters=voters))
-    path = str(tmp_path / "elsewhere") if is_elsewhere else str(tmp_path)
-    directory: Any = SimpleNamespace(path=path, directory_id=directory_id)
+    voters = [voter(NODE_ID, directory_id=b"d" * 16)] if has_voter else []
+    quorum_log = quorum_log_in(tmp_path, quorum=QuorumVoters(1, voters))
+    directory = unlocked_directory(tmp_path / "elsewhere" if is_elsewhere else tmp_path, directory_id)
     if fits:
         _check_directory(quorum_log, [directory])
     else:
@@ -339,20 +340,20 @@ def test_partitions_that_the_metadata_lacks_show_that_it_is_lost(
 ) -> None:
     """A crash may leave partitions of a topic that was just deleted."""
 
-    def replica(name: str, topic_id: bytes, suffix: str = "") -> ReplicaDirectory:
-        path = tmp_path / f"{name}-0"
+    def write_replica(name: str, topic_id: bytes, suffix: str = "") -> None:
+        path = tmp_path / f"{name}-0{suffix}"
         path.mkdir()
         write_topic_id(str(path), topic_id)
-        return ReplicaDirectory(name, 0, str(path), suffix)
 
-    replicas = [replica(f"known{number}", TOPIC_ID) for number in range(known)]
-    replicas += [replica(f"unknown{number}", OTHER_ID) for number in range(unknown)]
-    replicas.append(replica("deleted", OTHER_ID, "-delete"))
-    directory: Any = SimpleNamespace(replicas=lambda: replicas, had_clean_shutdown=had_clean_shutdown)
-    quorum_log: Any = SimpleNamespace(directory=tmp_path / DIRECTORY_NAME, end_offset=17)
-    topics = EMPTY_IMAGE.topics
-    found: Any = SimpleNamespace(name="renamed", id=TOPIC_ID, partitions={})
-    image = EMPTY_IMAGE._replace(topics=topics._replace(by_id=topics.by_id.set(TOPIC_ID, found)))
+    for number in range(known):
+        write_replica(f"known{number}", TOPIC_ID)
+    for number in range(unknown):
+        write_replica(f"unknown{number}", OTHER_ID)
+    write_replica("deleted", OTHER_ID, f".{'0' * 32}-delete")
+    directory = unlocked_directory(tmp_path, had_clean_shutdown=had_clean_shutdown)
+    assert len(directory.replicas()) == known + unknown + 1
+    quorum_log = quorum_log_in(tmp_path, records=17)
+    image = image_with(TopicRecord("renamed", TOPIC_ID))
     if is_lost:
         with pytest.raises(MetadataLost, match=f"ends at offset 17.*{counted(unknown, 'partition')} on"):
             _check_partitions(quorum_log, image, [directory])
@@ -369,13 +370,8 @@ def test_partition_whose_topic_id_cannot_be_read_is_known_by_its_name(damage: st
         file.mkdir()
     else:
         file.write_bytes(b"\xff rubbish")
-    directory: Any = SimpleNamespace(
-        replicas=lambda: [ReplicaDirectory("orders", 0, str(path), "")], had_clean_shutdown=True
-    )
-    quorum_log: Any = SimpleNamespace(directory=tmp_path / DIRECTORY_NAME, end_offset=17)
+    directory = unlocked_directory(tmp_path, had_clean_shutdown=True)
+    quorum_log = quorum_log_in(tmp_path, records=17)
     with pytest.raises(MetadataLost):
         _check_partitions(quorum_log, EMPTY_IMAGE, [directory])
-    topics = EMPTY_IMAGE.topics
-    found: Any = SimpleNamespace(name="orders", id=TOPIC_ID, partitions={})
-    image = EMPTY_IMAGE._replace(topics=topics._replace(by_name=topics.by_name.set("orders", found)))
-    _check_partitions(quorum_log, image, [directory])
+    _check_partitions(quorum_log, image_with(TopicRecord("orders", TOPIC_ID)), [directory])

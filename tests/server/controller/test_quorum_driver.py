@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.driver import OtherNodes, QuorumDriver
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
-from odradek.server.controller.registration import Registration
 from odradek.server.partitions.cordoning import CORDONED_KEY
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.sliced_work import run_to_completion
@@ -30,6 +28,8 @@ from odradek.storage.directory import LogDirectory
 from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.nodes import NotedHalt, node_of
+from tests.server.harness.noted_peers import NotedPeers
+from tests.server.harness.own_endpoints import registration_of
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 NODE_ID, OTHER = 0, 2
@@ -55,8 +55,9 @@ class Node:
         )
         format_directories(self.config, CLUSTER_ID, ignore_formatted=True)
         self.directory = LogDirectory.open(self.config.metadata_log_dir)
-        endpoints: Any = SimpleNamespace(controller_endpoints=list, advertised_endpoints=lambda: LISTENERS)
-        registration = Registration(NODE_ID, CLUSTER_ID, self.config, endpoints, [self.directory])
+        registration = registration_of(
+            self.config, advertised=LISTENERS, directories=[self.directory], cluster_id=CLUSTER_ID
+        )
         self.images: list[MetadataImage] = []
         self.halt = NotedHalt()
         self.forwarded: list[Any] = []
@@ -69,8 +70,7 @@ class Node:
             halt=self.halt,
             directories=[self.directory],
         )
-        peers: Any = Lazy(lambda: SimpleNamespace())
-        others = OtherNodes(peers, lambda *asked, **client: self.forwarded.append(asked), lambda: None)
+        others = OtherNodes(Lazy(NotedPeers), lambda *asked, **client: self.forwarded.append(asked), lambda: None)
         self.driver = QuorumDriver(node, registration, others, AccessSubsystem(node), self, lambda request: None)
 
     # ---- ImagePublisher

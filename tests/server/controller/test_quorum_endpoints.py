@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.log import SnapshotId
 from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from odradek.server.config.endpoint import Endpoint
-from odradek.server.controller.driver import QuorumDriver
 from odradek.server.controller.quorum_requests import QuorumEndpoints
+from odradek.server.controller.raft import QuorumRaft
+
+from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_commits import NotedCommits
+from tests.server.harness.quorum_drivers import Drive
+from tests.server.harness.raft_engine import raft_of
+from tests.server.harness.scripted_engine import ScriptedEngine
 
 EPOCH = 5
 OWN, LEADERS, FIRST = Endpoint("C", "own", 1), Endpoint("C", "leader", 2), Endpoint("C", "first", 3)
@@ -22,6 +28,10 @@ KEY = ReplicaKey(1)
 
 def endpoints(voters: VoterSet | None = None, own: Endpoint = OWN, node_id: int = 1) -> QuorumEndpoints:
     return QuorumEndpoints(node_id, "cluster", lambda: voters or VoterSet.of(()), [own], {-2: FIRST})
+
+
+def driver_with(raft: QuorumRaft | None, commits: NotedCommits | None = None) -> Drive:
+    return Drive(node_of(), commits or NotedCommits(EMPTY_IMAGE), ScriptedEngine(), raft)
 
 
 def announced(request: Any) -> Any:
@@ -95,20 +105,17 @@ def test_voters_without_a_known_endpoint_are_left_out() -> None:
     voters = VoterSet.of(Voter(ReplicaKey(node_id)) for node_id in (0, 1, 2))
     found = endpoints(voters, node_id=0)
     found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
-    member = SimpleNamespace(raft=SimpleNamespace(endpoints=found, replica=SimpleNamespace(voter_set=voters)))
-    driver: Any = SimpleNamespace(_member=member)
-    assert QuorumDriver.voter_endpoints(driver) == {0: OWN, 2: LEADERS}, "without node 1"
-    member.raft = None
-    assert QuorumDriver.voter_endpoints(driver) == {}
+    assert driver_with(raft_of(voters, found)).voter_endpoints() == {0: OWN, 2: LEADERS}, "without node 1"
+    assert driver_with(None).voter_endpoints() == {}
 
 
 @pytest.mark.parametrize("leader_id", [-1, 0, 1, 2])
 def test_endpoint_of_the_leader_is_that_of_its_id(leader_id: int) -> None:
     found = endpoints(node_id=0)
     found.learn_leader(announced(wire.begin_request("cluster", KEY, 2, EPOCH)), EPOCH)
-    driver: Any = SimpleNamespace(_member=SimpleNamespace(raft=SimpleNamespace(endpoints=found)), leader_id=leader_id)
-    read: Any = QuorumDriver.leader_endpoint
-    assert read.fget(driver) == {0: OWN, 2: LEADERS}.get(leader_id)
+    driver = driver_with(raft_of(endpoints=found))
+    driver.is_led_by(leader_id)
+    assert driver.leader_endpoint == {0: OWN, 2: LEADERS}.get(leader_id)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +125,9 @@ def test_snapshot_is_written_neither_inside_a_transaction_nor_of_replaced_commit
     in_transaction: bool, is_replaced: bool, is_written: bool
 ) -> None:
     """Such a snapshot has a part of the transaction, or less than the one that was fetched."""
-    image = SimpleNamespace(offset=7)
-    commits = SimpleNamespace(in_transaction=in_transaction, is_replaced=is_replaced, image=lambda: image)
-    driver = SimpleNamespace(
-        _images=SimpleNamespace(commits=commits), _member=SimpleNamespace(voters_at=lambda offset: offset)
-    )
-    found = QuorumDriver._committed_now(driver)  # type: ignore[arg-type]
-    assert found == ((image, 8) if is_written else None)
+    image = EMPTY_IMAGE._replace(offset=7)
+    commits = NotedCommits(image)
+    commits.in_transaction, commits.is_replaced = in_transaction, is_replaced
+    driver = driver_with(None, commits)
+    assert driver.committed_now() == ((image, driver.engine.voters) if is_written else None)
+    assert driver.engine.asked_at == ([8] if is_written else [])

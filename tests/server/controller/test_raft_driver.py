@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchRespons
 from odradek.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.records.errors import CorruptBatch
+from odradek.protocol.schema import Message
 from odradek.replication.quorum.effects import (
     Appended,
     ElectionState,
@@ -38,19 +38,27 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import raft as raft_module
 from odradek.server.controller.joining import monotonic_clock
-from odradek.server.controller.membership import KnownLeader, QuorumMembership
+from odradek.server.controller.membership import KnownLeader
 from odradek.server.controller.membership import QuorumLeader as NotedLeader
-from odradek.server.controller.quorum_requests import QuorumSender, bootstrap_endpoints, static_voters
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
+from odradek.server.controller.quorum_requests import QuorumEndpoints, QuorumSender, bootstrap_endpoints, static_voters
 from odradek.server.controller.raft import QuorumRaft, reject_token
 from odradek.server.runtime.lazy import Lazy
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.files.quorum_state import read_quorum_state
 
 from tests.server.harness.nodes import node_of
+from tests.server.harness.noted_peers import NotedPeers
+from tests.server.harness.quorum_membership import membership_of
+from tests.server.harness.raft_engine import raft_of
+from tests.server.harness.scripted_engine import ScriptedEngine
+from tests.server.harness.scripted_replica import ScriptedReplica
+from tests.server.harness.scripted_replicated_log import ScriptedReplicatedLog
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 LEADER = Endpoint("C", "leader", 9093)
 KEY = ReplicaKey(0)
+TIMEOUT_MS = 700
 NOTHING: Any = object()
 
 
@@ -68,77 +76,66 @@ class Token:
         self.failed += 1
 
 
+class NotedEndpoints(QuorumEndpoints):
+    """`learned`: the responses, and the requests with their epochs, that endpoints were learnt from. `added`: the requests
+    that got the endpoints of this node.
+    """
+
+    def __init__(self, voters: VoterSet) -> None:
+        super().__init__(0, "cluster", lambda: voters, (), {})
+        self.learned: list[Any] = []
+        self.added: list[Any] = []
+
+    def find(self, node_id: int) -> Endpoint | None:
+        return LEADER if node_id == 2 else None
+
+    def learn(self, response: Message) -> None:
+        self.learned.append(response)
+
+    def learn_leader(self, request: Message, epoch: int) -> None:
+        self.learned.append((request, epoch))
+
+    def add_listener_endpoints(self, request: Message) -> None:
+        self.added.append(request)
+
+
+class NotedSender(QuorumSender):
+    """`send`: takes the requests."""
+
+    def __init__(self, endpoints: QuorumEndpoints, send: Callable[[Send, Callable[[Send, Any], None]], None]) -> None:
+        super().__init__(Lazy(NotedPeers), endpoints, TIMEOUT_MS)
+        self.send = send  # type: ignore[method-assign]
+
+
 class Harness:
-    """A driver of node 0 whose replica is scripted: `next` has the effects of each input."""
+    """A driver of node 0 whose replica is scripted."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir()  # the copy of the state is beside it
-        self.inputs: list[Any] = []
-        self.expired: list[int] = []
-        self.next: list[Any] = []
-        self.effects: list[Any] = []
-        self.due: int | None = None
         self.order: list[str] = []
         self.sent: list[tuple[Send, Callable[[Send, Any], None]]] = []
         self.failures: list[Exception] = []
         self.changes = 0
         voters = VoterSet.of(Voter(ReplicaKey(one), (Address("C", f"h{one}", 1),)) for one in (0, 2, 3))
-        self.replica: Any = SimpleNamespace(
-            epoch=3, role=Unattached(3, None), voter_set=voters, kraft_version=1, high_watermark=0,
-            handle=self._handle, expire=self._expire, take=self._take, deadline=lambda: self.due,
-            voters=SimpleNamespace(at=lambda offset: (voters, 1)),
-        )  # fmt: skip
-        self.replicated: Any = SimpleNamespace(synced_offset=0, end_offset=0, lowest_end=0)
-        self.flushes: list[int] = []
+        self.clock = loop_clock()
+        self.replica = ScriptedReplica(voters, self.clock.now_ms)
+        self.replicated = ScriptedReplicatedLog(path)
         self.flush_failure: list[Exception] = []
         self.holding: asyncio.Event | None = None
-        quorum_log: Any = SimpleNamespace(
-            directory=path, prepare_flush=lambda: SimpleNamespace(run=lambda: None),
-            flushed=lambda flush, now: self.flushes.append(self.replicated.end_offset),
-        )  # fmt: skip
-        self.replicated.quorum_log = quorum_log
-        self.known: dict[int, Endpoint] = {2: LEADER}
-        self.learned: list[Any] = []
-        endpoints: Any = SimpleNamespace(
-            find=self.known.get, learn=self.learned.append, tell_of_leader=lambda response, leader: None,
-            learn_leader=lambda request, epoch: self.learned.append((request, epoch)),
-        )  # fmt: skip
-        self.sender: Any = SimpleNamespace(send=self._send, endpoints=endpoints)
-        thread: Any = SimpleNamespace(run=self._run)
-        self.clock = loop_clock()
-        node = node_of(clock=self.clock, metadata_log=thread)
-        self.raft = QuorumRaft(
-            node, self.replicated, self.replica, self.sender, self.clock.now_ms, self._changed, self.failures.append
-        )
+        self.endpoints = NotedEndpoints(voters)
+        self.sender = NotedSender(self.endpoints, self._send)
+        node = node_of(clock=self.clock, metadata_log=self)
+        parts: Any = (self.replicated, self.replica, self.sender)
+        self.raft = QuorumRaft(node, *parts, self.clock.now_ms, self._changed, self.failures.append)
 
     def _changed(self) -> None:
         self.changes += 1
-
-    def _handle(self, message: Any, now: int) -> None:
-        assert now == self.clock.now_ms()
-        self.inputs.append(message)
-        self._step()
-
-    def _expire(self, now: int) -> None:
-        self.expired.append(now)
-        self.due = None
-        self._step()
-
-    def _step(self) -> None:
-        found = self.next.pop(0) if self.next else []
-        if isinstance(found, Exception):
-            raise found
-        self.effects += found
-
-    def _take(self) -> list[Any]:
-        effects, self.effects = self.effects, []
-        return effects
 
     def _send(self, send: Send, answered: Callable[[Send, Any], None]) -> None:
         self.order.append(f"send {send.correlation}")
         self.sent.append((send, answered))
 
-    async def _run(self, work: Callable[[], Any]) -> None:
+    async def run(self, work: Callable[[], Any]) -> None:
         if self.flush_failure:
             raise self.flush_failure.pop(0)
         if self.holding is not None:
@@ -164,7 +161,7 @@ def test_state_is_on_the_disk_before_a_later_effect_goes(tmp_path: Path, monkeyp
 
         monkeypatch.setattr(raft_module, "write_quorum_state", write)
         states = [WriteState(ElectionState(voted_id=2, leader_epoch=epoch)) for epoch in (4, 5, 6, 7)]
-        harness.next.append([send(1), states[0], states[1], send(2), states[2], send(3), states[3]])
+        harness.replica.next.append([send(1), states[0], states[1], send(2), states[2], send(3), states[3]])
         harness.raft.resign()
         assert harness.order == ["send 1", "state 5", "send 2", "state 6", "send 3", "state 7"]
         found = read_quorum_state(tmp_path / "log")
@@ -178,14 +175,14 @@ def test_effects_wait_for_the_log_that_they_depend_on(tmp_path: Path) -> None:
         harness = Harness(tmp_path / "log")
         token = Token()
         harness.replicated.end_offset = 5
-        harness.next.append([send(1, 5), Flush(9), send(2), Reply(token, NOTHING, 5), send(3, 6)])
+        harness.replica.next.append([send(1, 5), Flush(9), send(2), Reply(token, NOTHING, 5), send(3, 6)])
         harness.raft.appended()
-        assert harness.inputs == [Appended(3, 5)] and harness.order == ["send 2"] and token.replies == []
+        assert harness.replica.inputs == [Appended(3, 5)] and harness.order == ["send 2"] and token.replies == []
         await turns()
-        assert (harness.flushes, harness.inputs[1:]) == ([5], [Synced(5)])
+        assert (harness.replicated.quorum_log.flushes, harness.replica.inputs[1:]) == ([5], [Synced(5)])
         assert harness.order == ["send 2", "send 1"] and token.replies == [NOTHING]
         harness.replicated.end_offset = 6
-        harness.next.append([Flush(9)])
+        harness.replica.next.append([Flush(9)])
         harness.raft.appended()
         await turns()
         assert harness.order[2:] == ["send 3"] and harness.replicated.synced_offset == 6
@@ -198,17 +195,17 @@ def test_appends_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
         harness = Harness(tmp_path / "log")
         harness.holding = asyncio.Event()
         harness.replicated.end_offset = 2
-        harness.next += [[Flush(9)], [Flush(9)], [Flush(9)]]
+        harness.replica.next += [[Flush(9)], [Flush(9)], [Flush(9)]]
         harness.raft.appended()
         await turns()
         for end in (3, 4):
             harness.replicated.end_offset = end
             harness.raft.appended()
-        assert harness.flushes == []
+        assert harness.replicated.quorum_log.flushes == []
         harness.holding.set()
         await turns()
         assert harness.replicated.synced_offset == 4
-        assert [one for one in harness.inputs if isinstance(one, Synced)] == [Synced(2), Synced(4)]
+        assert [one for one in harness.replica.inputs if isinstance(one, Synced)] == [Synced(2), Synced(4)]
         assert harness.raft._flushing is None
 
     simulated(story)
@@ -219,13 +216,13 @@ def test_flush_does_not_vouch_for_records_that_took_the_place_of_truncated_ones(
         harness = Harness(tmp_path / "log")
         harness.holding = asyncio.Event()
         harness.replicated.end_offset = 5
-        harness.next.append([Flush(9)])
+        harness.replica.next.append([Flush(9)])
         harness.raft.appended()
         await turns()
         harness.replicated.lowest_end = 3
         harness.holding.set()
         await turns()
-        assert [one for one in harness.inputs if isinstance(one, Synced)] == [Synced(3), Synced(5)]
+        assert [one for one in harness.replica.inputs if isinstance(one, Synced)] == [Synced(3), Synced(5)]
 
     simulated(story)
 
@@ -238,7 +235,7 @@ def test_failed_flush_halts_or_is_repeated(is_disk: bool, tmp_path: Path) -> Non
         harness = Harness(tmp_path / "log")
         harness.flush_failure = [failure]
         harness.replicated.end_offset = 5
-        harness.next.append([Flush(9), send(1, 5)])
+        harness.replica.next.append([Flush(9), send(1, 5)])
         harness.raft.appended()
         await turns()
         assert harness.order == [] and harness.replicated.synced_offset == 0
@@ -252,31 +249,31 @@ def test_failed_flush_halts_or_is_repeated(is_disk: bool, tmp_path: Path) -> Non
 def test_leaders_response_is_learned_and_handed_on(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path / "log")
-        harness.next.append([send(1)])
+        harness.replica.next.append([send(1)])
         harness.raft.resign()
         sent, answered = harness.sent[0]
         data = PartitionData(0, 0, 7)
         response = FetchResponse(responses=[FetchableTopicResponse("__cluster_metadata", bytes(16), [data])])
         assert (harness.raft.leader_high_watermark, harness.raft.last_fetched_ms) == (-1, -1)
         answered(sent, response)
-        assert harness.inputs[-1] == PeerResponse(2, 1, response) and harness.learned == [response]
+        assert harness.replica.inputs[-1] == PeerResponse(2, 1, response) and harness.endpoints.learned == [response]
         assert (harness.raft.leader_high_watermark, harness.raft.last_fetched_ms) == (7, harness.clock.now_ms())
         answered(sent, None)
-        assert harness.inputs[-1] == PeerResponse(2, 1, None) and len(harness.learned) == 1
+        assert harness.replica.inputs[-1] == PeerResponse(2, 1, None) and len(harness.endpoints.learned) == 1
         data.error_code, data.high_watermark = ErrorCode.FENCED_LEADER_EPOCH, 9
         answered(sent, response)
         assert harness.raft.leader_high_watermark == 7
         answered(sent, FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
         assert harness.raft.leader_high_watermark == 7
         answered(sent, VoteResponse())
-        assert harness.raft.leader_high_watermark == 7 and len(harness.learned) == 4
+        assert harness.raft.leader_high_watermark == 7 and len(harness.endpoints.learned) == 4
 
         class Newer(list[Any]):
             def pop(self, *_: Any) -> Any:
                 harness.replica.epoch = 4
                 return []
 
-        harness.next = Newer([0])
+        harness.replica.next = Newer([0])
         harness.raft.resign()
         assert harness.raft.leader_high_watermark == -1, "that of a new epoch is not known"
 
@@ -293,8 +290,8 @@ def test_inputs_reach_the_replica(tmp_path: Path) -> None:
         harness.raft.request(token, request)
         harness.raft.raise_kraft_version(1)
         harness.raft.resign()
-        assert harness.inputs == [PeerRequest(token, request), RaiseKRaftVersion(1), Resign()]
-        assert harness.learned == [(request, 3)] and harness.changes == 3
+        assert harness.replica.inputs == [PeerRequest(token, request), RaiseKRaftVersion(1), Resign()]
+        assert harness.endpoints.learned == [(request, 3)] and harness.changes == 3
         found = harness.raft.voters_at(5)
         assert found.kraft_version == 1 and [one.voter_id for one in found.voters] == [0, 2, 3]
         reject_token(token)
@@ -314,7 +311,7 @@ def test_effects_that_an_effect_causes_follow_those_before_them(tmp_path: Path) 
                 harness.raft.resign()
 
         harness.sender.send = sending
-        harness.next = [[send(1), send(2)], [send(3)]]
+        harness.replica.next = [[send(1), send(2)], [send(3)]]
         harness.raft.resign()
         assert harness.order == ["send 1", "send 2", "send 3"]
         assert harness.changes == 1
@@ -326,24 +323,24 @@ def test_timer_is_that_of_the_replica(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path / "log")
         began = harness.clock.now_ms()
-        harness.due = began + 300
+        harness.replica.due = began + 300
         harness.raft.begin()
         await after_ms(100)
-        harness.due = began + 200
+        harness.replica.due = began + 200
         harness.raft.resign()
         await after_ms(99)
-        assert harness.expired == []
+        assert harness.replica.expired == []
         await after_ms(5)
-        assert len(harness.expired) == 1 and harness.expired[0] >= began + 200
+        assert len(harness.replica.expired) == 1 and harness.replica.expired[0] >= began + 200
         await after_ms(1000)
-        assert len(harness.expired) == 1
-        harness.due = harness.clock.now_ms() + 100
+        assert len(harness.replica.expired) == 1
+        harness.replica.due = harness.clock.now_ms() + 100
         harness.raft.resign()
         harness.raft.close()
         await after_ms(1000)
-        assert len(harness.expired) == 1
+        assert len(harness.replica.expired) == 1
         harness.raft.resign()
-        assert len(harness.inputs) == 2, "a closed replica takes no input"
+        assert len(harness.replica.inputs) == 2, "a closed replica takes no input"
 
     simulated(story)
 
@@ -358,16 +355,16 @@ def test_input_that_fails_ends_alone_and_its_effects_are_carried_out(
     async def story() -> None:
         harness = Harness(tmp_path / "log")
         token = Token()
-        harness.due = harness.clock.now_ms()
-        harness.next.append(failure)
-        harness.effects = [send(1)]
+        harness.replica.due = harness.clock.now_ms()
+        harness.replica.next.append(failure)
+        harness.replica.effects = [send(1)]
         harness.raft.request(token, BeginQuorumEpochRequest())
         assert (token.failed, token.replies, harness.order, harness.failures) == (1, [], ["send 1"], [])
         assert harness.changes == 1
         await after_ms(90)
-        assert bool(harness.expired) == (not is_logged), "a timer after a bug waits a little"
+        assert bool(harness.replica.expired) == (not is_logged), "a timer after a bug waits a little"
         await after_ms(20)
-        assert len(harness.expired) == 1
+        assert len(harness.replica.expired) == 1
 
     simulated(story)
     assert ("a bug: PeerRequest failed in the quorum" in caplog.text) == is_logged
@@ -377,12 +374,12 @@ def test_broken_invariant_halts(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path / "log")
         failure = BrokenInvariant("two leaders")
-        harness.next.append(failure)
-        harness.effects = [send(1)]
+        harness.replica.next.append(failure)
+        harness.replica.effects = [send(1)]
         harness.raft.resign()
         assert harness.failures == [failure] and harness.order == [], "it does nothing more"
         harness.raft.resign()
-        assert len(harness.inputs) == 1
+        assert len(harness.replica.inputs) == 1
 
     simulated(story)
 
@@ -397,15 +394,15 @@ def test_effect_that_fails_halts_or_is_left(is_disk: bool, tmp_path: Path, monke
             raise failure
 
         monkeypatch.setattr(raft_module, "write_quorum_state", write)
-        harness.due = harness.clock.now_ms() + 1
-        harness.next.append([WriteState(ElectionState()), send(1)])
+        harness.replica.due = harness.clock.now_ms() + 1
+        harness.replica.next.append([WriteState(ElectionState()), send(1)])
         harness.raft.resign()
         assert harness.order == []
         assert [type(one) for one in harness.failures] == ([LogDirectoryFailure] if is_disk else [])
         await after_ms(90)
-        assert harness.expired == []
+        assert harness.replica.expired == []
         await after_ms(20)
-        assert len(harness.expired) == int(not is_disk)
+        assert len(harness.replica.expired) == int(not is_disk)
 
     simulated(story)
 
@@ -436,11 +433,11 @@ def test_end_of_the_leaders_process_is_reported_to_its_follower_at_once(
         harness.replica.role = role
         harness.sender.on_connection_lost(endpoint)
         await turns()
-        assert harness.inputs == ([LeaderGone(2)] if is_told else [])
+        assert harness.replica.inputs == ([LeaderGone(2)] if is_told else [])
         harness.raft.close()
         harness.sender.on_connection_lost(endpoint)
         await turns()
-        assert len(harness.inputs) == int(is_told)
+        assert len(harness.replica.inputs) == int(is_told)
 
     simulated(story)
 
@@ -484,12 +481,12 @@ def test_leader_waits_until_the_others_know_that_it_resigns(acknowledged: bool, 
                 harness.replica.role = resigned
                 return []
 
-        harness.next = Resigning([0])
+        harness.replica.next = Resigning([0])
         leaving = asyncio.ensure_future(harness.raft.leave())
         await after_ms(300)
-        assert harness.inputs == [Resign()] and not leaving.done()
+        assert harness.replica.inputs == [Resign()] and not leaving.done()
         resigned.unacknowledged.discard(2)
-        harness.next = []
+        harness.replica.next = []
         harness.raft.appended()
         await turns()
         assert not leaving.done()
@@ -515,7 +512,7 @@ def test_follower_and_only_voter_do_not_resign(alone: bool, tmp_path: Path) -> N
         if alone:
             harness.replica.voter_set = VoterSet.of([Voter(KEY)])
         await harness.raft.leave()
-        assert harness.inputs == []
+        assert harness.replica.inputs == []
 
     simulated(story)
 
@@ -525,7 +522,7 @@ def test_end_waits_for_the_flush_that_runs(tmp_path: Path) -> None:
         harness = Harness(tmp_path / "log")
         harness.holding = asyncio.Event()
         harness.replicated.end_offset = 5
-        harness.next.append([Flush(9), send(1, 5)])
+        harness.replica.next.append([Flush(9), send(1, 5)])
         harness.raft.appended()
         await turns()
         ending = asyncio.ensure_future(harness.raft.leave())
@@ -562,18 +559,10 @@ def test_voters_and_bootstrap_servers_are_read_from_the_configuration() -> None:
 
 def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> None:
     async def story() -> None:
-        sent: list[tuple[Any, ...]] = []
-        watched: list[tuple[Endpoint, Callable[[], None], str]] = []
-        peers: Any = SimpleNamespace(
-            send=lambda endpoint, request, reply, *, timeout_ms, purpose: sent.append(
-                (endpoint, request, reply, timeout_ms, purpose)
-            ),
-            on_lost=lambda endpoint, lost, purpose: watched.append((endpoint, lost, purpose)),
-        )
-        added: list[Any] = []
-        known = {2: LEADER}
-        endpoints: Any = SimpleNamespace(find=known.get, add_listener_endpoints=added.append)
-        sender = QuorumSender(Lazy(lambda: peers), endpoints, 700)
+        peers = NotedPeers()
+        sent = peers.sent
+        endpoints = NotedEndpoints(VoterSet.of(()))
+        sender = QuorumSender(Lazy(lambda: peers), endpoints, TIMEOUT_MS)
         lost: list[Endpoint] = []
         sender.on_connection_lost = lost.append
         responses: list[tuple[int, Any]] = []
@@ -587,17 +576,19 @@ def test_fetches_have_a_connection_of_their_own_whose_end_is_reported_once() -> 
             sender.send(
                 send(number, request=request), lambda sent, response: responses.append((sent.correlation, response))
             )
-        assert [one[4] for one in sent] == ["quorum-fetch", "quorum", "quorum-fetch", "quorum-fetch"]
-        assert {(one[0], one[3]) for one in sent} == {(LEADER, 700)} and added == requests
-        ((endpoint, ended, purpose),) = watched
+        assert [one.purpose for one in sent] == ["quorum-fetch", "quorum", "quorum-fetch", "quorum-fetch"]
+        assert {(one.endpoint, one.timeout_ms) for one in sent} == {
+            (LEADER, TIMEOUT_MS)
+        } and endpoints.added == requests
+        ((endpoint, ended, purpose),) = peers.watched
         assert (endpoint, purpose) == (LEADER, "quorum-fetch")
         ended()
         assert lost == [LEADER]
-        sent[1][2]("response")
+        sent[1].reply("response")  # type: ignore[arg-type]
         assert responses == [(1, "response")]
         other = Send(9, 5, requests[1], 0, Address("C", "new", 5))
         sender.send(other, lambda sent, response: responses.append((sent.correlation, response)))
-        assert sent[-1][0] == Endpoint("C", "new", 5)
+        assert sent[-1].endpoint == Endpoint("C", "new", 5)
         sender.send(other._replace(address=None), lambda sent, response: responses.append((sent.correlation, response)))
         assert len(responses) == 1
         await turns()
@@ -627,41 +618,47 @@ def test_change_of_the_leader_is_reported_once(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_membership_is_that_of_its_engine() -> None:
+class ClosingLog(QuorumLog):
+    """`closings`: how often it was closed."""
+
+    closings = 0
+
+    def close(self, now_ms: int) -> None:
+        super().close(now_ms)
+        self.closings += 1
+
+
+def test_membership_is_that_of_its_engine(tmp_path: Path) -> None:
     async def story() -> None:
-        none: Any = None
-        member = QuorumMembership(
-            node_of(clock=loop_clock()), none, none, committed=none, changed=none, replaced=none, failed=none
-        )
+        clock = loop_clock()
+        member = membership_of(node_of(clock=clock))
         with pytest.raises(AssertionError):
             _ = member.log
         assert (member.epoch, member.leads, member.is_caught_up) == (0, False, True)
-        quorum_log: Any = SimpleNamespace(quorum=SimpleNamespace(kraft_version=1), close=closed.append)
+        path = tmp_path / DIRECTORY_NAME
+        path.mkdir()
+        quorum_log = ClosingLog(path, BrokerConfig({"log.dirs": str(tmp_path)}), clock.now_ms())
+        quorum_log.quorum.kraft_version = 1
         member.opened(quorum_log)
         assert member.kraft_version == 1 and member.voters_at(3) is quorum_log.quorum
         member.appended()
         await member.until_idle()
         await member.leave()
         member.halt()
-        engine: Any = SimpleNamespace(
-            epoch=7, kraft_version=0, leads=False, is_caught_up=False, voters_at=lambda offset: offset,
-            appended=lambda: calls.append("appended"), halt=lambda: calls.append("halt"),
-        )  # fmt: skip
+        engine = ScriptedEngine(epoch=7)
         member.engine = engine
         assert (member.epoch, member.leads, member.is_caught_up, member.kraft_version) == (7, False, False, 0)
-        assert member.voters_at(3) == 3
+        assert member.voters_at(3) is engine.voters and engine.asked_at == [3]
         engine.leads = True
         assert member.leads
         member.appended()
         member.halt()
-        assert calls == ["appended", "halt"]
-        member.raft = engine
-        assert member.joined() is engine
+        assert engine.calls == ["appended", "halt"]
+        member.raft = raft_of()
+        assert member.joined() is member.raft
         member.close()
-        assert len(closed) == 1
+        assert quorum_log.closings == 1
 
-    calls: list[str] = []
-    closed: list[int] = []
     simulated(story)
 
 

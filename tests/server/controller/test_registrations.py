@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
 
 import pytest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.registration import Registration
 from odradek.server.partitions.cordoning import CORDONED_KEY
+from odradek.storage.directory import LogDirectory
+
+from tests.server.harness.own_endpoints import registration_of
+from tests.server.harness.unlocked_directory import unlocked_directory
 
 INCARNATION = bytes(range(16))
 
 
-def directory(number: int, *, previous: int = -1, interrupted: int | None = None, is_online: bool = True) -> Any:
-    return SimpleNamespace(
-        path=f"/d{number}", directory_id=bytes([number]) * 16 if number else None, is_online=is_online,
+def directory(
+    number: int, *, previous: int = -1, interrupted: int | None = None, is_online: bool = True
+) -> LogDirectory:
+    return unlocked_directory(
+        Path(f"/d{number}"), bytes([number]) * 16 if number else None, is_online=is_online,
         previous_broker_epoch=previous, interrupted_broker_epoch=interrupted,
     )  # fmt: skip
 
 
-def registration(*directories: Any, **properties: str) -> Registration:
-    config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
-    endpoints: Any = SimpleNamespace(
-        advertised_endpoints=lambda: [Endpoint("PLAINTEXT", "here", 9092)],
-        controller_endpoints=lambda: [Endpoint("PLAINTEXT", "there", 9093)],
+def registration(*directories: LogDirectory, **properties: str) -> Registration:
+    config = BrokerConfig({"node.id": "0"} | {key.replace("_", "."): value for key, value in properties.items()})
+    return registration_of(
+        config,
+        advertised=[Endpoint("PLAINTEXT", "here", 9092)],
+        controller=[Endpoint("PLAINTEXT", "there", 9093)],
+        directories=directories,
     )
-    return Registration(0, "cluster", config, endpoints, directories)
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.features import METADATA_VERSION
+from odradek.metadata.image import EMPTY_IMAGE
+from odradek.metadata.transactions import MetadataTransactions
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
-from odradek.protocol.internal.control_records import Endpoint as VoterEndpoint
-from odradek.protocol.internal.control_records import VotersVoter
-from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.records.control import ControlRecord
+from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
-from odradek.server.controller import metadata_survey, repair_decisions, repairing
 from odradek.server.controller.formatting import BOOTSTRAP_FILE
 from odradek.server.controller.metadata_batches import QuorumVoters
-from odradek.server.controller.metadata_log import MetadataLost
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from odradek.server.controller.metadata_opening import _is_alone
 from odradek.server.controller.metadata_snapshots import encode_snapshot, write_snapshot_file
 from odradek.server.controller.single_voter import (
@@ -27,12 +28,23 @@ from odradek.server.controller.single_voter import (
 )
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.images import image_with
+from tests.server.harness.own_endpoints import registration_of
+from tests.server.harness.quorum_logs import NOW_MS, quorum_config, quorum_log_in, voter, write_voters
 
 OWN = Endpoint("C", "here", 9093)
 
 
-def voter(node_id: int, host: str) -> VotersVoter:
-    return VotersVoter(voter_id=node_id, endpoints=[VoterEndpoint(name="C", host=host, port=9093)])
+class NotedControls(QuorumLog):
+    """The metadata log of a node. `controls`: the control records that were appended."""
+
+    def __init__(self, directory: Path, config: BrokerConfig, now_ms: int) -> None:
+        super().__init__(directory, config, now_ms)
+        self.controls: list[ControlRecord] = []
+
+    def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
+        super().append_control(records, epoch, now_ms)
+        self.controls += records
 
 
 @pytest.mark.parametrize(
@@ -63,17 +75,15 @@ def test_only_the_voter_of_this_node_gets_its_new_address(
 def test_voters_enter_the_log_with_its_first_leader_or_a_new_address(
     tmp_path: Path, end_offset: int, host: str, kinds: list[str]
 ) -> None:
-    appended: list[Any] = []
-    directory = tmp_path / "__cluster_metadata-0"
-    directory.mkdir()
-    quorum_log: Any = SimpleNamespace(
-        directory=directory, quorum=QuorumVoters(1, [voter(1, host)], 0), end_offset=end_offset,
-        append_control=lambda records, epoch, now_ms: appended.extend(records),
-    )  # fmt: skip
-    registration: Any = SimpleNamespace(node_id=1, endpoints=SimpleNamespace(controller_endpoints=lambda: [OWN]))
-    loaded: Any = SimpleNamespace(last_epoch=4)
+    config = quorum_config(tmp_path, node_id=1)
+    quorum_log_in(tmp_path, records=end_offset).close(NOW_MS)
+    quorum_log = NotedControls(tmp_path / DIRECTORY_NAME, config, NOW_MS)
+    assert quorum_log.end_offset == end_offset
+    quorum_log.quorum = QuorumVoters(1, [voter(1, host)], 0)
+    registration = registration_of(config, controller=[OWN])
+    loaded = Loaded(MetadataDelta(EMPTY_IMAGE), MetadataTransactions(), 4, 0)
     assert _begin_epoch(registration, quorum_log, loaded, 0) == 5
-    assert [record.type.name for record in appended] == kinds
+    assert [record.type.name for record in quorum_log.controls] == kinds
     assert _begin_epoch(registration, quorum_log, loaded, 0) == 6, "the epoch before is in the file"
 
 
@@ -81,8 +91,7 @@ class Begun:
     """A controller that notes the records with which it begins."""
 
     def __init__(self, *, is_begun: bool) -> None:
-        finalized = {METADATA_VERSION: 25} if is_begun else {}
-        self.image = SimpleNamespace(features=SimpleNamespace(finalized=finalized))
+        self.image = image_with(*([FeatureLevelRecord(name=METADATA_VERSION, feature_level=25)] if is_begun else []))
 
     def activate(self, bootstrap: Any, *, transaction_open: bool) -> Any:
         return list(bootstrap)
@@ -98,7 +107,7 @@ def test_cluster_that_has_not_begun_needs_its_bootstrap_records(tmp_path: Path, 
     if state == "damaged":
         path.chmod(0o600)
         path.write_bytes(path.read_bytes()[:-20])
-    config: Any = SimpleNamespace(metadata_log_dir=str(tmp_path))
+    config = quorum_config(tmp_path)
     controller: Any = Begun(is_begun=is_begun)
     if state == "written":
         assert activation(config, controller, transaction_open=False) == records
@@ -116,13 +125,7 @@ def test_stopping_broker_decides_until_it_may_shut_down(*, has_other: bool) -> N
         transcript.run("> broker 2\n")
     transcript.run("> broker 1\n> CreateTopics topics=\"[{'name':'a','num_partitions':3,'replication_factor':1}]\"\n")
     controller = transcript.controller
-
-    def heartbeat(epoch: int, metadata_offset: int, *, want_shut_down: bool) -> BrokerHeartbeatRequest:
-        return BrokerHeartbeatRequest(
-            broker_id=1, broker_epoch=epoch, current_metadata_offset=metadata_offset, want_shut_down=want_shut_down
-        )
-
-    registration: Any = SimpleNamespace(node_id=1, heartbeat=heartbeat)
+    registration = registration_of(BrokerConfig({"node.id": "1"}))
     broker = controller.image.broker(1)
     assert broker is not None
     decided = []
@@ -161,13 +164,10 @@ def test_node_is_the_only_voter_by_its_configuration_and_what_its_log_holds(
     bootstrap: list[str],
     is_alone: bool,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only such a node must not fetch its log again from others."""
-    monkeypatch.setattr(metadata_survey, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
-    monkeypatch.setattr(repair_decisions, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
-    monkeypatch.setattr(repairing, "survey", lambda directory: SimpleNamespace(voters=set(surveyed)))
-    values = {"controller.quorum.voters": configured.split(",") if configured else []}
-    values["controller.quorum.bootstrap.servers"] = bootstrap
-    config: Any = SimpleNamespace(is_controller=is_controller, node_id=0, get=values.__getitem__)
-    assert _is_alone(config, tmp_path) == is_alone
+    folder = tmp_path / DIRECTORY_NAME
+    write_voters(folder, surveyed)
+    voters = configured.split(",") if configured else []
+    config = quorum_config(tmp_path, is_controller=is_controller, voters=voters, bootstrap_servers=bootstrap)
+    assert _is_alone(config, folder) == is_alone

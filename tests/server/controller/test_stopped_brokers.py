@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from odradek.metadata.image import EMPTY_IMAGE
+from odradek.metadata.image import EMPTY_IMAGE, BrokerImage
+from odradek.protocol.internal.cluster_metadata import (
+    BrokerEndpoint,
+    ControllerEndpoint,
+    RegisterControllerRecord,
+)
+from odradek.protocol.schema import Message
 from odradek.server.controller import stopped_brokers
 from odradek.server.controller.stopped_brokers import HEARD_TURNS, HELD_MS, LISTED_MS, StoppedBrokers
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 
+from tests.server.harness.images import broker_record, image_with
+from tests.server.harness.noted_peers import NotedPeers
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 
-def broker(broker_id: int, *, fenced: bool = False, leaves: bool = False) -> Any:
-    listener = SimpleNamespace(host=f"b{broker_id}", port=9092)
-    return SimpleNamespace(
-        id=broker_id, fenced=fenced, in_controlled_shutdown=leaves, listeners={"PLAINTEXT": listener}
-    )
+def broker(broker_id: int, *, fenced: bool = False, leaves: bool = False) -> BrokerImage:
+    endpoint = BrokerEndpoint(name="PLAINTEXT", host=f"b{broker_id}", port=9092)
+    record = broker_record(broker_id, fenced=fenced, end_points=[endpoint], in_controlled_shutdown=leaves)
+    image = image_with(record).broker(broker_id)
+    assert image is not None
+    return image
+
+
+class EndingPeers(NotedPeers):
+    """`ended`: how many more times a connection has ended that the loop has not read yet."""
+
+    ended = 0
+
+    def have_some_ended(self) -> bool:
+        self.ended -= 1
+        return self.ended >= 0
 
 
 class Harness:
@@ -30,8 +48,7 @@ class Harness:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.probed: list[tuple[str, int]] = []
         self.response: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.ended = 0
-        self.peers: Any = SimpleNamespace(on_any_lost=None, have_some_ended=self._have_some_ended)
+        self.peers = EndingPeers()
         self.metadata = MetadataCache()
         self.stopped = StoppedBrokers(self.metadata, Lazy(lambda: self.peers))
         self.stopped.start()
@@ -41,19 +58,17 @@ class Harness:
         self.probed += addresses
         return await self.response
 
-    def _have_some_ended(self) -> bool:
-        self.ended -= 1
-        return self.ended >= 0
-
-    def publish(self, *brokers: Any, controllers: tuple[Any, ...] = ()) -> None:
-        cluster: Any = SimpleNamespace(
-            brokers={one.id: one for one in brokers}, controllers={one.id: one for one in controllers}
-        )
-        self.metadata.image = EMPTY_IMAGE._replace(cluster=cluster)
+    def publish(self, *brokers: BrokerImage, controllers: Sequence[Message] = ()) -> None:
+        image = image_with(*controllers)
+        by_id = image.cluster.brokers
+        for one in brokers:
+            by_id = by_id.set(one.id, one)
+        self.metadata.image = image._replace(cluster=image.cluster._replace(brokers=by_id))
         for function in self.metadata.on_published:
             function(self.metadata.image)
 
     def lost(self, host: str, port: int = 9092) -> set[int]:
+        assert self.peers.on_any_lost is not None
         self.peers.on_any_lost(host, port)
         return set(self.stopped.leaving)
 
@@ -129,9 +144,13 @@ def test_metadata_waits_for_no_longer_than_a_limit(monkeypatch: pytest.MonkeyPat
 
 def test_lost_connection_is_that_of_the_broker_with_the_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(harness: Harness) -> None:
-        controller = SimpleNamespace(id=2, listeners={"C": SimpleNamespace(host="c2", port=9093)})
-        other = SimpleNamespace(id=9, listeners={"C": SimpleNamespace(host="c9", port=9093)})
-        harness.publish(broker(0), broker(1), broker(2), controllers=(controller, other))
+        controllers = [
+            RegisterControllerRecord(
+                controller_id=node_id, end_points=[ControllerEndpoint(name="C", host=f"c{node_id}", port=9093)]
+            )
+            for node_id in (2, 9)
+        ]
+        harness.publish(broker(0), broker(1), broker(2), controllers=controllers)
         assert harness.lost("b1", 9093) == set(), "another port"
         assert harness.lost("c9", 9093) == set(), "no broker"
         assert harness.lost("b0") == {0}
@@ -187,7 +206,7 @@ def test_broker_that_is_back_is_not_listed_twice(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("ended", [0, 1, HEARD_TURNS, 99])
 def test_response_comes_when_the_ends_of_connections_are_handled(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
     async def scenario(harness: Harness) -> None:
-        harness.ended = ended
+        harness.peers.ended = ended
         answered: list[bool] = []
         harness.stopped.when_heard(lambda: answered.append(True))
         waited = 0

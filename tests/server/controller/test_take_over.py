@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,11 +20,13 @@ from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.metadata_opening import InvalidQuorum, open_log
-from odradek.server.controller.registration import Registration
 from odradek.server.controller.single_voter import LeadershipStart, new_controller, take_over
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory
+
+from tests.server.harness.own_endpoints import registration_of
+from tests.server.harness.unlocked_directory import unlocked_directory
 
 NODE_ID = 3
 #: Seconds since 1970.
@@ -61,12 +62,13 @@ def kinds_of(data: bytes) -> list[list[str]]:
     ]
 
 
-def started(config: BrokerConfig, *, directory: Any = None) -> Started:
+def started(config: BrokerConfig, *, directory: LogDirectory | None = None) -> Started:
     """Starts the voter on its formatted directory, as its driver does."""
     clock = Clock(lambda: NOW_S)
     opened = LogDirectory.open(config.metadata_log_dir) if directory is None else None
-    endpoints: Any = SimpleNamespace(controller_endpoints=list, advertised_endpoints=lambda: LISTENERS)
-    registration = Registration(NODE_ID, CLUSTER_ID, config, endpoints, [directory or opened])
+    registering = directory or opened
+    assert registering is not None
+    registration = registration_of(config, advertised=LISTENERS, directories=[registering], cluster_id=CLUSTER_ID)
     quorum_log, loaded = run_to_completion(open_log(config, clock, [opened] if opened else []))
     assert loaded is not None
     before = quorum_log.end_offset
@@ -188,8 +190,6 @@ def test_controller_that_is_no_broker_registers_no_broker(tmp_path: Path) -> Non
 def test_broker_that_the_controller_rejects_does_not_start(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     format_directories(config, CLUSTER_ID)
-    without_id: Any = SimpleNamespace(
-        directory_id=bytes(16), previous_broker_epoch=-1, interrupted_broker_epoch=None, is_online=True, path=""
-    )
+    without_id = unlocked_directory(tmp_path, bytes(16), node_id=NODE_ID)
     with pytest.raises(InvalidQuorum, match="cannot register this broker"):
         started(config, directory=without_id)

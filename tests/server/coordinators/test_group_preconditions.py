@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from odradek.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.coordinators.group_coordinator import (
     GROUP_COORDINATOR,
     consumer_groups_precondition,
@@ -16,17 +19,29 @@ from odradek.server.coordinators.group_coordinator import (
 )
 from odradek.server.coordinators.topic_responses import merged
 
+from tests.server.harness.handler_services import HandlerServices
+from tests.server.harness.images import image_with
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+
 OFF = ErrorCode.UNSUPPORTED_VERSION
 
 
+class SetProtocols(BrokerConfig):
+    """A configuration with these protocols of groups, also with those that a file may not have."""
+
+    def __init__(self, protocols: list[str]) -> None:
+        super().__init__({})
+        self._protocols = protocols
+
+    def get(self, name: str) -> Any:  # type: ignore[override]
+        return self._protocols if name == "group.coordinator.rebalance.protocols" else super().get(name)
+
+
 def services(protocols: list[str], **levels: int) -> Any:
-    features = {name.replace("_", "."): level for name, level in levels.items()}
-    return SimpleNamespace(
-        config=SimpleNamespace(get=lambda key: protocols if key == "group.coordinator.rebalance.protocols" else None),
-        metadata=SimpleNamespace(
-            image=SimpleNamespace(features=SimpleNamespace(level=lambda name: features.get(name, 0)))
-        ),
-    )
+    levels = {name.replace("_", "."): level for name, level in levels.items()}
+    records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+    return HandlerServices(SetProtocols(protocols), image=image_with(*records))
 
 
 @pytest.mark.parametrize(
@@ -64,18 +79,35 @@ def test_streams_groups_need_their_feature_and_their_protocol(
     assert streams_groups_precondition(services(protocols, streams_version=level), call) == error
 
 
+class Coordinating:
+    """A node that notes the requests to the coordinators of its groups."""
+
+    def __init__(self) -> None:
+        self.coordinators = self.groups = self
+        self.submitted: list[Any] = []
+
+    def submit(self, *request: Any) -> None:
+        self.submitted.append(request)
+
+
 def test_coordinator_of_the_group_responses() -> None:
-    submitted: list[Any] = []
-    node: Any = SimpleNamespace(
-        coordinators=SimpleNamespace(groups=SimpleNamespace(submit=lambda *given: submitted.append(given)))
-    )
-    call: Any = SimpleNamespace(request=SimpleNamespace(group_id="g"), version=4, reply=lambda response: None)
+    node: Any = Coordinating()
+    call: Any = NotedCalls(NotedConnection()).call(HeartbeatRequest(group_id="g"), 4)
     assert to_coordinator(node, call) is None and GROUP_COORDINATOR.handle is to_coordinator
-    assert submitted == [("g", call.request, 4, call, call.reply)]
+    assert node.submitted == [("g", call.request, 4, call, call.reply)]
 
 
-def topic(name: str, *partitions: int, topic_id: bytes = bytes(16)) -> Any:
-    return SimpleNamespace(name=name, topic_id=topic_id, partitions=list(partitions))
+@dataclass
+class TopicResult:
+    """The results of a request about a topic, which have a number each."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[int]
+
+
+def topic(name: str, *partitions: int, topic_id: bytes = bytes(16)) -> TopicResult:
+    return TopicResult(name, topic_id, list(partitions))
 
 
 def test_results_of_a_topic_are_joined_by_its_name_and_its_id() -> None:

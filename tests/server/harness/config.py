@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from odradek.metadata.delta import MetadataDelta
@@ -25,6 +24,10 @@ from odradek.replication.controller.controller import Controller
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.endpoints import endpoint_of
 
+from tests.server.harness.handler_services import HandlerServices
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
+
 _METADATA_VERSION = 30
 
 
@@ -35,7 +38,8 @@ class ConfigHarness:
         self.config = BrokerConfig(properties)
         self.node_id = self.config.node_id
         self.image: MetadataImage = EMPTY_IMAGE
-        self.controller = SimpleNamespace(submit=self._submit)
+        self._services = HandlerServices(self.config, driver=self)
+        self._calls = NotedCalls(NotedConnection(self._services.node))
         self._controller = Controller(self.node_id, "cluster", self.config.values.static, random.Random(1))
         self._publish([FeatureLevelRecord(name="metadata.version", feature_level=_METADATA_VERSION)])
         self._publish([RegisterBrokerRecord(broker_id=self.node_id, fenced=False)])
@@ -51,30 +55,13 @@ class ConfigHarness:
         assert key is not None
         api = APIS[key]
         received, _ = decode(api.request, version, encode(request, version))
-        responses: list[Message] = []
-        services = SimpleNamespace(
-            config=self.config,
-            node_id=self.node_id,
-            controller=SimpleNamespace(driver=self.controller),
-            metadata=SimpleNamespace(image=self.image),
-            access=SimpleNamespace(authorizer=None),
-        )
-        call = SimpleNamespace(
-            api=api,
-            broker=self,
-            principal="User:ANONYMOUS",
-            client_host="/127.0.0.1",
-            client_id="test",
-            is_token_authenticated=False,
-            reply=responses.append,
-            request=received,
-            version=version,
-        )
-        handled = endpoint_of(api).handle(services, call)
-        (response,) = [handled] if handled is not None else responses
+        self._services.metadata.image = self.image
+        self._calls.responses.clear()
+        handled = endpoint_of(api).handle(self._services, self._calls.call(received, version, "test"))
+        (response,) = [handled] if handled is not None else self._calls.responses
         return decode(api.response, version, encode(response, version))[0]
 
-    def _submit(self, request: Message, version: int, reply: Callable[[Message], None], **client: Any) -> None:
+    def submit(self, request: Message, version: int, reply: Callable[[Message], None], **client: Any) -> None:
         result = self._controller.handle(request, version)
         self._publish(list(result.records))
         reply(result.response)
