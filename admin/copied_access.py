@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..client.explained_errors import RequestFailed
+from ..client.errors import RequestFailed
 from .acls import Acl, AclFilter, create_acls, describe_acls
 from .followed_access import absent_users, changed_quotas, followed_rules, followed_share_offsets
 from .quotas import alter_quotas, describe_quotas

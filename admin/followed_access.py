@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..client.explained_errors import RequestFailed
+from ..client.errors import RequestFailed
 from ..metadata.acls import PatternType, ResourceType
 from .groups import list_groups
 from .quotas import Quota

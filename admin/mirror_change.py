@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..client.explained_errors import RequestFailed
+from ..client.errors import RequestFailed
 from ..client.wording import counted
 from ..metadata.mirror_keys import MIRROR_NAME, SWITCHED
 from ..protocol.errors import ErrorCode

@@ -30,7 +30,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from odradek.admin import mirrors, topic_changes
 from odradek.admin.config_changes import alter_configs
 from odradek.admin.reassignments import alter_reassignments, elect_leaders, list_reassignments
-from odradek.client.explained_errors import RequestFailed
+from odradek.client.errors import RequestFailed
 from odradek.metadata.mirror_keys import CUTS_DIVERGED
 from odradek.replication.mirror.link import LinkState
 from odradek.replication.mirror.partition import MirrorState

@@ -16,7 +16,7 @@ from ...admin.followed_access import absent_users, changed_quotas, followed_rule
 from ...admin.quotas import Quota, describe_quotas
 from ...admin.share_offsets import check_altered
 from ...admin.users import ScramUser, describe_users
-from ...client.explained_errors import RequestFailed
+from ...client.errors import RequestFailed
 from ...metadata.acls import Operation, PatternType, Permission, ResourceType
 from ...metadata.credentials import BY_CODE
 from ...protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from ...client.explained_errors import RequestFailed
+from ...client.errors import RequestFailed
 from ...client.wording import counted
 from ...metadata.image import TOPIC_RESOURCE
 from ...metadata.mirror_keys import CUTS_DIVERGED, MIRROR_TOPIC_ID
