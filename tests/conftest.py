@@ -23,6 +23,7 @@ from typing import Any, SupportsIndex
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import settings
 
 from tests.harness.examples import FEW, SOME, divide_examples
 from tests.harness.tiers import (
@@ -33,6 +34,10 @@ from tests.harness.tiers import (
     TIERS,
     tier_of,
 )
+
+# How long an example takes on a busy machine says nothing about the product.
+settings.register_profile("without deadlines", parent=settings(), deadline=None)
+settings.load_profile("without deadlines")
 
 _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
 #: A module whose tests all are in a higher tier is not imported for a lower one.
