@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from odradek.coordinator.groups.consumer import classic_members
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups_config import GroupsConfig
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+
+from tests.coordinator.harness.kinds import new_shard
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 WRONG = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def group_of(size: int) -> ConsumerGroup:
+    """Returns a group with so many members from `m0` on, of which `m0` is that of instance `i0`."""
+    group = ConsumerGroup("g")
+    for number in range(size):
+        group.members[f"m{number}"] = ConsumerMember(f"m{number}", ConsumerGroupMemberMetadataValue())
+    group.static_members["i0"] = "m0"
+    return group
 
 
 @pytest.mark.parametrize(
@@ -35,9 +47,8 @@ def test_join_is_checked_by_policy_size_and_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(classic_members, "_supports", lambda group, request: is_supported)
-    state: Any = SimpleNamespace(config=SimpleNamespace(consumer_migration_policy=policy, consumer_max_size=2))
-    members = {f"m{number}": object() for number in range(size)}
-    group: Any = SimpleNamespace(members=members, static_members={"i0": "m0"})
+    state = new_shard(GroupsConfig(consumer_migration_policy=policy, consumer_max_size=2)).state
+    group = group_of(size)
     request = JoinGroupRequest(group_id="g", group_instance_id=instance)
     assert classic_members._validate_join(state, group, request, member) == error
 
@@ -58,7 +69,7 @@ def test_join_is_checked_by_policy_size_and_protocol(
 def test_static_member_that_has_an_id_is_the_one_of_its_instance(
     member: str, instance: str | None, metadata: bytes, error: ErrorCode
 ) -> None:
-    group: Any = SimpleNamespace(members={"m0": object()}, static_members={"i0": "m0"})
+    group = group_of(1)
     protocols = [JoinGroupRequestProtocol("range", metadata)]
     request = JoinGroupRequest(group_id="g", member_id=member, group_instance_id=instance, protocols=protocols)
     assert classic_members._validate_member(group, request) == error

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.coordinator.groups.consumer import group as consumer
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.consumer.member import ConsumerMemberState
+from odradek.coordinator.groups.consumer.member import ConsumerMember, ConsumerMemberState
 from odradek.coordinator.groups.share.group import ShareGroup
+from odradek.coordinator.groups.share.member import ShareMember
 from odradek.coordinator.groups.streams import group as streams
 from odradek.coordinator.groups.streams import tasks
 from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.groups.streams.member import StreamsMember
 from odradek.coordinator.groups.streams.tasks import TaskId
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.consumer_group_records import ConsumerGroupRegularExpressionValue
+from odradek.protocol.internal.consumer_group_records import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+)
+from odradek.protocol.internal.share_group_records import ShareGroupMemberMetadataValue
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopologyTopic
 
 STABLE, UNREVOKED, UNRELEASED = (
@@ -45,8 +50,10 @@ def test_state_of_a_consumer_group_follows_from_its_epochs_and_members(
 ) -> None:
     group = ConsumerGroup("g")
     group.epoch, group.target_epoch = epoch, target_epoch
-    made: Any = {str(number): SimpleNamespace(state=one, epoch=at) for number, (one, at) in enumerate(members)}
-    group.members = made
+    for number, (member_state, member_epoch) in enumerate(members):
+        metadata = ConsumerGroupMemberMetadataValue()
+        member = ConsumerMember(str(number), metadata, epoch=member_epoch, state=member_state)
+        group.members[member.member_id] = member
     assert group.state is state
     assert group.validate_deletion() == (ErrorCode.NON_EMPTY_GROUP if members else ErrorCode.NONE)
 
@@ -77,11 +84,9 @@ def test_partition_of_a_consumer_group_is_held_by_topic_and_index() -> None:
 def test_share_group_is_stable_and_subscribed_while_it_has_members() -> None:
     group = ShareGroup("g")
     assert (group.state.name, group.input_topics(), group.is_subscribed_to("t")) == ("EMPTY", set(), False)
-    members: Any = {
-        str(number): SimpleNamespace(metadata=SimpleNamespace(subscribed_topic_names=names))
-        for number, names in enumerate((["t"], ["t", "u"]))
-    }
-    group.members = members
+    for member_id, names in (("0", ["t"]), ("1", ["t", "u"])):
+        metadata = ShareGroupMemberMetadataValue(subscribed_topic_names=names)
+        group.members[member_id] = ShareMember(member_id, metadata)
     assert (group.state.name, group.input_topics()) == ("STABLE", {"t", "u"})
     assert (group.is_subscribed_to("u"), group.is_subscribed_to("v")) == (True, False)
 
@@ -124,11 +129,10 @@ def test_state_of_a_streams_group_follows_from_its_topology_epochs_and_members(
     group = StreamsGroup("g")
     group.topology, group.epoch, group.target_epoch = topology, epoch, target_epoch
     group.metadata.validated_topology_epoch = validated
-    members: Any = {
-        str(number): SimpleNamespace(is_reconciled_to=lambda at, is_there=is_there: is_there and at == target_epoch)
-        for number, is_there in enumerate(reconciled)
-    }
-    group.members = members
+    for number, is_reconciled in enumerate(reconciled):
+        member = StreamsMember(str(number), epoch=target_epoch if is_reconciled else target_epoch - 1)
+        assert member.is_reconciled_to(target_epoch) == is_reconciled
+        group.members[member.member_id] = member
     assert group.state is state
 
 

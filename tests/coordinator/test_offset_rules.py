@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.coordinator.groups import member_commits as base
 from odradek.coordinator.groups.classic import commits as classic
-from odradek.coordinator.groups.classic.group import ClassicGroupState
+from odradek.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from odradek.coordinator.groups.committed_offsets import CommittedOffset
 from odradek.coordinator.groups.consumer import commits as consumer
+from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.share import commits as share
 from odradek.coordinator.groups_config import GroupsConfig
 from odradek.coordinator.result import GroupRequest
+from odradek.coordinator.timers import Timers
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -32,13 +35,23 @@ from tests.coordinator.harness.kinds import new_shard
 TOPIC_ID, RETENTION_MS, NOW_MS = b"t" * 16, 1000, 50_000
 
 
+def committed_at(commit_timestamp_ms: int, expire_timestamp_ms: int = -1) -> CommittedOffset:
+    return CommittedOffset(7, -1, "", commit_timestamp_ms, expire_timestamp_ms, bytes(16), 0)
+
+
+def classic_group() -> ClassicGroup:
+    """Returns an empty group that is new."""
+    return ClassicGroup("g", Timers(), [])
+
+
 class Group:
     """A group with one member in epoch 5, which has owned partition 0 since epoch 3, and gives back partition 1."""
 
     def __init__(self, *, has_members: bool = True, is_classic: bool = False) -> None:
-        member = SimpleNamespace(
-            epoch=5, is_classic=is_classic, assigned={TOPIC_ID: {0: 3}}, revoking={TOPIC_ID: {1: 4}}
+        metadata = ConsumerGroupMemberMetadataValue(
+            classic_member_metadata=ClassicMemberMetadata() if is_classic else None
         )
+        member = ConsumerMember("m", metadata, epoch=5, assigned={TOPIC_ID: {0: 3}}, revoking={TOPIC_ID: {1: 4}})
         self.members: Any = {"m": member} if has_members else {}
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -141,8 +154,8 @@ def test_offsets_of_topics_without_a_subscription_expire_after_their_retention(
     topic: str, age_ms: int, is_expired: bool
 ) -> None:
     group: Any = Group()
-    state: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
-    committed: Any = SimpleNamespace(commit_timestamp_ms=NOW_MS - age_ms)
+    state = new_shard(GroupsConfig(offsets_retention_ms=RETENTION_MS)).state
+    committed = committed_at(NOW_MS - age_ms)
     assert base.is_expired(state, group, topic, committed, NOW_MS) == is_expired
 
 
@@ -164,7 +177,7 @@ def test_share_groups_have_no_offsets() -> None:
     [
         (None, ClassicGroupState.EMPTY, None, True),
         (None, ClassicGroupState.STABLE, None, True),
-        ("consumer", ClassicGroupState.EMPTY, None, True),
+        ("consumer", ClassicGroupState.EMPTY, set(), True),
         ("consumer", ClassicGroupState.STABLE, {"other"}, True),
         ("consumer", ClassicGroupState.STABLE, {"t"}, False),
         ("consumer", ClassicGroupState.STABLE, None, False),
@@ -176,15 +189,12 @@ def test_share_groups_have_no_offsets() -> None:
 def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
     protocol_type: str | None, state: ClassicGroupState, topics: set[str] | None, may_expire: bool
 ) -> None:
-    group: Any = SimpleNamespace(
-        protocol_type=protocol_type, state=state, subscribed_topics=topics, state_timestamp_ms=-1,
-        is_subscribed_to=lambda topic: topic in (topics or ()),
-    )  # fmt: skip
-    shard: Any = SimpleNamespace(config=GroupsConfig(offsets_retention_ms=RETENTION_MS))
+    group = classic_group()
+    group.protocol_type, group.state, group.subscribed_topics = protocol_type, state, topics
+    shard = new_shard(GroupsConfig(offsets_retention_ms=RETENTION_MS)).state
 
     def is_expired(committed_ms: int, expires_ms: int = -1) -> bool:
-        committed: Any = SimpleNamespace(commit_timestamp_ms=committed_ms, expire_timestamp_ms=expires_ms)
-        return classic.is_expired(shard, group, "t", committed, NOW_MS)
+        return classic.is_expired(shard, group, "t", committed_at(committed_ms, expires_ms), NOW_MS)
 
     assert is_expired(NOW_MS - RETENTION_MS) == may_expire
     assert not is_expired(NOW_MS - RETENTION_MS + 1)
@@ -194,7 +204,7 @@ def test_offsets_of_a_classic_group_expire_where_its_subscriptions_are_known(
     assert is_expired(0) == (may_expire and not counts_since_empty)
 
 
-class ClassicGroup:
+class CheckedClassicGroup:
     """A classic group of generation 0 with one member `m`, whose instance is `i`."""
 
     generation_id = 0
@@ -233,7 +243,7 @@ class ClassicGroup:
 def test_commit_to_a_classic_group_needs_its_generation_and_is_a_sign_of_life(
     state: ClassicGroupState, member_id: str, instance_id: str | None, generation: int, error: int
 ) -> None:
-    group: Any = ClassicGroup(state)
+    group: Any = CheckedClassicGroup(state)
     request = OffsetCommitRequest(
         group_id="g", member_id=member_id, group_instance_id=instance_id, generation_id_or_member_epoch=generation
     )
@@ -259,7 +269,7 @@ def test_commit_to_a_classic_group_needs_its_generation_and_is_a_sign_of_life(
 def test_transactional_commit_to_a_classic_group_is_of_a_member_or_names_none(
     member_id: str, instance_id: str | None, generation: int, error: int
 ) -> None:
-    group: Any = ClassicGroup()
+    group: Any = CheckedClassicGroup()
     request = TxnOffsetCommitRequest(
         group_id="g", member_id=member_id, group_instance_id=instance_id, generation_id_or_member_epoch=generation
     )
@@ -279,7 +289,7 @@ def test_transactional_commit_to_a_classic_group_is_of_a_member_or_names_none(
 def test_offsets_of_a_classic_group_with_members_may_be_deleted_if_its_topics_are_known(
     state: ClassicGroupState, protocol_type: str | None, may_delete: bool
 ) -> None:
-    group: Any = ClassicGroup(state)
+    group: Any = CheckedClassicGroup(state)
     group.protocol_type = protocol_type
     assert classic.validate_delete(group) == (ErrorCode.NONE if may_delete else ErrorCode.NON_EMPTY_GROUP)
     assert classic.validate_deletion(group) == (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from immutables import Map
+from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import (
+    EMPTY_IMAGE,
     LOST_DIRECTORY,
     NO_LEADER,
     UNASSIGNED_DIRECTORY,
@@ -17,7 +18,7 @@ from odradek.metadata.image import (
 )
 from odradek.metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.cluster_metadata import PartitionChangeRecord
+from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, PartitionChangeRecord
 from odradek.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartition,
@@ -64,7 +65,10 @@ class Cluster:
         if offline >= 0:
             brokers[offline] = brokers[offline]._replace(directories=(b"x" * 16,))
         self.min_isr = lambda topic: min_isr
-        self.image = SimpleNamespace(broker=brokers.get, features=SimpleNamespace(metadata_version=level))
+        delta = MetadataDelta(EMPTY_IMAGE)
+        delta.replay(FeatureLevelRecord(name="metadata.version", feature_level=level))
+        image = delta.apply(0, 1, 0)
+        self.image = image._replace(cluster=image.cluster._replace(brokers=Map(brokers)))
         self.is_active = lambda broker: broker in brokers and brokers[broker].is_active
         self.default_directory = DIRECTORIES.__getitem__
 

@@ -177,7 +177,7 @@ class Registering:
             controller=[Endpoint("CONTROLLER", "here", 9093)],
         )
         forwarding = NotedForwarding()
-        self.sent = forwarding.sent
+        self.sent: Any = forwarding.sent
         registrar = ControllerRegistrar(
             loop_clock(), self.metadata, self.controller, Lazy(lambda: forwarding), registration
         )

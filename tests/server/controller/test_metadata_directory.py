@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,6 +54,8 @@ from odradek.server.controller.repair_decisions import cut_metadata, forget_vote
 from odradek.server.controller.repairing import findings, metadata_end
 from odradek.storage.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from odradek.storage.files.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from odradek.storage.log.loading import DamagedLog
+from odradek.storage.segments.damage import DamagedRange
 
 EPOCH = 4
 DIRECTORY_ID = bytes(range(16))
@@ -183,17 +184,20 @@ def test_leader_change_at_the_first_offset_is_found(version: int, tmp_path: Path
     assert newer_leader_changes(tmp_path / "log") == [0] * version
 
 
+def damaged_log(*offsets: tuple[int, int]) -> DamagedLog:
+    """Returns the damage of the ranges from the first to the next offset."""
+    return DamagedLog("/d", [DamagedRange("a.log", 0, 1, first, end, "test") for first, end in offsets], 0)
+
+
 def test_loss_is_described_with_its_records_and_topics(tmp_path: Path) -> None:
     found = Directory(tmp_path)
     found.close()
     found.break_batch(4)
-    ranges = [SimpleNamespace(first_offset=4, next_offset=5), SimpleNamespace(first_offset=9, next_offset=11)]
-    damaged: Any = SimpleNamespace(ranges=ranges)
+    damaged = damaged_log((4, 5), (9, 11))
     assert loss(found.metadata, damaged) == (
         "3 damaged offsets, a cut there would lose 1 record after them, with 1 topic (c)"
     )
-    ranges[0].first_offset = 6
-    assert loss(found.metadata, damaged).endswith("a cut there would lose 0 records after them")
+    assert loss(found.metadata, damaged_log((6, 5), (9, 11))).endswith("a cut there would lose 0 records after them")
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,11 @@ class Harness:
         self.endpoints = NotedEndpoints(voters)
         self.sender = NotedSender(self.endpoints, self._send)
         node = node_of(clock=self.clock, metadata_log=self)
-        parts: Any = (self.replicated, self.replica, self.sender)
-        self.raft = QuorumRaft(node, *parts, self.clock.now_ms, self._changed, self.failures.append)
+        replicated: Any = self.replicated
+        replica: Any = self.replica
+        self.raft = QuorumRaft(
+            node, replicated, replica, self.sender, self.clock.now_ms, self._changed, self.failures.append
+        )
 
     def _changed(self) -> None:
         self.changes += 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from odradek.coordinator.result import TopicsDeleted
+from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from odradek.metadata.internal_topics import GROUP_METADATA_TOPIC
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.server.config.broker_config import BrokerConfig
@@ -24,6 +25,7 @@ from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.metadata_cache import MetadataCache
 
 from tests.server.harness.hosted import NOW_MS, Hosted
+from tests.server.harness.images import image_with, topic_records
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
 COUNT = 3
@@ -74,12 +76,18 @@ class Driving:
             | {key.replace("_", "."): value for key, value in properties.items()}
         )
         self.metadata = MetadataCache()
-        late_imports: Any = SimpleNamespace(when_loaded=lambda modules, then: self.loading.append(then))
-        creation: Any = SimpleNamespace(create=lambda *what: self.created.append(what))
-        partitions: Any = self.partitions
-        self.driver = GroupDriver(self.config, loop_clock(), partitions, lambda: creation, self.metadata, late_imports)
+        partitions, here = cast(Any, self.partitions), cast(Any, self)
+        self.driver = GroupDriver(self.config, loop_clock(), partitions, lambda: here, self.metadata, here)
         self.driver._new_shard = self._new_shard  # type: ignore[method-assign, assignment]
         self.made: list[Shard] = []
+
+    def when_loaded(self, modules: Any, then: Callable[[], None]) -> None:
+        """Stands for the late imports."""
+        self.loading.append(then)
+
+    def create(self, *topic: Any) -> None:
+        """Stands for the creation of topics."""
+        self.created.append(topic)
 
     def _new_shard(self, partition: Any) -> Shard:
         self.made.append(Shard(partition, self.calls))
@@ -89,8 +97,7 @@ class Driving:
         return self.partitions[GROUP_METADATA_TOPIC, index]
 
     def image(self, count: int = COUNT) -> MetadataImage:
-        topic: Any = SimpleNamespace(partitions=dict.fromkeys(range(count)))
-        return SimpleNamespace(topic=lambda name: topic if name == GROUP_METADATA_TOPIC else None)  # type: ignore[return-value]
+        return image_with(*topic_records(GROUP_METADATA_TOPIC, *[(0,)] * count))
 
     def take_up(self) -> None:
         self.driver.take_up(self.image())
@@ -200,8 +207,9 @@ def test_image_with_other_topics_is_taken_up_and_a_new_count_of_partitions_count
         group = "my-consumer-group"
         before = harness.driver.partition_for(group)
         assert before == java_hash(group) % COUNT
-        changes = SimpleNamespace(changed={}, deleted={b"i" * 16: SimpleNamespace(name="gone")})
-        delta: Any = SimpleNamespace(topics=changes if topics else None)
+        delta = MetadataDelta(image_with(TopicRecord("gone", b"i" * 16)))
+        if topics:
+            delta.replay(RemoveTopicRecord(b"i" * 16))
         harness.driver.apply(delta, harness.image(count))
         expected = count if taken_up else COUNT
         assert harness.driver.partition_for(group) == java_hash(group) % expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -48,6 +48,7 @@ from odradek.server.partitions.transaction_marker import Marker
 from odradek.server.runtime.log_lines import RepeatedLines
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.nodes import node_of
 from tests.server.harness.scripted_network import ELSEWHERE, Network
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -110,13 +111,23 @@ class Coordinator(CoordinatorDriver):
         self.gone |= deleted
 
 
+@dataclass
+class Replica:
+    """A partition of this broker, as coordinators look at it."""
+
+    index: int
+    is_leader: bool
+    offline: bool
+    leader_epoch: int
+
+
 class Partitions(dict[tuple[str, int], Any]):
     """The partitions of topic `a` on this broker."""
 
     background = object()
 
     def add(self, index: int, *, is_leader: bool = True, offline: bool = False, epoch: int = 1) -> Any:
-        self["a", index] = SimpleNamespace(index=index, is_leader=is_leader, offline=offline, leader_epoch=epoch)
+        self["a", index] = Replica(index, is_leader, offline, epoch)
         return self["a", index]
 
 
@@ -250,12 +261,11 @@ def test_deleted_topics_are_reported_with_their_ids() -> None:
 
 def test_topic_of_a_coordinator_is_created_as_it_is_configured() -> None:
     async def story() -> None:
-        asked: list[Any] = []
-        creation = SimpleNamespace(create=lambda topic, done: asked.append((topic, done)))
+        creation = Creating()
         driver = Coordinator(Partitions(), lambda: creation)
         done: list[int] = []
         driver.ensure_topic(lambda: done.append(1))
-        ((topic, then),) = asked
+        ((topic, then),) = creation.asked
         assert (topic.name, topic.num_partitions, topic.replication_factor) == ("a", 3, 2)
         assert [(one.name, one.value) for one in topic.configs] == [("cleanup.policy", "compact")]
         then()
@@ -264,15 +274,28 @@ def test_topic_of_a_coordinator_is_created_as_it_is_configured() -> None:
     simulated(story)
 
 
+class HandedOver:
+    """A shard of groups whose handover the test completes."""
+
+    def __init__(self, waiting: list[Callable[[int], None]]) -> None:
+        self.hand_over = waiting.append
+
+
+def group_driver() -> GroupDriver:
+    node = node_of(clock=loop_clock())
+    partitions: Any = Partitions()
+    return GroupDriver(node.config, node.clock, partitions, Creating, node.metadata, node.late_imports)
+
+
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_groups_are_handed_over_within_a_limited_time(is_slow: bool) -> None:
     async def story() -> None:
         waiting: list[Callable[[int], None]] = []
-        shards = {index: SimpleNamespace(hand_over=waiting.append) for index in (0, 4)}
-        driver: Any = SimpleNamespace(_shards=shards)
+        driver = group_driver()
+        driver._shards = {index: HandedOver(waiting) for index in (0, 4)}  # type: ignore[misc]
         clock = loop_clock()
         began = clock.now_ms()
-        task = asyncio.ensure_future(GroupDriver.hand_over(driver))
+        task = asyncio.ensure_future(driver.hand_over())
         await turns()
         waiting[0](0)
         await turns()
@@ -282,7 +305,7 @@ def test_groups_are_handed_over_within_a_limited_time(is_slow: bool) -> None:
         await task
         passed_ms = clock.now_ms() - began
         assert (HAND_OVER_S * 1000 <= passed_ms < HAND_OVER_S * 1000 + 20) if is_slow else passed_ms < 20
-        await GroupDriver.hand_over(SimpleNamespace(_shards={}))  # type: ignore[arg-type]
+        await group_driver().hand_over()
 
     simulated(story)
 
@@ -439,6 +462,21 @@ def verified(*errors: int, error: int = 0) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(0, error, [AddPartitionsToTxnResult("id", results)])
 
 
+class Transactions:
+    """The coordinator of transactions, whose requests go into `requests`."""
+
+    topic = "__transaction_state"
+
+    def __init__(self, requests: list[Any]) -> None:
+        self._requests = requests
+
+    def partition_for(self, key: str) -> int:
+        return 5
+
+    def submit(self, *request: Any) -> None:
+        self._requests.append(request)
+
+
 class Verifying:
     def __init__(self, *leads: int) -> None:
         self.network = Network(*leads)
@@ -446,11 +484,7 @@ class Verifying:
         config = BrokerConfig(
             {"add.partitions.to.txn.retry.backoff.ms": "20", "add.partitions.to.txn.retry.backoff.max.ms": "100"}
         )
-        transactions: Any = SimpleNamespace(
-            topic="__transaction_state",
-            partition_for=lambda key: 5,
-            submit=lambda *asked: self.here.append(asked),
-        )
+        transactions: Any = Transactions(self.here)
         leaders: Any = self.network
         self.verification = TransactionVerification(config, loop_clock(), transactions, leaders, self.network.peers)
         self.responses: list[dict[Any, int]] = []
@@ -521,6 +555,18 @@ def test_partitions_are_added_again_while_the_last_transaction_ends(adds: bool, 
 # ---- markers
 
 
+class Transacted:
+    """A partition whose records below offset 100 are committed."""
+
+    name = "t-0"
+
+    def __init__(self, end: Callable[[list[Marker], int], list[AppendResult]]) -> None:
+        self.end_transactions = end
+
+    def when_committed(self, offset: int, done: Callable[[int], None]) -> None:
+        done(0 if offset < 100 else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
 class Writing:
     """Partition 0 of topic t is led here, 1 by another broker, and 2 is nowhere."""
 
@@ -529,18 +575,16 @@ class Writing:
         self.written: list[list[Marker]] = []
         self.groups: list[tuple[int, Marker]] = []
         self.results: list[int] = []
-        self.hosted = SimpleNamespace(
-            name="t-0",
-            end_transactions=self._end,
-            when_committed=lambda offset, done: done(0) if offset < 100 else done(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        )
-        self.hosted = _Hashable(self.hosted)
+        self.hosted = Transacted(self._end)
         self.error = 0
         self.offset = 5
         partitions: Any = {("t", 0): self.hosted, ("__consumer_offsets", 0): self.hosted}
-        groups: Any = SimpleNamespace(end_transaction=lambda index, marker, done: self.groups.append((index, marker)))
+        groups: Any = self
         leaders: Any = self.network
         self.markers = TransactionMarkers(partitions, loop_clock(), groups, leaders, self.network.peers)
+
+    def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+        self.groups.append((index, marker))
 
     def _end(self, markers: list[Marker], now_ms: int) -> list[AppendResult]:
         self.written.append(list(markers))
@@ -550,11 +594,6 @@ class Writing:
 
     def send(self, index: int, producer_id: int = 7, topic: str = "t", *, committed: bool = True) -> None:
         self.markers.send(topic, index, Marker(producer_id, 3, committed, 4, 2), self.results.append)
-
-
-class _Hashable:
-    def __init__(self, parts: Any) -> None:
-        self.__dict__.update(parts.__dict__)
 
 
 def test_markers_of_a_turn_are_written_together() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
+from odradek.protocol.internal.cluster_metadata import TopicRecord
 from odradek.protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -14,6 +14,9 @@ from odradek.protocol.messages.read_share_group_state import (
 )
 from odradek.protocol.messages.share_state_reads import ReadStateData, ReadStatePartition
 from odradek.server.coordinators.persister_requests import Persister
+
+from tests.server.harness.images import cache_of, image_with
+from tests.server.harness.scripted_network import Network
 
 
 class EveryShard:
@@ -32,8 +35,8 @@ class EveryShard:
 
 
 def asked(*topics: list[int]) -> list[list[int]]:
-    metadata: Any = SimpleNamespace(image=SimpleNamespace(topic=lambda _: object()))
-    leaders: Any = SimpleNamespace(other_leader=lambda *_: None)
+    metadata = cache_of(image_with(TopicRecord(EveryShard.topic, b"s" * 16)))
+    leaders: Any = Network(0)
     shards: Any = EveryShard
     peers: Any = None  # every shard is on this broker
     request = ReadShareGroupStateRequest(

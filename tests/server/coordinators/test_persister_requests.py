@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.cluster_metadata import TopicRecord
 from odradek.protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -24,6 +24,7 @@ from odradek.server.coordinators.persister_requests import (
 )
 from odradek.server.runtime.lazy import Lazy
 
+from tests.server.harness.images import cache_of, image_with
 from tests.server.harness.scripted_network import ELSEWHERE, Network
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, simulated
@@ -60,7 +61,7 @@ class Persisting:
         self.ensured: list[Callable[[], None]] = []
         here: Any = self
         leaders: Any = self.network
-        metadata: Any = SimpleNamespace(image=SimpleNamespace(topic=lambda _: object() if has_topic else None))
+        metadata = cache_of(image_with(*([TopicRecord(self.topic, b"s" * 16)] if has_topic else [])))
         self.persister = Persister(Lazy(lambda: here), metadata, leaders, self.network.peers)
         self.responses: list[Any] = []
 

@@ -42,7 +42,7 @@ def ends(path: Path, response: ListOffsetsResponse | None) -> Ends:
     leaders = Leaders(cache_of(image), partitions, inter_broker_listener="P", node_id=OWN)
     looked_up: list[Ends] = []
     LatestOffsets(partitions, leaders, Lazy(lambda: peers)).look_up([HERE, THERE, LEADERLESS], looked_up.append)
-    [(endpoint, request, reply)] = peers.sent
+    [(endpoint, request, reply, _, _)] = peers.sent
     assert endpoint.host == "b2" and isinstance(request, ListOffsetsRequest) and looked_up == []
     assert [(t.name, [p.partition_index for p in t.partitions]) for t in request.topics] == [("t", [1])]
     reply(response)
