@@ -20,6 +20,7 @@ from revenue_stream import WATERMARK_MINUTES
 from session import REMOTE
 from topics import read_topic
 
+from compat_tests.recipes import make_topic
 from spark_examples.tests.connect_server import ConnectServer
 from spark_examples.tests.connect_session import group_of
 from spark_examples.tests.counting import (
@@ -128,6 +129,8 @@ def test_sink_through_a_server_writes_a_batch_that_spark_runs_again_once(
     server: ConnectServer, bootstrap: str, orders_topic: str, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
     copies, checkpoint = unique("copies"), tmp_path / "copies"
+    # The copies have the timestamps of the orders, which retention would delete.
+    make_topic(bootstrap, copies, 3, {"retention.ms": "-1"})
     words = ["--bootstrap", bootstrap, "--source", orders_topic, "--target", copies, "--checkpoint", str(checkpoint)]
     run(server, "copy_once.py", *words, "--batch", str(BATCH), "--available-now")
     lose_last_commit(checkpoint)
