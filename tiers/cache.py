@@ -241,16 +241,25 @@ class RemoteLogMetadataCache:
         return None
 
     def next_segment_with_aborted(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
-        """Returns the first copied segment of `epoch` from `offset` on that may have aborted transactions (KIP-405)."""
-        candidates = []
+        """Returns the first copied segment of `epoch` from `offset` on that may have aborted transactions (KIP-405).
+
+        Each copy that has some is walked from its first offset on, since another copy may be in use for its first part.
+        """
+        ranges = []
         for segment in self._with_aborted.values():
             starts = [start for one, start in segment.epochs if one == epoch]
             if starts and segment.epoch_end_offset(epoch) >= offset:
-                candidates.append(max(starts[0], offset))
-        for start in sorted(candidates):
-            found = self.segment_for(epoch, start)
-            if found is not None and not found.txn_index_empty:
-                return found
+                ranges.append((max(starts[0], offset), segment.epoch_end_offset(epoch)))
+        walked = offset
+        for start, end in sorted(ranges):
+            walked = max(walked, start)
+            while walked <= end:
+                found = self.segment_for(epoch, walked)
+                if found is None:
+                    break
+                if not found.txn_index_empty:
+                    return found
+                walked = found.epoch_end_offset(epoch) + 1
         return None
 
     def highest_offset(self, epoch: int) -> int:

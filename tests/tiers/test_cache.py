@@ -118,6 +118,19 @@ def test_every_offset_of_a_copied_segment_is_found_in_its_epoch(history: list[Ev
 
 @settings(max_examples=examples(100), deadline=None)
 @given(histories())
+def test_next_segment_with_aborted_is_the_first_one_in_use_that_has_some(history: list[Event]) -> None:
+    cache = RemoteLogMetadataCache()
+    for event in history:
+        cache.apply(event)
+    for epoch in EPOCHS:
+        in_use = [cache.segment_for(epoch, offset) for offset in OFFSETS]
+        for offset in OFFSETS:
+            having = (one for one in in_use[offset:] if one is not None and not one.txn_index_empty)
+            assert cache.next_segment_with_aborted(epoch, offset) == next(having, None)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(histories())
 def test_restored_cache_gives_the_same_responses(history: list[Event]) -> None:
     cache = RemoteLogMetadataCache()
     for event in history:
@@ -163,6 +176,14 @@ def test_shorter_copy_at_the_same_start_hides_no_record() -> None:
     cache = cache_after(*copied(segment(1, 0, 100), segment(2, 0, 50)))
     found = cache.segment_for(0, 75)
     assert found is not None and found.end_offset == 100
+
+
+def test_aborted_transactions_of_a_long_copy_are_found_behind_a_shorter_one() -> None:
+    """A read of committed records would show the aborted ones."""
+    long, short = segment(1, 0, 100), segment(2, 0, 50)._replace(txn_index_empty=True)
+    cache = cache_after(*copied(long, short))
+    found = cache.next_segment_with_aborted(0, 0)
+    assert found is not None and found.segment_id == long.segment_id
 
 
 @pytest.mark.parametrize(
