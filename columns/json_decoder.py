@@ -1,7 +1,7 @@
 """JSON objects as structs of a type.
 
 DuckDB transforms the rows, which is fast. What it may read otherwise than RFC 8259 has it is read again, by
-cli/records/json_parsing.py: rows of which a field is null, rows with constants or commas that JSON lacks, with more levels
+records/json_parsing.py: rows of which a field is null, rows with constants or commas that JSON lacks, with more levels
 than MOST_DEPTH, with digits that a double would round. So each row has its value, or its reason, whatever the others are.
 """
 

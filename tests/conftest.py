@@ -35,7 +35,7 @@ from tests.harness.tiers import (
     tier_of,
 )
 
-# How long an example takes on a busy machine says nothing about the product.
+# A busy machine takes longer for an example, whatever the product does.
 settings.register_profile("without deadlines", parent=settings(), deadline=None)
 settings.load_profile("without deadlines")
 

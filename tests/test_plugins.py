@@ -63,6 +63,7 @@ OTHER_NAMES = {
     "odradek.archive",
     "odradek.columns",
     "odradek.spark.latest",
+    "odradek.spark.offset_listener",
     "odradek.testing.topics_seen",
     "odradek.testing.recording",
     "odradek.testing.simulation",
