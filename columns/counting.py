@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..client.error_kinds import ErrorKind
 from ..client.user_errors import UserError
 from .errors import ScanError
 from .scan import scan
@@ -19,4 +18,4 @@ def count_records(client: Mapping[str, str], topic: str) -> int:
     try:
         return scan(topic, client=client).count()
     except ScanError as error:
-        raise UserError(str(error), getattr(error, "kind", ErrorKind.FAILED)) from None
+        raise UserError(str(error), error.kind) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..client.error_kinds import ErrorKind
+
 
 class Unread(NamedTuple):
     """Offsets from `first_offset` up to, and without, `next_offset` whose records a scan does not have.
@@ -27,7 +29,9 @@ class Unread(NamedTuple):
 
 
 class ScanError(Exception):
-    """A scan cannot be made or continued."""
+    """A scan cannot be made or continued. `kind`: by what a user does about it."""
+
+    kind = ErrorKind.FAILED
 
 
 class UnreadableOffsets(ScanError):
@@ -44,14 +48,13 @@ class UnreadableOffsets(ScanError):
 class SchemaRegistryUnavailable(ScanError):
     """The schema registry fails, so it is not known which values decode. A later scan may succeed."""
 
-    #: The exit status of a command.
-    status = 4
+    kind = ErrorKind.UNREACHABLE
 
 
 class RemoteStoreUnavailable(ScanError):
     """The store of remote segments does not answer, or denies a read. A later scan may succeed."""
 
-    status = 4
+    kind = ErrorKind.UNREACHABLE
 
 
 class InvalidScan(ScanError, ValueError):

@@ -15,7 +15,6 @@ import typer
 from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
-from ..client.error_kinds import ErrorKind
 from ..client.user_errors import Misused, UserError
 from .errors import ScanError
 from .query_result import ResultFormat, write_result
@@ -90,7 +89,7 @@ def _explained(scans: QueryScans) -> Iterator[None]:
     except Exception as error:
         failure = scans.failure or error
         if isinstance(failure, ScanError | UserError):
-            raise UserError(str(failure), getattr(failure, "kind", ErrorKind.FAILED)) from None
+            raise UserError(str(failure), failure.kind) from None
         if isinstance(failure, duckdb.Error | OSError):
             raise UserError(str(failure)) from None
         raise UserError(_unexpected(failure)) from failure
