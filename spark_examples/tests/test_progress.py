@@ -199,7 +199,7 @@ def test_errors_of_reading_and_writing_end_in_one_line_of_ours(
     assert own_line(text) == "odradek.spark.options.InvalidOptions: minOffsetsPerTrigger must be positive"
     nowhere = stream(spark, world, "odradek", "nowhere")
     text = error_of(lambda: started(nowhere, tmp_path / "c", "nowhere").awaitTermination())
-    assert own_line(text).startswith("odradek.columns.cluster.ClusterError: topic nowhere: ")
+    assert own_line(text).startswith("odradek.columns.cluster_errors.ClusterError: topic nowhere: ")
     text = error_of(lambda: rows.write.format("odradek").mode("append").options(**server, topic="no topic").save())
     assert own_line(text).startswith("odradek.admin.errors.ResponseError: topic no topic: ")
 
