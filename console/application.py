@@ -1,6 +1,6 @@
 """The web application: its routes, the order of its guards, and how errors become pages.
 
-The routes are made from three tables alone: `PAGES`, `RECORD_PAGES` and `ACTIONS`.
+The routes are made from four tables alone: `PAGES`, `RECORD_PAGES`, `FIGURES` and `ACTIONS`.
 """
 
 from __future__ import annotations

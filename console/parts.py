@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, Union
 
 Cell: TypeAlias = "Union[str, float, Link, Badge, Drawing, Button, Moment, Form, Snippet, Sequence[Cell], None]"
-"""Text, a number, None, a part of the above, a Form of one line, or a list of these."""
+"""Text, a number, None, one of these parts, a Form of one line, or a list of these."""
 
 
 @dataclass(frozen=True, slots=True)
