@@ -17,7 +17,8 @@
 
 | module | purpose |
 |---|---|
-| `scan.py` | `odradek.scan`: options, the stream of Arrow; `latest_records.py`: the latest record of each key |
+| `scan.py` | `odradek.scan`: the stream of Arrow; `scan_options.py`: its options, checked |
+| `latest_records.py` | the latest record of each key |
 | `dataset.py` | a scan that engines ask for columns and offsets |
 | `counting.py` | numbers of records of topics, by the headers of their batches |
 | `query_command.py` | `odradek query`; `query_scans.py`: its tables; `query_result.py`: its rows |
@@ -36,10 +37,13 @@
 | `timestamp_units.py` | timestamps in the unit of another type |
 | `cluster.py` | a connection to a running cluster: offsets, directories, Fetch; `cluster_errors.py`: its errors |
 | `cluster_plan.py` | the plan for a topic of a cluster: files of this machine, a remote store, Fetch |
-| `plan.py` | offsets and splits of a topic in a data directory |
+| `directory_plan.py` | the plan for a topic in a data directory |
+| `plan.py` | the plan of a scan: offsets and splits of partitions |
+| `divided_splits.py` | splits divided at indexed batches, or at offsets |
+| `request.py` | the records that a scan asks for, and the part of them that a log has |
 | `key_filters.py` | Bloom filters of keys beside closed segments; `key_conditions.py`: the keys that a query asks for |
 | `narrowed_splits.py` | splits without the segments that a query does not need |
-| `readers.py` | the reader of a split: `file_reader.py`, `fetch_reader.py`, `local_reader.py`, `remote_reader.py` |
+| `readers.py` | the reader of a split: `file_reader.py`, `fetch_reader.py`, `fallback_reader.py`, `remote_reader.py` |
 | `tier.py` | splits of what only a remote store has; `directory_tier.py`: without a broker |
 | `remote_store.py` | the remote stores of a process, opened once each |
 | `split_reader.py` | what readers share: progress, and the offsets that cannot be read |
@@ -66,9 +70,9 @@ from typing import TYPE_CHECKING, Any
 from .batch_selection import Aborted
 from .cluster_errors import ClusterError
 from .errors import InvalidScan, RemoteStoreUnavailable, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
+from .fallback_reader import FallbackReader
 from .fetch_reader import FetchReader
 from .file_reader import FileReader
-from .local_reader import LocalReader
 from .plan import PartitionPlan, Plan
 from .readers import Reader, read_split
 from .record_schema import SCHEMA
@@ -93,7 +97,7 @@ __all__ = [
     "FileReader",
     "Inference",
     "InvalidScan",
-    "LocalReader",
+    "FallbackReader",
     "PartitionPlan",
     "Plan",
     "Reader",
