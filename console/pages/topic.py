@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ...admin import acls
-from ...admin.config_key_hint import alter_configs
+from ...admin.config_alteration import alter_configs
 from ...admin.configs import ConfigValue, config_values
 from ...admin.errors import RequestFailed, ResponseError
 from ...admin.log_directories import describe_log_dirs
