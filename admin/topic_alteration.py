@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..client.user_errors import Misused
 from ..client.wording import counted
 from . import topic_changes
-from .config_key_hint import alter_configs
+from .config_alteration import alter_configs
 from .errors import check
 from .nodes import describe_cluster
 from .reassignments import alter_reassignments

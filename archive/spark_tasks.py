@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from ..columns import Plan, Split, read_split
 from ..columns.cluster import Cluster
-from ..columns.plan import sized
+from ..columns.divided_splits import sized
 from .column_types import grown
 from .data_files import FileWriter
 from .iceberg import IcebergTable

@@ -21,8 +21,8 @@ from ..columns.cluster import Cluster
 from ..columns.cluster_errors import ClusterError
 from ..columns.cluster_plan import plan_topic
 from ..columns.inference import SAMPLE_ROWS, Inference
-from ..columns.plan import READ_COMMITTED, Request
 from ..columns.readers import open_split
+from ..columns.request import READ_COMMITTED, Request
 from ..columns.split_reader import ReadOptions
 from ..protocol.uuids import uuid_to_text
 from .column_types import Times, grows_to, merged

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..admin.config_key_hint import alter_configs
+from ..admin.config_alteration import alter_configs
 from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs
 from ..admin.configs import Kind as Resource
 from ..admin.connection import Connection, connection_of

@@ -53,7 +53,7 @@ def parser(word: str = "") -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns its exit status (see options.py); failures are explained on standard error."""
+    """Runs one command. Returns its exit status (client/exit_statuses.py); failures are explained on standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A path may hold bytes that no encoding has a character for.

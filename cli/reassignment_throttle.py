@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ..admin.balance import Placement
-from ..admin.config_key_hint import alter_configs
+from ..admin.config_alteration import alter_configs
 from ..admin.nodes import describe_cluster
 from ..admin.places import Place
 

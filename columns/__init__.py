@@ -17,30 +17,41 @@
 
 | module | purpose |
 |---|---|
-| `scan.py` | `odradek.scan`: options, the stream of Arrow; `latest_records.py`: the latest record of each key |
+| `scan.py` | `odradek.scan`: the stream of Arrow; `scan_options.py`: its options, checked |
+| `latest_records.py` | the latest record of each key |
 | `dataset.py` | a scan that engines ask for columns and offsets |
+| `counting.py` | numbers of records of topics, by the headers of their batches |
 | `query_command.py` | `odradek query`; `query_scans.py`: its tables; `query_result.py`: its rows |
 | `value_schema.py` | the schema of values, as users name it |
 | `value_decoders.py` | the decoder of a schema: JSON, Avro or Protobuf |
+| `decoder.py` | what each decoder returns; `shown_value.py`: a value in the words of a reason |
 | `typed_rows.py` | rows with typed values, and the rows that do not decode |
 | `json_decoder.py` | JSON as structs, by DuckDB (`json_in_duckdb.py`) and Python (`json_single_values.py`) |
+| `json_raw_types.py` | the types that JSON is transformed to first |
 | `json_text_decoder.py` | JSON as text |
 | `json_texts.py` | values of bytes as texts of JSON |
 | `inference.py` | the type that JSON values show; `json_schema_types.py`: that of a JSON Schema |
 | `avro_decoder.py` | Avro as structs: `avro_columns.py` has the types, `avro_rows.py` the arrays |
 | `protobuf_decoder.py` | Protobuf as structs: `protobuf_files.py` has what ptars gets, `protobuf_columns.py` the columns |
-| `cluster.py` | a connection to a running cluster: offsets, directories, Fetch |
+| `protobuf_normal_form.py` | messages in the form that ptars reads; `protobuf_well_known.py`: well-known types as columns |
+| `timestamp_units.py` | timestamps in the unit of another type |
+| `cluster.py` | a connection to a running cluster: offsets, directories, Fetch; `cluster_errors.py`: its errors |
 | `cluster_plan.py` | the plan for a topic of a cluster: files of this machine, a remote store, Fetch |
-| `plan.py` | offsets and splits of a topic in a data directory |
+| `directory_plan.py` | the plan for a topic in a data directory |
+| `plan.py` | the plan of a scan: offsets and splits of partitions |
+| `divided_splits.py` | splits divided at indexed batches, or at offsets |
+| `request.py` | the records that a scan asks for, and the part of them that a log has |
 | `key_filters.py` | Bloom filters of keys beside closed segments; `key_conditions.py`: the keys that a query asks for |
 | `narrowed_splits.py` | splits without the segments that a query does not need |
-| `readers.py` | the reader of a split: `file_reader.py`, `fetch_reader.py`, `local_reader.py`, `remote_reader.py` |
+| `readers.py` | the reader of a split: `file_reader.py`, `fetch_reader.py`, `fallback_reader.py`, `remote_reader.py` |
 | `tier.py` | splits of what only a remote store has; `directory_tier.py`: without a broker |
+| `remote_store.py` | the remote stores of a process, opened once each |
 | `split_reader.py` | what readers share: progress, and the offsets that cannot be read |
 | `split.py` | offsets of one partition, to be read by one process |
 | `open_segment.py` | an open file, while a broker may change it; `remote_segment.py`: a segment of a remote store |
 | `directory.py` | partitions of a data directory and their segments, read only |
 | `transactions.py` | aborted and open transactions of a partition's directory |
+| `abort_check.py` | markers of aborted transactions that a reader meets |
 | `segment.py` | headers, end and indexed positions of a segment's file |
 | `batch_decoder.py` | bytes of batches to RecordBatches: CRC, decompression, columns (`arrow_buffers.py`) |
 | `batch_selection.py` | which batches have records of a scan |
@@ -59,9 +70,9 @@ from typing import TYPE_CHECKING, Any
 from .batch_selection import Aborted
 from .cluster_errors import ClusterError
 from .errors import InvalidScan, RemoteStoreUnavailable, ScanError, SchemaRegistryUnavailable, Unread, UnreadableOffsets
+from .fallback_reader import FallbackReader
 from .fetch_reader import FetchReader
 from .file_reader import FileReader
-from .local_reader import LocalReader
 from .plan import PartitionPlan, Plan
 from .readers import Reader, read_split
 from .record_schema import SCHEMA
@@ -86,7 +97,7 @@ __all__ = [
     "FileReader",
     "Inference",
     "InvalidScan",
-    "LocalReader",
+    "FallbackReader",
     "PartitionPlan",
     "Plan",
     "Reader",

@@ -24,9 +24,11 @@ from .batch_selection import Aborted
 from .cluster import LEAST_FETCH_BYTES, Cluster
 from .cluster_errors import ClusterError, not_authorized
 from .directory import segments_of, topic_id_of
+from .divided_splits import splits_of_files
 from .errors import ScanError
-from .plan import PartitionPlan, Plan, Request, bounded, chosen_partitions, splits_of_files
+from .plan import PartitionPlan, Plan
 from .readers import open_split
+from .request import Request, bounded, chosen_partitions
 from .segment import end_of
 from .split import Split
 from .split_reader import ReadOptions

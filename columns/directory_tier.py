@@ -16,8 +16,10 @@ from ..tiers.metadata_topic import MetadataPartition
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition
 from .batch_selection import Aborted
 from .directory import TIER_SNAPSHOT, leader_epochs, topic_id_of
+from .directory_plan import RemoteHead, plan_directory
 from .file_reader import FileReader
-from .plan import PartitionPlan, RemoteHead, Request, plan_directory
+from .plan import PartitionPlan
+from .request import Request
 from .segment import Segment
 from .split import Split
 from .split_reader import ReadOptions

@@ -88,14 +88,16 @@ class FileReader(SplitReader):
                 return None
             holding = [one for one in segments if one.base_offset <= self.next_offset]
             if not holding:
-                self._lost(segments[0].base_offset, "removed by retention or DeleteRecords since the scan was planned")
+                self._report_gone(
+                    segments[0].base_offset, "removed by retention or DeleteRecords since the scan was planned"
+                )
                 if self._stops_when_gone:
                     return None
                 continue
             segment = holding[-1]
             if before is not None and before.is_same(segment):
                 if segment.next_base is None:
-                    self._lost(self.split.next_offset, f"{segment.path} ends before: it was truncated")
+                    self._report_gone(self.split.next_offset, f"{segment.path} ends before: it was truncated")
                     return None
                 self._check_end(before, segment.next_base)
                 self._advance(segment.next_base)
@@ -109,7 +111,7 @@ class FileReader(SplitReader):
                 return OpenSegment(segment, self.next_offset, self.split)
             except FileNotFoundError:
                 continue
-        self._lost(self.split.next_offset, "its files vanish again and again")
+        self._report_gone(self.split.next_offset, "its files vanish again and again")
         return None
 
     def _listed(self) -> list[Segment] | None:
@@ -117,15 +119,17 @@ class FileReader(SplitReader):
         try:
             segments = segments_of(self._path)
         except OSError as error:
-            self._lost(self.split.next_offset, error.strerror or str(error))
+            self._report_gone(self.split.next_offset, error.strerror or str(error))
             return None
         expected = self.split.topic_id
         found = topic_id_of(self._path) if expected is not None else None
         if found is not None and found != expected:
-            self._lost(self.split.next_offset, f"the directory is of another topic, with the id {uuid_to_text(found)}")
+            self._report_gone(
+                self.split.next_offset, f"the directory is of another topic, with the id {uuid_to_text(found)}"
+            )
             return None
         if not segments:
-            self._lost(self.split.next_offset, "there is no segment")
+            self._report_gone(self.split.next_offset, "there is no segment")
             return None
         return segments
 
@@ -152,7 +156,7 @@ class FileReader(SplitReader):
         cleaned = inspect_offsets(directory, CLEANER_OFFSETS).offsets
         return (self.split.topic, self.split.partition) not in cleaned
 
-    def _lost(self, next_offset: int, reason: str) -> None:
+    def _report_gone(self, next_offset: int, reason: str) -> None:
         if not self._stops_when_gone:
             self._unreadable(next_offset, self._path, -1, reason)
 

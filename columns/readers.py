@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from .cluster import Cluster, connected
 from .errors import InvalidScan
+from .fallback_reader import FallbackReader
 from .fetch_reader import FetchReader
 from .file_reader import FileReader
-from .local_reader import LocalReader
 from .split import Split
 from .split_reader import ReadOptions
 
 if TYPE_CHECKING:
     from .remote_reader import RemoteReader
 
-Reader: TypeAlias = "FileReader | FetchReader | LocalReader | RemoteReader"
+Reader: TypeAlias = "FileReader | FetchReader | FallbackReader | RemoteReader"
 
 
 def _log_start(cluster: Cluster | None) -> Callable[[Split], int]:
@@ -42,7 +42,7 @@ def open_split(split: Split, options: ReadOptions, cluster: Cluster | None = Non
         if split.client is None:
             raise InvalidScan("a split needs a path or a client")
         return FetchReader(split, options, cluster)
-    return FileReader(split, options) if split.client is None else LocalReader(split, options, cluster)
+    return FileReader(split, options) if split.client is None else FallbackReader(split, options, cluster)
 
 
 def read_split(

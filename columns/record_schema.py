@@ -21,6 +21,8 @@ SCHEMA = pa.schema(
         pa.field("headers", HEADERS_TYPE, nullable=False),
     ]
 )
+#: A column of scans with typed values: why a value does not decode; null for the others.
+VALUE_ERROR = pa.field("value_error", pa.string())
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:

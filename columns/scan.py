@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,12 +16,15 @@ from ..client.properties import StoreSettings, store_settings
 from .cluster import Cluster, connected
 from .cluster_plan import plan_topic
 from .directory import has_tier_metadata
+from .directory_plan import FindRemote, plan_directory
 from .errors import InvalidScan, ScanError, Unread
 from .key_filters import narrowed
 from .latest_records import LATEST_COLUMNS, latest_offsets, records_at
-from .plan import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, FindRemote, Plan, Request, plan_directory
+from .plan import Plan
 from .readers import Reader, open_split
-from .record_schema import SCHEMA
+from .record_schema import SCHEMA, VALUE_ERROR
+from .request import READ_COMMITTED, READ_UNCOMMITTED, SPLIT_BYTES, Request
+from .scan_options import Offsets, Time, check_choice, checked_columns, milliseconds_of, offsets_of
 from .split import Split
 from .split_reader import ReadOptions
 
@@ -36,12 +38,6 @@ _LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _ON_UNREADABLE = ("raise", "skip")
 #: Values that do not decode are in memory: with more of them the schema is not that of the topic.
 MOST_UNDECODABLE_BYTES = 256 << 20
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-#: A column of scans with typed values: why a value does not decode; null for the others.
-VALUE_ERROR = pa.field("value_error", pa.string())
-
-Time = int | datetime.datetime
-Offsets = int | Mapping[int, int]
 
 
 class Scan:
@@ -322,8 +318,8 @@ def scan(
 
     Raises InvalidScan, ScanError for offsets that the log no longer has, and ClusterError.
     """
-    _check_choice("isolation_level", isolation_level, _LEVELS)
-    _check_choice("on_unreadable", on_unreadable, _ON_UNREADABLE)
+    check_choice("isolation_level", isolation_level, _LEVELS)
+    check_choice("on_unreadable", on_unreadable, _ON_UNREADABLE)
     wanted = checked_columns(SCHEMA.names if columns is None else columns, is_typed=values is not None)
     read = tuple(name for name in wanted if name != VALUE_ERROR.name)
     options = ReadOptions(read, on_unreadable == "skip", check_crcs)
@@ -331,13 +327,13 @@ def scan(
         raise InvalidScan("split_bytes must be more than 0")
     request = Request(
         None if partitions is None else tuple(partitions),
-        start_timestamp=_milliseconds(start_timestamp),
-        end_timestamp=_milliseconds(end_timestamp),
+        start_timestamp=milliseconds_of(start_timestamp),
+        end_timestamp=milliseconds_of(end_timestamp),
         isolation_level=isolation_level,
         split_bytes=split_bytes,
     )
-    request.all_start, request.start_offsets = _offsets(start_offsets)
-    request.all_end, request.end_offsets = _offsets(end_offsets)
+    request.all_start, request.start_offsets = offsets_of(start_offsets)
+    request.all_end, request.end_offsets = offsets_of(end_offsets)
     properties = dict(client or {})
     if bootstrap_servers is not None:
         is_text = isinstance(bootstrap_servers, str)
@@ -397,35 +393,3 @@ def _sample(scanned: Scan) -> pa.Array:
             if left <= 0:
                 break
     return pa.concat_arrays(found)
-
-
-def checked_columns(columns: Sequence[str], *, is_typed: bool = False) -> tuple[str, ...]:
-    """Raises InvalidScan for a column that there is not."""
-    if isinstance(columns, str):
-        raise InvalidScan(f"columns takes a list of names: [{columns!r}]")
-    known = [*SCHEMA.names, VALUE_ERROR.name] if is_typed else SCHEMA.names
-    for name in columns:
-        if name not in known:
-            raise InvalidScan(f"there is no column {name!r}, but {', '.join(known)}")
-    if len(set(columns)) != len(columns):
-        raise InvalidScan("a column is named twice")
-    return tuple(columns)
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidScan(f"{name} is {value!r}; it takes {' or '.join(choices)}")
-
-
-def _offsets(given: Offsets | None) -> tuple[int | None, dict[int, int]]:
-    if given is None:
-        return None, {}
-    return (given, {}) if isinstance(given, int) else (None, dict(given))
-
-
-def _milliseconds(time: Time | None) -> int | None:
-    if time is None or isinstance(time, int):
-        return time
-    if time.tzinfo is None:
-        raise InvalidScan(f"{time} has no time zone: datetime.timezone.utc, for example")
-    return (time - _EPOCH) // datetime.timedelta(milliseconds=1)

@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 
 
 def walk(segment: Segment, position: int = 0, least_offset: int | None = None) -> Iterator[Numbers]:
-    """Yields rows of headers (kernel.py) from the batch at `position` on, until the end or something else than a batch.
+    """Yields rows of headers (layout.py) from the batch at `position` on, until the end or something else than a batch.
 
     Records of large batches are not read. Raises OSError, OldFormatInLog.
     """

@@ -27,8 +27,8 @@ from ..tiers.reading import aborted_transactions, next_segment_with_aborted, seg
 from ..tiers.segment_metadata import RemoteLogSegmentMetadata, SegmentRange, TopicIdPartition
 from ..tiers.store import PartType, RemoteStorageError
 from .batch_selection import Aborted
+from .divided_splits import overlapping
 from .errors import RemoteStoreUnavailable
-from .plan import overlapping
 from .remote_store import open_store
 from .split import RemotePart, Split
 

@@ -36,7 +36,8 @@ _OF_A_TOPIC = {
 _MOST_FORM_BYTES = 4 << 20
 P = ParamSpec("P")
 T = TypeVar("T")
-Form = Mapping[str, str]
+#: The fields of a form and of its path, by name.
+Fields = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +48,18 @@ class Done:
     location: str
 
 
-Change = Callable[[Backend, Form], Done]
+Change = Callable[[Backend, Fields], Done]
 """Gets the fields of the form and of the path. Raises UserError."""
 
 
-def required(form: Form, name: str) -> str:
+def required(form: Fields, name: str) -> str:
     value = form.get(name, "").strip()
     if not value:
         raise Misused(f"{name.replace('_', ' ')} is missing")
     return value
 
 
-def whole(form: Form, name: str, default: int | None = None, least: int = 0) -> int:
+def whole(form: Fields, name: str, default: int | None = None, least: int = 0) -> int:
     """A whole number of a field. `default` None: the field is required."""
     text = form.get(name, "").strip()
     if not text and default is not None:
@@ -66,6 +67,12 @@ def whole(form: Form, name: str, default: int | None = None, least: int = 0) -> 
     if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19) or int(text) < least:
         raise Misused(f"{name.replace('_', ' ')} must be an integer of at least {least}, not {text[:40]!r}")
     return int(text)
+
+
+def confirmed(form: Fields, name: str) -> None:
+    """Raises Misused unless the name was typed."""
+    if form.get("confirm", "").strip() != name:
+        raise Misused(f"nothing was changed: type {name} to confirm")
 
 
 def action(

@@ -1,6 +1,6 @@
 """The web application: its routes, the order of its guards, and how errors become pages.
 
-The routes are made from three tables alone: `PAGES`, `RECORD_PAGES` and `ACTIONS`.
+The routes are made from four tables alone: `PAGES`, `RECORD_PAGES`, `FIGURES` and `ACTIONS`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .access.guard import HEALTH, START, Guard
 from .access.sessions import Sessions
 from .access.single_sign_on import COOKIE, COOKIE_MAX_AGE_S
 from .actions import Change, action, attempted
+from .addresses import here
 from .backend import Backend
 from .budgets import DOWNLOAD_CPU_S, PAGE_CPU_S, Budget, Budgets, Busy, Stopped
 from .login import Login
@@ -49,11 +50,12 @@ from .pages import (
     record,
     schemas,
     topic,
+    topic_changes,
+    topic_configs,
     topics,
     transactions,
 )
 from .pages.clusters import overview_of
-from .pages.lists import here
 from .parts import Field, Form, Page, Text
 from .rendering import Renderer
 
@@ -66,8 +68,8 @@ PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
     "/topics": topics.topics,
     "/topics/{topic}": topic.topic,
     "/topics/{topic}/partitions": topic.partitions,
-    "/topics/{topic}/groups": topic.readers,
-    "/topics/{topic}/configuration": topic.configuration,
+    "/topics/{topic}/groups": topic.groups,
+    "/topics/{topic}/configuration": topic_configs.configuration,
     "/topics/{topic}/access": topic.rules,
     "/groups": groups.groups,
     "/groups/{group}": groups.group,
@@ -89,7 +91,7 @@ PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
     "/clients": clients.clients,
 }
 
-#: Pages that read records: they have threads of their own, and end when their reader leaves.
+#: Pages that read records: they have threads of their own, and end when their viewer leaves.
 RECORD_PAGES: dict[str, Callable[[Backend, Request, Budget], Page | Response]] = {
     "/topics/{topic}/messages": messages.messages,
     "/topics/{topic}/messages/{partition:int}/{offset:int}": record.record,
@@ -102,10 +104,10 @@ FIGURES: dict[str, Callable[[Backend, Request], Page | Response]] = {"/history":
 #: path -> the name in the audit log, and the change.
 ACTIONS: dict[str, tuple[str, Change]] = {
     "/topics": ("topic.create", topics.create),
-    "/topics/{topic}/config": ("topic.config", topic.set_config),
-    "/topics/{topic}/alter": ("topic.alter", topic.alter),
-    "/topics/{topic}/trim": ("topic.trim", topic.trim),
-    "/topics/{topic}/delete": ("topic.delete", topic.delete),
+    "/topics/{topic}/config": ("topic.config", topic_configs.set_config),
+    "/topics/{topic}/alter": ("topic.alter", topic_changes.alter),
+    "/topics/{topic}/trim": ("topic.trim", topic_changes.trim),
+    "/topics/{topic}/delete": ("topic.delete", topic_changes.delete),
     "/topics/{topic}/messages": ("record.produce", producing.produce),
     "/groups/{group}/reset": ("group.reset", group_reset.reset),
     "/groups/{group}/delete": ("group.delete", groups.delete),
@@ -140,7 +142,7 @@ _STATUS = {
 #: The status of a response to a user who is to try again later.
 _BUSY_STATUS = 429
 
-#: The status of a response without a reader (nginx has it).
+#: The status of a response without a viewer (nginx has it).
 _READER_LEFT = 499
 
 View = Callable[[Backend, Request], "Page | Response"]

@@ -1,4 +1,4 @@
-"""Budgets of work: a request ends when its reader leaves or its time of CPU is spent, and a user has a share of it.
+"""Budgets of work: a request ends when its viewer leaves or its time of CPU is spent, and a user has a share of it.
 
 Requests that read records have threads of their own, of which a user has a part; those of other pages are never waited for.
 """
@@ -38,7 +38,7 @@ _CALLS = 200
 
 
 class Stopped(UserError):
-    """The work has to end: its reader has left, or its CPU time is spent."""
+    """The work has to end: its viewer has left, or its CPU time is spent."""
 
 
 class Busy(UserError):
@@ -52,7 +52,7 @@ class Budget:
         self._cpu_s = cpu_s
         self._began: float | None = None
         self._calls = 0
-        #: Set when the reader has left, by another thread.
+        #: Set when the viewer has left, by another thread.
         self.is_abandoned = False
 
     @contextlib.contextmanager
@@ -73,7 +73,7 @@ class Budget:
     def check(self) -> None:
         """Raises Stopped."""
         if self.is_abandoned:
-            raise Stopped("the reader has left")
+            raise Stopped("the viewer has left")
         if self.used_s > self._cpu_s:
             raise Stopped(
                 f"the search took more than {self._cpu_s:g} s of CPU time: use a shorter range, or a simpler filter"
@@ -96,7 +96,7 @@ class Budget:
             self.check()
 
 
-#: The budget of work without a reader, as in tests.
+#: The budget of work without a viewer, as in tests.
 UNLIMITED = Budget(float("inf"))
 
 
@@ -132,7 +132,7 @@ class Budgets:
         return await anyio.to_thread.run_sync(work, Budget(float("inf")), limiter=self._pages)
 
     async def run_records(self, request: Request, user: str, cpu_s: float, work: Callable[[Budget], T]) -> T | None:
-        """Runs work that reads records in a thread, as soon as the user may have one. Returns None if the reader has left.
+        """Runs work that reads records in a thread, as soon as the user may have one. Returns None if the viewer has left.
         Raises Busy.
         """
         account = self._account(user)
@@ -144,7 +144,7 @@ class Budgets:
         def run() -> T:
             with budget.running():
                 try:
-                    budget.check()  # the reader may have left while this waited
+                    budget.check()  # the viewer may have left while this waited
                     return work(budget)
                 finally:
                     account.spend(budget.used_s)
@@ -169,7 +169,7 @@ class Budgets:
 
 
 async def _until_left(request: Request, budget: Budget, work: Callable[[], Awaitable[T]]) -> T | None:
-    """Returns what the work returns, or None once the reader has left: work in a thread notices by its budget."""
+    """Returns what the work returns, or None once the viewer has left: work in a thread notices by its budget."""
     made: list[T] = []
     failed: list[Exception] = []
     async with anyio.create_task_group() as group:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS, MOST_OF_ADDRESS = 500, 100
 #: Connections beyond them, for the health.
 SPARE_CONNECTIONS = 20
-#: Times for the head of a request, for its body, and for a reader to take a part of the response.
+#: Times for the head of a request, for its body, and for a viewer to take a part of the response.
 HEAD_S, BODY_S, READING_S = 10.0, 30.0, 30.0
 
 

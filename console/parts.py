@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, Union
 
 Cell: TypeAlias = "Union[str, float, Link, Badge, Drawing, Button, Moment, Form, Snippet, Sequence[Cell], None]"
-"""Text, a number, None, a part of the above, a Form of one line, or a list of these."""
+"""Text, a number, None, one of these parts, a Form of one line, or a list of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time: in UTC or, where a script runs, in the zone that the reader chose; or always in one of the two."""
+    """A time: in UTC or, where a script runs, in the zone that the viewer chose; or always in one of the two."""
 
     timestamp_ms: int
     is_local: bool = False
@@ -181,7 +181,7 @@ class Tree:
 
 @dataclass(slots=True)
 class Progress:
-    """A search in slices. `next`: the address of the next slice, which the browser requests until its reader stops it;
+    """A search in slices. `next`: the address of the next slice, which the browser requests until its viewer stops it;
     `href`: that of a page that continues, for browsers without scripts. `positions`: where each partition continues.
     """
 

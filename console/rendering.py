@@ -19,9 +19,10 @@ from ..version import __version__
 from . import formats
 from .access.drafts import Draft, Drafts
 from .access.sessions import FLASH_COOKIE, SESSION_COOKIE, Session, Sessions
+from .addresses import here
 from .backend import Backend
-from .pages.lists import Arranged, arranged, here
 from .parts import Badge, Button, Drawing, Effect, Form, Link, Moment, Page, Snippet, Table
+from .table_order import Arranged, arranged
 
 if TYPE_CHECKING:
     from .parts import Cell, Part

@@ -12,6 +12,7 @@
 | `offset_commits.py` | commits of a stream's offsets to a group, for tools that show lag |
 | `offset_listener.py` | `OffsetCommitListener`: the same for all queries of a session, the stock connector included |
 | `rows.py` | the work of a task: batches of one range as batches of Spark's schema |
+| `sink.py` | micro-batches written to topics: `sink_options.py` has the options, `sink_input.py` the rows |
 
 `pyspark_odradek`, beside this package, is the name that Spark looks up. Both are imported in every planning process, so
 nothing here imports pyarrow or numba before a query needs them.

@@ -168,7 +168,8 @@ def checked(
 def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: Offsets, end: Offsets) -> list[Split]:
     """Ranges of about `splitBytes`, or more of them where minPartitions wants that. Raises ScanError."""
     from ..columns.cluster_plan import plan_topic
-    from ..columns.plan import READ_COMMITTED, READ_UNCOMMITTED, Request, sized
+    from ..columns.divided_splits import sized
+    from ..columns.request import READ_COMMITTED, READ_UNCOMMITTED, Request
 
     made: list[Split] = []
     nonempty = [place for place, offset in end.items() if start[place] < offset]
@@ -189,7 +190,7 @@ def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: O
 
 
 def _more(splits: list[Split], options: Options) -> list[Split]:
-    from ..columns.plan import divided
+    from ..columns.divided_splits import divided
 
     if options.min_partitions is not None and len(splits) < options.min_partitions:
         total = sum(one.next_offset - one.first_offset for one in splits)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...admin.config_key_hint import alter_configs
+from ...admin.config_alteration import alter_configs
 from ...admin.configs import own_configs
 from ...admin.connection import Connection
 from ...admin.groups import list_groups

@@ -12,7 +12,7 @@ from ...storage.files.lock_holder import lock_holder
 from .node_files import log_dirs, node_directory, properties_file
 from .plan import Plan, PlannedNode
 
-#: Locked by a broker in each of its data directories (storage/directory.py).
+#: Locked by a broker in each of its data directories (storage/files/directory_lock.py).
 LOCK_FILE = ".lock"
 
 STOP_TIMEOUT_S = 60

@@ -1,4 +1,4 @@
-"""Drafts: fields of refused forms, of which the reader corrects one, and types none twice."""
+"""Drafts: fields of refused forms, of which the viewer corrects one, and types none twice."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ from .groups import members_of
 from .history import History
 from .links import AdminLink
 from .model import GroupRow, Quorum, Snapshot, TopicFacts
-from .portion import _Portion
-from .tally import _Tally
+from .portion import Portion
+from .tally import Tally
 from .topic_facts import read_facts
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _MOST_LAG_SERIES = 50
 
 
 class Poller:
-    """`snapshot` is replaced as a whole; readers take it once."""
+    """`snapshot` is replaced as a whole; its users take it once."""
 
     def __init__(self, connection: Connection, housekeeping: Callable[[], None], history: History) -> None:
         self.snapshot = Snapshot()
@@ -106,7 +106,7 @@ class Poller:
         self._thread.join(5)
         self.history.close()
 
-    def readers(self, topic: str) -> list[tuple[GroupRow, int | None]]:
+    def groups_of(self, topic: str) -> list[tuple[GroupRow, int | None]]:
         """Groups that read the topic, and their lag there; None without a commit."""
         reads = self._reads
         return [(row, reads[row.group][topic]) for row in self.snapshot.groups if topic in reads.get(row.group, ())]
@@ -177,8 +177,8 @@ class Poller:
         now = time.monotonic()
         # The first poll is without facts: pages wait for it.
         is_due = self.snapshot.is_filled and now - self._facts_at >= _FACTS_S
-        tally = _Tally(self._rates, self._facts, self.snapshot)
-        portion, facts_portion = _Portion(self._turn, self.away), _Portion(self._facts_turn, self.away, keeps=is_due)
+        tally = Tally(self._rates, self._facts, self.snapshot)
+        portion, facts_portion = Portion(self._turn, self.away), Portion(self._facts_turn, self.away, keeps=is_due)
         for topic in self._topics(admin):
             tally.add(topic)
             portion.offer(topic)
@@ -302,7 +302,7 @@ class Poller:
                 if one.lag is not None:
                     self.history.add(f"lag/{name}/{one.topic}/{one.partition}", float(one.lag))
 
-    def _forget(self, tally: _Tally) -> None:
+    def _forget(self, tally: Tally) -> None:
         names = {row.name for row in tally.rows}
         self._facts = {name: facts for name, facts in self._facts.items() if name in names}
         for name in [name for name in self._ends if name not in names]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...admin.topics import Topic
 
 
-class _Portion:
+class Portion:
     """Partitions whose ends this poll reads: of topics that begin among the MOST_ENDS partitions from `turn` on, if each
     partition has a leader that responds. Without one of them a topic would seem to have fewer records, and more after it.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...admin.topics import Topic
 
 
-class _Tally:
+class Tally:
     """Counts over all topics, without keeping their partitions. Rows that are as they were stay the same objects."""
 
     def __init__(self, rates: dict[str, float], facts: dict[str, TopicFacts], before: Snapshot) -> None:

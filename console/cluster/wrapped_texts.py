@@ -1,5 +1,5 @@
 """Texts within texts: what a text has in base64, hex or escapes of addresses, also in a part of it, such as the claims of a
-token or an address of data. Masks look into them, since readers of the page could decode them.
+token or an address of data. Masks look into them, since viewers of the page could decode them.
 
 Bytes that are compressed, and those with readable words among others, may be a document of any format: Avro and Protobuf
 write no names. Such bytes are opaque.

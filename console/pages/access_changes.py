@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...admin import acls, quotas, users
 from ...client.user_errors import Misused
-from ..actions import Done, required
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required
 from ..backend import Backend
 from .access import _DEFAULT, _ITERATIONS, _MECHANISMS
 

@@ -19,14 +19,13 @@ from ...admin.reassignments import Reassignment, alter_reassignments, elect_lead
 from ...admin.topics import described_topics
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
-from ..actions import Done, required
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required
+from ..addresses import path_to
 from ..backend import Backend
+from ..command_templates import command_of
 from ..formats import number, numbers, size
 from ..parts import Cell, Field, Form, Link, Page, Part, Table, Text
 from ..shares import share
-from .lists import path_to
-from .topic_head import command_of
 
 if TYPE_CHECKING:
     from ...admin.session import Admin

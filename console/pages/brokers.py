@@ -16,11 +16,11 @@ from ...admin.readings import quorum_members
 from ...client.error_kinds import ErrorKind
 from ...client.properties import HIDDEN
 from ...client.user_errors import UserError
+from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..formats import NONE, age, number, size
 from ..parts import Badge, Cell, Facts, Link, Page, Table, Text
-from .lists import path_to
 from .long_lists import SortKey, listed, paged
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from ...admin.errors import RequestFailed
 from ...client.error_kinds import ErrorKind
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
+from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
 from ..cluster.node_metrics import samples
 from ..formats import number
 from ..parts import Link, Page, Part, Table, Text
-from .lists import path_to
 
 #: Groups whose members are listed, of those that are not empty.
 _MOST_GROUPS = 50

@@ -7,12 +7,11 @@ from starlette.requests import Request
 from ...client.error_kinds import ErrorKind
 from ...client.properties import HIDDEN, is_secret
 from ...client.user_errors import Misused, UserError
-from ..actions import Done, required
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required
+from ..addresses import name_in, path_to
 from ..backend import Backend
 from ..cluster.connect import ACTIONS, ConnectCluster, Connector
 from ..parts import Badge, Button, Cell, Code, Link, Page, Part, Table, Text
-from .lists import name_in, path_to
 
 _TONES = {"RUNNING": "good", "PAUSED": "plain", "STOPPED": "plain", "UNASSIGNED": "warn", "FAILED": "bad"}
 

@@ -8,8 +8,8 @@ from starlette.requests import Request
 
 from ...client.user_errors import UserError
 from ...client.wording import counted
-from ..actions import Done, required, whole
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required, whole
+from ..addresses import number_of, path_to
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.model import GroupRow
@@ -27,7 +27,6 @@ from ..parts import (
     Table,
     Text,
 )
-from .lists import number_of, path_to
 from .long_lists import SortKey, listed, paged
 from .messages import text_cell, unread
 

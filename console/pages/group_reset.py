@@ -11,8 +11,8 @@ from ...admin.offset_reset import chosen_places, commit, targets
 from ...admin.positions import parse_position
 from ...client.user_errors import Misused
 from ...client.wording import counted
-from ..actions import Done, required
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required
+from ..addresses import name_in, path_to
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described, share_offsets
 from ..cluster.share_offsets import alter_share_offsets, share_targets
@@ -27,7 +27,6 @@ from ..parts import (
     Text,
 )
 from .groups import _CRUMBS
-from .lists import name_in, path_to
 
 
 def preview(backend: Backend, request: Request) -> Page:

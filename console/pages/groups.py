@@ -11,12 +11,13 @@ from ...admin.group_lag import lags
 from ...admin.groups import delete_group
 from ...admin.lag import Lag, total_of
 from ...client.wording import counted
-from ..actions import Done
-from ..actions import Form as Fields
+from ..actions import Done, Fields, confirmed
+from ..addresses import name_in, path_to
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, Group, described
 from ..cluster.history import History
 from ..cluster.model import GroupRow
+from ..command_templates import command_of
 from ..drawings import chart, scaled_sparkline
 from ..formats import NONE, Figure, number
 from ..graphs import graph
@@ -36,10 +37,7 @@ from ..parts import (
     Table,
     Text,
 )
-from .lists import name_in, path_to
 from .long_lists import SortKey, listed, paged
-from .topic import confirmed
-from .topic_head import command_of
 
 _TONES = {"Stable": "good", "Empty": "plain", "Dead": "bad"}
 _MOST_PARTITIONS = 200

@@ -1,4 +1,4 @@
-"""The points of a chart for a long range, which the browser requests when its reader chooses one."""
+"""The points of a chart for a long range, which the browser requests when its viewer chooses one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..addresses import number_of
 from ..backend import Backend
-from .lists import number_of
 
 _DAY_S = 86_400
 #: Characters of a name: a group, a topic and a partition.

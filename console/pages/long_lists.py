@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from ..addresses import here, number_of
 from ..parts import Cell, Field, Form, Pages, Table
-from .lists import here, number_of, sorting
+from ..table_order import sorting
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from ...client.user_errors import Misused
 from ...records.writing import begins_formula
 from ..access.sessions import FLASH_COOKIE
+from ..addresses import number_of, path_to
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.edges import edges_text
@@ -25,11 +26,10 @@ from ..field_paths import MISSING, field_of, found_at, paths_of
 from ..formats import number, numbers
 from ..json_pieces import pieces_of
 from ..parts import Badge, Bar, Cell, Code, Link, Moment, Page, Pages, Part, Progress, Snippet, Table, Text
+from .described_topic import described
 from .downloads import FORMATS, download
-from .lists import number_of, path_to
 from .producing import writing
 from .search_form import address_of, chips_of, columns_of, query_of, reversed_query, search_form
-from .topic import described
 from .topic_head import MESSAGES, topic_page
 
 _MOST_CHARACTERS = 400

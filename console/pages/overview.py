@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from ...client.wording import counted
+from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.model import Snapshot
 from ..drawings import chart
 from ..formats import NONE, number
 from ..parts import Badge, Charts, Facts, Link, Page, Part, Table, Text
-from .lists import path_to
 
 _MOST_ROWS = 10
 

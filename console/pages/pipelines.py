@@ -8,14 +8,14 @@ from starlette.requests import Request
 
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
+from ..addresses import name_in, path_to
 from ..backend import Backend
 from ..cluster.model import GroupRow
+from ..command_templates import command_of
 from ..drawings import chart, scaled_sparkline
 from ..formats import NONE, age, number, size
 from ..parts import Badge, Cell, Charts, Link, Moment, Page, Part, Snippet, Table, Text
 from ..pipelines.pipeline import Kind, Pipeline
-from .lists import name_in, path_to
-from .topic_head import command_of
 
 #: The beginning of the names of groups of Kafka Connect's sinks.
 _CONNECTORS = "connect-"

@@ -8,15 +8,14 @@ from ...client.user_errors import Misused
 from ...records.content_encoder import encoder
 from ...records.formats import Coding
 from ...records.formats import Form as Format
-from ..actions import Done, required, whole
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required, whole
+from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.records import Raw, Record
 from ..cluster.sending import Outgoing, send
+from ..command_templates import command_of
 from ..parts import Field, Form
 from ..texts import drawn_text, json_text
-from .lists import path_to
-from .topic_head import command_of
 
 if TYPE_CHECKING:
     from ...records.consumed import ProducedHeaders

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
+from ..addresses import path_to
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.decoding import AUTO
@@ -22,7 +23,6 @@ from ..hex_dumps import hex_dump
 from ..parts import Code, Copies, Facts, Link, Moment, Page, Part, Table, Text, Tree
 from ..texts import escaped, json_text
 from ..trees import tree
-from .lists import path_to
 from .messages import records_table, text_cell, unread
 from .producing import sending_again
 

@@ -6,15 +6,14 @@ from starlette.requests import Request
 
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
-from ..actions import Done, required
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required
+from ..addresses import name_in, number_of, path_to
 from ..backend import Backend
 from ..cluster.schemas import Compatibility, SchemaCatalog, Version, differences, topic_of
+from ..command_templates import command_of
 from ..formats import NONE
 from ..parts import Cell, Code, Diff, Effect, Field, Form, Link, Page, Part, Table, Text
-from .lists import name_in, number_of, path_to
 from .long_lists import listed, paged
-from .topic_head import command_of
 
 _KINDS = ("AVRO", "JSON", "PROTOBUF")
 _LEVELS = ("BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE", "NONE")

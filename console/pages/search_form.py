@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from starlette.requests import Request
 
 from ...client.user_errors import Misused
+from ..addresses import here, number_of
 from ..cluster.decoding import AUTO, FORMS
 from ..cluster.edges import edges_of
 from ..cluster.query import NEWEST, OLDEST, ORDERS, Query, position_of
 from ..cluster.search import MOST_SHOWN
 from ..parts import Chips, Field, Form, Link
-from .lists import here, number_of
 
 #: Time ranges to choose: what the address has, and words.
 RANGES = {
@@ -50,7 +50,7 @@ _CHIPS = {
     "key_form": "keys are",
     "value_form": "values are",
 }
-#: Values that a form sends where its reader has chosen nothing.
+#: Values that a form sends where its viewer has chosen nothing.
 _PLAIN = {"order": NEWEST, "limit": "50", "key_form": AUTO, "value_form": AUTO}
 
 

@@ -1,9 +1,8 @@
-"""One topic: its partitions, the groups that read it, its configs and the rules for it, and their changes."""
+"""One topic: its partitions, the groups that read it, and the rules for it."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,36 +11,30 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ...admin import acls
-from ...admin.config_key_hint import alter_configs
-from ...admin.configs import ConfigValue, config_values
-from ...admin.errors import RequestFailed, ResponseError
+from ...admin.configs import config_values
+from ...admin.errors import RequestFailed
 from ...admin.log_directories import describe_log_dirs
 from ...admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, partition_offsets
 from ...admin.offsets import offsets_of
 from ...admin.readings import replicas_in
-from ...admin.record_deletion import trim_topic
 from ...admin.sizes import ReplicaSize, bytes_by_partition, bytes_of_replicas
-from ...admin.topic_alteration import alter_topic
-from ...admin.topic_batches import delete_topics
-from ...admin.topics import Partition, Topic, described_topics
-from ...client.error_kinds import ErrorKind, kind_of_code
+from ...admin.topics import Partition, Topic
 from ...client.explained_errors import from_library
-from ...client.properties import HIDDEN
-from ...client.user_errors import Misused, UserError
+from ...client.user_errors import UserError
 from ...client.wording import counted
 from ..access.sessions import FLASH_COOKIE
-from ..actions import Done, required, whole
-from ..actions import Form as Fields
+from ..addresses import here, number_of, path_to
 from ..backend import Backend
 from ..cluster.topic_rates import Rates
-from ..config_values import in_unit_of, with_unit
+from ..command_templates import command_of
 from ..drawings import chart
 from ..formats import NONE, number, numbers, size
-from ..parts import Badge, Cell, Charts, Code, Effect, Facts, Field, Form, Link, Page, Pages, Part, Table, Text
+from ..parts import Badge, Cell, Charts, Code, Facts, Link, Page, Pages, Part, Table, Text
 from ..replica_boxes import replicas_drawn
 from .access import rules_table
-from .lists import here, number_of, path_to
-from .topic_head import ACCESS, CONFIGURATION, GROUPS, PARTITIONS, command_of, deletion, topic_page
+from .described_topic import described
+from .topic_changes import changes
+from .topic_head import ACCESS, GROUPS, PARTITIONS, topic_page
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -49,19 +42,6 @@ if TYPE_CHECKING:
 
 #: Partitions on one page of a topic.
 _PARTITIONS = 100
-_NEW_TOPIC_S, _NEW_TOPIC_POLL_S = 5.0, 0.1
-_SOURCES = {
-    "DYNAMIC_TOPIC_CONFIG": "this topic",
-    "DYNAMIC_BROKER_CONFIG": "a broker, dynamic",
-    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, dynamic",
-    "STATIC_BROKER_CONFIG": "the broker's configuration file",
-    "DEFAULT_CONFIG": "default",
-}
-_CHOICES = {
-    "compression.type": ("producer", "gzip", "snappy", "lz4", "zstd", "uncompressed"),
-    "cleanup.policy": ("delete", "compact", "compact,delete"),
-    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
-}
 
 
 def topic(backend: Backend, request: Request) -> Response:
@@ -107,16 +87,16 @@ def partitions(backend: Backend, request: Request) -> Page:
     pages = _partition_pages(request, len(topic.partitions), first)
     page = topic_page(backend, name, PARTITIONS, [facts, table, *pages, *stored, throughput])
     page.live, page.live_s = here(request), 5
-    page.below = _changes(backend, name, len(topic.partitions))
+    page.below = changes(backend, name, len(topic.partitions))
     return page
 
 
-def readers(backend: Backend, request: Request) -> Page:
+def groups(backend: Backend, request: Request) -> Page:
     """Groups with offsets in the topic, as the poller read them last."""
     name = request.path_params["topic"]
     rows = [
         (Link(row.group, path_to("groups", row.group)), row.kind, row.state, row.members, number(lag))
-        for row, lag in backend.poller.readers(name)
+        for row, lag in backend.poller.groups_of(name)
     ]
     columns = ("Group", "Kind", "State", "Members", "Lag here")
     table = Table("Groups that read it", columns, rows, "No group has offsets in this topic.")
@@ -125,16 +105,6 @@ def readers(backend: Backend, request: Request) -> Page:
         parts.append(Code("A first group", command_of(backend, "consume", name, "--from-beginning", "--group", "NAME")))
     page = topic_page(backend, name, GROUPS, parts)
     page.live, page.live_s = here(request), 5
-    return page
-
-
-def configuration(backend: Backend, request: Request) -> Page:
-    name = request.path_params["topic"]
-    with backend.links.admin() as admin:
-        described(admin, name, is_new=FLASH_COOKIE in request.cookies)
-        configs = config_values(admin, "topic", name)
-    page = topic_page(backend, name, CONFIGURATION, [])
-    page.below = [_config_table(backend, name, configs), deletion(backend, name)]
     return page
 
 
@@ -185,19 +155,6 @@ def _stored(
     ]
     columns = ("Partition", "First on the disk", "Stored to", "Not stored yet")
     return [Table("In the remote store", columns, rows, of=len(rows))]
-
-
-def described(admin: Admin, name: str, *, is_new: bool) -> Topic:
-    """Returns the topic. A broker may not have the metadata of a topic that a viewer has just made."""
-    deadline = time.monotonic() + (_NEW_TOPIC_S if is_new else 0)
-    while True:
-        try:
-            (found,) = described_topics(admin, [name])
-            return found
-        except ResponseError as error:
-            if kind_of_code(error.code) != ErrorKind.NOT_FOUND or time.monotonic() >= deadline:
-                raise
-            time.sleep(_NEW_TOPIC_POLL_S)
 
 
 def _partition_pages(request: Request, count: int, first: int) -> list[Pages]:
@@ -253,137 +210,3 @@ def _replicas(admin: Admin, name: str, partitions: list[Partition], away: frozen
         with contextlib.suppress(RequestFailed):
             found += replicas_in(describe_log_dirs(admin, {name: held[node]}, [node]))
     return found
-
-
-def _config_table(backend: Backend, name: str, configs: dict[str, ConfigValue]) -> Table:
-    """Configs that differ from their default first. Each row has a form, whose empty value is the default."""
-    rows = sorted(configs.items(), key=lambda one: (not _differs(*one), one[0]))
-    shown = [
-        (
-            key,
-            _config_form(backend, name, key, value),
-            with_unit(key, value.value),
-            Badge("differs", "warn") if _differs(key, value) else "",
-            _default_of(key, value),
-            _SOURCES.get(value.config_source, str(value.config_source).lower()),
-        )
-        for key, value in rows
-    ]
-    return Table("Configs", ("Key", "Value", "Reads as", "Differs", "Default", "Source"), shown)
-
-
-def _config_form(backend: Backend, name: str, key: str, value: ConfigValue) -> Cell:
-    if value.is_sensitive or value.read_only:
-        return HIDDEN if value.is_sensitive else value.value
-    now = str(value.value if value.value is not None else "")
-    label = f"Value of {key}; empty: its default"
-    choices = ("true", "false") if now in ("true", "false") else _CHOICES.get(key, ())
-    if choices:
-        # A select has no empty text: its first choice is the default.
-        options = ("", *choices) if now in choices else ("", now, *choices)
-        field = Field("config_value", label, now, "select", options, labels={"": "its default"})
-    else:
-        field = Field("config_value", label, now)
-    return Form(
-        f"Set {key} of {name}",
-        f"{path_to('topics', name)}/config",
-        [Field("name", "", key, "hidden"), field],
-        "Set",
-        effects=[Effect(key, _as_read(key, now), "{config_value}")],
-        command=command_of(backend, "config", "set", "topic", name, template=f" {key}={{config_value}}"),
-    )
-
-
-def _as_read(key: str, value: str) -> str:
-    unit = with_unit(key, value)
-    return f"{value} ({unit})" if unit else value
-
-
-def _differs(key: str, value: ConfigValue) -> bool:
-    return bool(value.config_source != "DEFAULT_CONFIG" and value.value != _default_of(key, value))
-
-
-def _default_of(key: str, value: ConfigValue) -> str:
-    """The value without the topic's own: of the broker's configuration, or Kafka's."""
-    own = "DYNAMIC_TOPIC_CONFIG"
-    for one in value.synonyms:
-        if one.source != own:
-            return in_unit_of(key, one.name, str(one.value))
-    return str(value.value) if value.config_source != own else NONE
-
-
-def _changes(backend: Backend, name: str, count: int) -> list[Form]:
-    at = path_to("topics", name)
-    return [
-        Form(
-            "Add partitions, or change the number of replicas",
-            f"{at}/alter",
-            [
-                Field("partitions", "New number of partitions", kind="number", hint=f"now {count}"),
-                Field("replicas", "Replicas of each partition", kind="number"),
-            ],
-            "Change partitions",
-            words="Keys go to other partitions after partitions were added. Partitions cannot be removed.",
-            effects=[Effect("Partitions", str(count), "{partitions}"), Effect("Replicas", "", "{replicas}")],
-            command=command_of(
-                backend, "topic", "alter", name, template="[ --partitions {partitions}][ --replicas {replicas}]"
-            ),
-            name="Add partitions",
-        ),
-        Form(
-            "Delete old records",
-            f"{at}/trim",
-            [
-                Field("partition", "Partition", kind="number", hint="empty: all"),
-                Field("before", "Before offset", hint="an offset, or end", required=True),
-            ],
-            "Delete records",
-            danger=True,
-            words="Records before the offset are deleted from all replicas. This cannot be undone.",
-            command=command_of(backend, "topic", "trim", name, template="[ --partition {partition}] --before {before}"),
-        ),
-        deletion(backend, name),
-    ]
-
-
-def confirmed(form: Fields, name: str) -> None:
-    """Raises Misused unless the name was typed."""
-    if form.get("confirm", "").strip() != name:
-        raise Misused(f"nothing was changed: type {name} to confirm")
-
-
-def set_config(backend: Backend, form: Fields) -> Done:
-    name, key, value = form["topic"], required(form, "name"), form.get("config_value", "").strip()
-    change = ("SET", value) if value else ("DELETE", None)
-    with backend.links.admin() as admin:
-        alter_configs(admin, "topic", name, {key: change}, dry_run=False)
-    words = f"{key} of {name} was set." if value else f"{key} of {name} was reset to its default."
-    return Done(words, path_to("topics", name, CONFIGURATION))
-
-
-def alter(backend: Backend, form: Fields) -> Done:
-    name = form["topic"]
-    partitions, replicas = whole(form, "partitions", 0, 1), whole(form, "replicas", 0, 1)
-    if not partitions and not replicas:
-        raise Misused("nothing to change: give partitions or replicas")
-    with backend.links.admin() as admin:
-        done = alter_topic(admin, name, partitions or None, replicas or None, {}, dry_run=False)
-    return Done(f"Changed: {'; '.join(done)}"[:400], path_to("topics", name, PARTITIONS))
-
-
-def trim(backend: Backend, form: Fields) -> Done:
-    name, before = form["topic"], required(form, "before")
-    partition = whole(form, "partition", -1)
-    offset = None if before == "end" else whole(form, "before")
-    notes: list[str] = []
-    with backend.links.admin() as admin:
-        done = trim_topic(admin, name, None if partition < 0 else partition, offset, dry_run=False, note=notes.append)
-    return Done(f"Deleted records of {'; '.join([*done, *notes])}"[:400], path_to("topics", name, PARTITIONS))
-
-
-def delete(backend: Backend, form: Fields) -> Done:
-    name = form["topic"]
-    confirmed(form, name)
-    with backend.links.admin() as admin:
-        delete_topics(admin, [name], if_exists=False, dry_run=False)
-    return Done(f"Topic {name} was deleted.", "/topics")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
+from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.model import TopicFacts, TopicRow
 from ..formats import NONE, Figure, age, size
 from ..formats import number as figure
-from ..parts import Badge, Cell, Field, Form, Link, Moment, Page, Part, Tab
-from .lists import path_to
+from ..parts import Badge, Cell, Link, Moment, Page, Part, Tab
 
 MESSAGES, PARTITIONS, GROUPS, CONFIGURATION, ACCESS = "messages", "partitions", "groups", "configuration", "access"
 TABS = {
@@ -54,7 +53,7 @@ def _figures(backend: Backend, name: str) -> list[tuple[str, Cell]]:
         ("Retention", retention(facts)),
         ("Policy", facts.policy if facts is not None and facts.policy else NONE),
         ("Partitions \N{MULTIPLICATION SIGN} replicas", shape),
-        ("Readers", figure(len(backend.poller.readers(name)))),
+        ("Readers", figure(len(backend.poller.groups_of(name)))),
     ]
 
 
@@ -85,26 +84,8 @@ def _tabs(backend: Backend, name: str, current: str) -> list[Tab]:
     row = backend.snapshot.topic(name)
     counts = {
         PARTITIONS: str(row.partitions) if row is not None else "",
-        GROUPS: str(len(backend.poller.readers(name)) or ""),
+        GROUPS: str(len(backend.poller.groups_of(name)) or ""),
     }
     return [
         Tab(words, path_to("topics", name, tab), tab == current, counts.get(tab, "")) for tab, words in TABS.items()
     ]
-
-
-def deletion(backend: Backend, name: str) -> Form:
-    return Form(
-        "Delete the topic",
-        f"{path_to('topics', name)}/delete",
-        [Field("confirm", f"Type {name} to confirm", required=True)],
-        "Delete topic and records",
-        danger=True,
-        words="All records of the topic are deleted, and groups lose their offsets in it. This cannot be undone.",
-        command=command_of(backend, "topic", "delete", name),
-    )
-
-
-def command_of(backend: Backend, *words: str, template: str = "") -> str:
-    """A command as the template of a form: fixed words quoted, then the template, then the words that name the cluster."""
-    options = shlex.join(backend.command_options)
-    return f"odradek {shlex.join(words)}{template} {options}"

@@ -9,15 +9,15 @@ from starlette.requests import Request
 from ...admin.topic_batches import create_topics
 from ...admin.topic_changes import NewTopic
 from ...client.properties import pairs
-from ..actions import Done, required, whole
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required, whole
+from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.model import TopicRow
+from ..command_templates import command_of
 from ..formats import number, size
 from ..parts import Badge, Cell, Field, Form, Link, Page
-from .lists import path_to
 from .long_lists import SortKey, listed, paged
-from .topic_head import command_of, newest, records, retention
+from .topic_head import newest, records, retention
 
 #: Columns of the list, and what it sorts by.
 _KEYS: dict[str, Callable[[TopicRow], SortKey]] = {

@@ -11,13 +11,12 @@ from ...admin.open_transactions import OpenTransaction, open_transactions
 from ...admin.transactions import TransactionListing, abort_in_log, describe_transactions, list_transactions
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
-from ..actions import Done, required, whole
-from ..actions import Form as Fields
+from ..actions import Done, Fields, required, whole
+from ..addresses import path_to
 from ..backend import Backend
 from ..formats import NONE, age
 from ..parts import Badge, Button, Form, Link, Page, Table, Text
 from ..parts import Field as Input
-from .lists import path_to
 from .long_lists import SortKey, listed, paged
 
 _TONES = {"Ongoing": "warn", "CompleteCommit": "good", "CompleteAbort": "plain"}

@@ -2,13 +2,13 @@
 
 Its parts: the active controller decides requests and appends the decisions (`active_controller.py`); the membership has
 them committed (`membership.py` alone, otherwise `raft.py`); every node publishes what is committed
-(`ImagePublishing` in `commits.py`) and writes snapshots of it (`Snapshotting`, there too). Replies follow the
+(`image_publishing.py`) and writes snapshots of it (`snapshotting.py`). Replies follow the
 publication, in the order of the requests: a client that has its response can read what it requested, also after a
 crash. Reads wait as well, until everything that their decision saw is committed.
 
 A node that is not the active controller forwards requests to it.
 
-Endpoints declare one of the places at the end of this file: the active controller, the quorum, or its leader.
+Endpoints declare one of the places in `request_places.py`: the active controller, the quorum, or its leader.
 """
 
 from __future__ import annotations

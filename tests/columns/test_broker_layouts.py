@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from odradek.columns import SCHEMA, Split, scan
 from odradek.columns.cluster import Cluster
-from odradek.columns.local_reader import LocalReader
-from odradek.columns.plan import divided
+from odradek.columns.divided_splits import divided
+from odradek.columns.fallback_reader import FallbackReader
 from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.spark.options import parse
@@ -114,7 +114,7 @@ def test_records_of_vanished_files_are_fetched_once(
         client = {"bootstrap.servers": filled.world.broker.bootstrap_servers}
         batches, rate = [], rng.choice((0.05, 0.5))
         for split in plan.splits:
-            reader = LocalReader(replace(split, client=client), ReadOptions(SCHEMA.names), filled.cluster)
+            reader = FallbackReader(replace(split, client=client), ReadOptions(SCHEMA.names), filled.cluster)
             for batch in reader:
                 batches.append(batch)
                 files = sorted(copied.glob("*.log"))

@@ -20,8 +20,8 @@ from odradek.admin.connection import Connection
 from odradek.console.application import application
 from odradek.console.backend import Backend
 from odradek.console.pages.downloads import FORMATS
-from odradek.console.pages.lists import sort_key
 from odradek.console.settings import Settings
+from odradek.console.table_order import sort_key
 
 from tests.hostile.harness.console_requests import Reply, ask
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from odradek.columns import Split
-from odradek.columns.plan import divided
+from odradek.columns.divided_splits import divided
 from odradek.spark.options import EARLIEST, LATEST, InvalidOptions, Options, Position, parse
 from odradek.spark.planning import limited
 from odradek.spark.rows import check_schema

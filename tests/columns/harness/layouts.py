@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from odradek.columns import SCHEMA, Split, fetch_reader, open_segment, remote_segment, segment
 from odradek.columns.cluster import Cluster
-from odradek.columns.plan import PartitionPlan, divided, sized
+from odradek.columns.divided_splits import divided, sized
+from odradek.columns.plan import PartitionPlan
 from odradek.columns.readers import Reader, open_split
 from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers

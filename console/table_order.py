@@ -1,7 +1,7 @@
-"""Lists: the order and the filter of a table, and the addresses that have them.
+"""The order and the filter of a table, which the address of a page has.
 
 The address of a page has `sort=TABLE.COLUMN`, `desc=yes` and `filter-TABLE=TEXT` for any table. The server sorts and cuts
-long lists itself: `q=TEXT` searches one, `page=N` is a page of it.
+long lists itself (pages/long_lists.py): `q=TEXT` searches one, `page=N` is a page of it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import urlencode
 
-from starlette.requests import Request
-
-from ...client.user_errors import Misused
-from ..formats import Figure
-from ..parts import Badge, Cell, Drawing, Form, Link, Moment, Snippet, Table
-
-if TYPE_CHECKING:
-    pass
+from .formats import Figure
+from .parts import Badge, Cell, Drawing, Form, Link, Moment, Snippet, Table
 
 #: A table of fewer rows has no field to filter it: they are seen at once.
 FILTER_FROM = 5
 _MOST_FILTER = 200
 #: The cells of a row, and the address that it opens.
-Row = tuple[Sequence["Cell"], str]
+Row = tuple[Sequence[Cell], str]
 _NAME = re.compile(r"[^a-z0-9]+")
 #: Texts that sort as numbers, exactly.
 _NUMBER = re.compile(r"-?[0-9]{1,4000}(\.[0-9]{1,4000})?")
@@ -152,35 +145,3 @@ def sort_key(cell: Cell) -> tuple[int, float | Decimal, str]:
         return (2, 0.0, "")
     plain = text.replace("\N{NARROW NO-BREAK SPACE}", "")
     return (0, Decimal(plain), "") if _NUMBER.fullmatch(plain) else (1, 0.0, text.lower())
-
-
-def here(request: Request) -> str:
-    """The path of the page, as pages write addresses: quoted, without the part that chooses one of several clusters."""
-    return quote(str(request.scope["path"]).removeprefix(request.scope.get("root_path", "")), safe="/")
-
-
-def number_of(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19):
-        raise Misused(f"{name} must be a number, not {text[:40]!r}")
-    return int(text)
-
-
-def path_to(*names: object) -> str:
-    """An address whose parts may hold any character. `name_in` reads them.
-
-    Servers read %2F as a slash, and browsers read a part of dots as a folder: these are quoted twice.
-    """
-    return "".join(f"/{quote(_escaped(str(name)), safe='')}" for name in names)
-
-
-def _escaped(name: str) -> str:
-    escaped = name.replace("%", "%25").replace("/", "%2F")
-    return escaped.replace(".", "%2E") if name in (".", "..") else escaped
-
-
-def name_in(request: Request, key: str) -> str:
-    """A part of the address that `path_to` made."""
-    return unquote(request.path_params[key])

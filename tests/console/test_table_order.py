@@ -6,8 +6,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from odradek.console.formats import NONE, number, size
-from odradek.console.pages.lists import arranged, sort_key
 from odradek.console.parts import Badge, Link, Moment, Table
+from odradek.console.table_order import arranged, sort_key
 
 ROWS = [
     (Link("orders", "/topics/orders"), size(2_000_000), Badge("12", "warn")),

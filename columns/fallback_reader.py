@@ -15,7 +15,7 @@ from .split import Split
 from .split_reader import ReadOptions
 
 
-class LocalReader:
+class FallbackReader:
     """Reads a split from files, and from the brokers what the files no longer have."""
 
     def __init__(self, split: Split, options: ReadOptions, cluster: Cluster | None = None) -> None:
