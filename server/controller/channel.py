@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
+    from .controller_request import ClientFields
     from .driver import QuorumDriver
-    from .pending_replies import ClientFields
 
 #: Has the active controller decide a request of this version. The reply is called once, now or later.
 Submit = Callable[[Request, int, ResponseCallback], object]

@@ -2,13 +2,13 @@
 
 Its parts: the active controller decides requests and appends the decisions (`active_controller.py`); the membership has
 them committed (`membership.py` alone, otherwise `raft.py`); every node publishes what is committed
-(`ImagePublishing` in `commits.py`) and writes snapshots of it (`Snapshotting`, there too). Replies follow the
+(`image_publishing.py`) and writes snapshots of it (`snapshotting.py`). Replies follow the
 publication, in the order of the requests: a client that has its response can read what it requested, also after a
 crash. Reads wait as well, until everything that their decision saw is committed.
 
 A node that is not the active controller forwards requests to it.
 
-Endpoints declare one of the places at the end of this file: the active controller, the quorum, or its leader.
+Endpoints declare one of the places in `request_places.py`: the active controller, the quorum, or its leader.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ..partitions.cordoning import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
 from .active_controller import ActiveController, EndpointOf
 from .commits import Commits, snapshot_commits
+from .controller_request import ClientFields
 from .image_publishing import ImagePublisher, ImagePublishing
 from .membership import KnownLeader, QuorumLeader, QuorumMembership
 from .metadata_batches import QuorumVoters
 from .metadata_log import Loaded, QuorumLog
 from .metadata_opening import open_log
 from .metadata_snapshots import SnapshotId
-from .pending_replies import ClientFields
 from .single_voter import leaving, take_over
 from .snapshotting import Snapshotting
 

@@ -7,11 +7,11 @@ when a client first requests such a coordinator.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...protocol.schema import Message, Request
+from .java_hash import java_hash
 from .monotonic_clock import MonotonicClock
 
 if TYPE_CHECKING:
@@ -202,14 +202,3 @@ class CoordinatorDriver(Generic[DriverT]):
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             shard.resign()
-
-
-def java_hash(text: str) -> int:
-    """Computes Java's `Utils.abs(text.hashCode())`, which uses UTF-16 units and 32 bits."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for unit in units[1::2] if text.isascii() else struct.unpack(f">{len(units) // 2}H", units):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    if value >= 1 << 31:
-        value -= 1 << 32
-    return 0 if value == -(1 << 31) else abs(value)
