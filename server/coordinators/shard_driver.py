@@ -9,8 +9,6 @@
 A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting
 requests and loads it again. When another broker becomes leader, the driver drops the shard without loading it
 again.
-
-`Pending` is a request that one shard holds; `gather` scatters requests to several shards and gathers their responses.
 """
 
 from __future__ import annotations

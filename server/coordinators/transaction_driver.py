@@ -1,12 +1,9 @@
-"""The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
+"""The transaction coordinators on this broker: shards of `__transaction_state`.
 
-- `TransactionMarkers`: writes markers into partitions. The leader of a partition writes its marker.
 - `TransactionDriver`: the coordinators' interface for the rest of the broker. The state machine is
   coordinator/transaction_shard.py.
 - `TransactionShardDriver`: one shard, driven as those of groups are. A marker that cannot be written is retried until
   the shard is dropped. The next broker that loads the partition's log finds the decision in it and continues.
-- `TransactionVerification`: verifies with the coordinator that partitions are in a producer's transaction, before
-  anything is written (KIP-890).
 """
 
 from __future__ import annotations

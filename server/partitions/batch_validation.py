@@ -10,7 +10,7 @@ the same error:
    (CORRUPT_MESSAGE).
 3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
 4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget
-   (`MemoryBudget`; MESSAGE_TOO_LARGE).
+   (decompression.py; MESSAGE_TOO_LARGE).
 5. As many records as counted tile it exactly (INVALID_RECORD, protocol/records/walk.py); they have the keys and the
    timestamps that the topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
 6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes`
