@@ -1,10 +1,11 @@
-"""A request that the active controller is to decide, and the client whose request it is."""
+"""A request that the active controller is to decide, the client whose request it is, and how others submit it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypedDict
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypedDict, Unpack
 
-from ...protocol.schema import Request
+from ...protocol.schema import Request, ResponseT
 
 
 class ClientFields(TypedDict, total=False):
@@ -23,3 +24,15 @@ class Asked(NamedTuple):
 
     request: Request
     version: int
+
+
+class Submit(Protocol):
+    """Has the active controller decide a request. See QuorumDriver.submit."""
+
+    def __call__(
+        self,
+        request: Request[ResponseT],
+        version: int,
+        reply: Callable[[ResponseT], None],
+        **client: Unpack[ClientFields],
+    ) -> None: ...

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .topic_creation import TopicCreation
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
-RECORD_OVERHEAD_BYTES = 1_024
+GROUP_RECORD_OVERHEAD_BYTES = 1_024
 #: The prefix of the broker's configuration keys that group shards use.
 DYNAMIC_PREFIX = "group."
 #: The number of group ids whose partition is cached; the hash takes a microsecond or two.
@@ -92,22 +92,22 @@ class CoordinatorDriver(Generic[DriverT]):
         for shard in list(self._shards.values()):
             shard.submit(request, version, client, gather)
 
-    def partition_for(self, group_id: str) -> int:
-        """Returns the partition of the topic that stores the id."""
-        found = self._partition_of.get(group_id)
+    def partition_for(self, key: str) -> int:
+        """Returns the partition of the topic that stores the group or transactional id `key`."""
+        found = self._partition_of.get(key)
         if found is None:
-            found = java_hash(group_id) % self._partition_count
-            if len(group_id) <= MAX_REMEMBERED_CHARS:
+            found = java_hash(key) % self._partition_count
+            if len(key) <= MAX_REMEMBERED_CHARS:
                 if len(self._partition_of) >= REMEMBERED_GROUPS:
                     self._partition_of.clear()
-                self._partition_of[group_id] = found
+                self._partition_of[key] = found
         return found
 
     def by_partition(self, ids: Iterable[str]) -> list[list[str]]:
         """Groups the ids by partition: the ids in one list can go to one shard in one request."""
         found: dict[int, list[str]] = {}
-        for group_id in ids:
-            found.setdefault(self.partition_for(group_id), []).append(group_id)
+        for key in ids:
+            found.setdefault(self.partition_for(key), []).append(key)
         return list(found.values())
 
     def clock_moved(self) -> None:

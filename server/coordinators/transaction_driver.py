@@ -269,8 +269,8 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         shard = self._shard
         if shard is None:
             return
-        now = self._clock()
+        now_ms = self._clock()
         shard.handle(
-            MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now
+            MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now_ms
         )
-        self._collect_output(shard, now)
+        self._collect_output(shard, now_ms)

@@ -298,7 +298,7 @@ def test_changed_configuration_of_groups_reaches_the_shards(name: str, reaches: 
             [("reconfigure", i) for i in range(COUNT)] if reaches else []
         )
         for call in harness.calls:
-            limit = harness.hosted(call[1]).rules.max_message_bytes - coordinator_driver.RECORD_OVERHEAD_BYTES
+            limit = harness.hosted(call[1]).rules.max_message_bytes - coordinator_driver.GROUP_RECORD_OVERHEAD_BYTES
             assert call[2].max_record_bytes == limit
 
     simulated(story)
