@@ -1,6 +1,6 @@
 """The copied segments of a log in the order of retention, kept up to date with the changes of a cache.
 
-`plan_retention` in leader_tasks.py states the rules on a whole cache; this is the same for a leader that looks often: a
+`plan_retention` in retention.py states the rules on a whole cache; this is the same for a leader that looks often: a
 pass costs in proportion to what has changed and to what goes. A change of the log's leader epochs has all segments looked at
 again, in steps.
 """
