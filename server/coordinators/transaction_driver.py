@@ -205,7 +205,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             super()._respond(responses)
 
     def _reject(self, replies: Sequence[Effect], error: ErrorCode) -> None:
-        """Fails the replies. The decisions stand: `_answer` sends their markers once the replicas have caught up."""
+        """Fails the replies. The decisions stand: `_respond` sends their markers once the replicas have caught up."""
         responses = [reply for reply in replies if type(reply) not in (SendMarkers, NeedProducerId)]
         super()._reject(responses, error)  # type: ignore[arg-type]
 

@@ -282,7 +282,7 @@ class Dispatcher:
             route = Route(api, version, response_version)
             self._serve(route)
             return route
-        late = LateEndpoint(self, endpoints)
+        late = LateEndpoint(self.serve_late, endpoints.when_loaded)
         late.route = route = Route(api, version, response_version, late.prepare)
         route.handle = route.handle_large = late
         return route

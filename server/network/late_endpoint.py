@@ -11,19 +11,24 @@ from ...protocol.schema import Message
 from .call import Call, ProtocolViolation
 
 if TYPE_CHECKING:
+    from ...protocol.apis import Api
     from .call import BoundHandle
-    from .dispatch import Dispatcher, Endpoints
     from .route import Route
 
 
 class LateEndpoint:
-    """The handler of a route until its endpoint has been imported."""
+    """The handler of a route until its endpoint has been imported.
+
+    `serve`: has the route serve by its imported endpoint. Raises ProtocolViolation. `when_loaded`: as of `Endpoints`.
+    """
 
     route: Route
 
-    def __init__(self, dispatcher: Dispatcher, endpoints: Endpoints) -> None:
-        self._dispatcher = dispatcher
-        self._endpoints = endpoints
+    def __init__(
+        self, serve: Callable[[LateEndpoint], Route], when_loaded: Callable[[Api, Callable[[], None]], None]
+    ) -> None:
+        self._serve = serve
+        self._when_loaded = when_loaded
         self.handle: BoundHandle | None = None
 
     def prepare(self, then: Callable[[], None]) -> None:
@@ -32,16 +37,16 @@ class LateEndpoint:
         def loaded() -> None:
             if self.handle is None:
                 with suppress(ProtocolViolation):  # again for each request, which it ends
-                    self._dispatcher.serve_late(self)
+                    self._serve(self)
             then()
 
-        self._endpoints.when_loaded(self.route.api, loaded)
+        self._when_loaded(self.route.api, loaded)
 
     def __call__(self, call: Call) -> Message | None:
         if self.handle is not None:
             return self.handle(call)
         call.hold_connection()
-        self._endpoints.when_loaded(self.route.api, partial(self._go_on, call))
+        self._when_loaded(self.route.api, partial(self._go_on, call))
         return None
 
     def _go_on(self, call: Call) -> None:
@@ -50,7 +55,7 @@ class LateEndpoint:
         route = self.route
         try:
             if self.handle is None:
-                self._dispatcher.serve_late(self)
+                self._serve(self)
             assert self.handle is not None
             if route.is_exempt:
                 call.exempt()
