@@ -1,7 +1,7 @@
 """One share partition: the delivery state of the records that a share group has acquired (KIP-932).
 
     partition = SharePartition(start_offset, batches, limits)      the persister's state
-    acquire(partition, ...)           acquires records; acquisitions are not written
+    acquire(partition, ...)           acquires records (acquisition.py); acquisitions are not written
     partition.acknowledge(...)        accepts, releases, rejects, or renews records that a member has acquired
     partition.release(member)         the member has gone: its records become available
     partition.deadline(), expire(now) expired locks: their records become available

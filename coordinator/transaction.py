@@ -1,9 +1,4 @@
-"""Transactions: the state machine of a transactional id, its records, and the state of the shard that has them.
-
-- `TransactionStatus`, `Transaction`: a transactional id, with its producer id and epoch, and the state of its transaction.
-- `encode_record`, `decode_record`: the records of `__transaction_state`.
-- `TransactionRequest`, `Output`: the input and output of a transaction shard.
-- `TransactionsState`: the state of a shard.
+"""The state machine of a transactional id: its producer id and epoch, and the state of its transaction.
 
 ```
 state            meaning                                                 next state: event

@@ -30,7 +30,7 @@ from .transaction import MAX_EPOCH, PREPARED, Transaction, TransactionStatus
 from .transaction_requests import MarkersWritten, SendMarkers, TransactionRequest
 from .transactions_state import TransactionsState, error_response
 
-#: The first version of EndTxn for clients with transaction version 2.
+#: The versions of EndTxn for clients with transaction version 2.
 WITH_NEXT_PRODUCER = EndTxnResponse.versions_with("producer_id")
 _BY_STATE = {
     (TransactionStatus.COMPLETE_COMMIT, True): ErrorCode.NONE,

@@ -28,7 +28,7 @@ from .transaction import VALID_PREVIOUS_STATES, Transaction, TransactionStatus
 from .transaction_records import transaction_record
 from .transaction_requests import Effect, TransactionRequest, TransactionsConfig
 
-#: The first version of AddPartitionsToTxn that brokers send to each other, for several transactions.
+#: The versions of AddPartitionsToTxn that brokers send to each other, for several transactions.
 WITH_TRANSACTIONS = AddPartitionsToTxnRequest.versions_with("transactions")
 _WITH_PRODUCER_FENCED: dict[type[Message], range] = {
     InitProducerIdRequest: WITH_PRODUCER_FENCED["InitProducerId"],

@@ -6,8 +6,8 @@ The class body is the table. Each line has a field, its wire type, and the versi
     class ApiVersionsRequest(Message):
         client_software_name: str = wire(STRING, "3+")
 
-`message` makes a slotted, typed dataclass of it, and keeps the table as `SCHEMA`. `construct_tree` turns a table and a
-version into construct codecs (tree.py); lower_decode.py and lower_encode.py turn those into straight-line code.
+`message` makes a slotted, typed dataclass of it, and keeps the table as `SCHEMA`. tree.py turns a table and a
+version into construct codecs; lower_decode.py and lower_encode.py turn those into straight-line code.
 
 A version range is written as Kafka writes it: "0-5", "3+", "4", "none".
 """

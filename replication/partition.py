@@ -1,11 +1,5 @@
 """The leadership of one partition, as seen by one replica: the leader, the ISR and the high watermark.
 
-- `diverging`, `truncation_offset`: the truncation of a follower's log to agree with its leader's log (KIP-101,
-  KIP-279, KIP-595).
-- `IsrProposal`, `FollowerState`: the leader's view of each follower, and ISR changes for the controller (KIP-497).
-- `Partition`: the state machine of one replica.
-- `nearest`: the replica that a consumer should read from.
-
 ```
              apply(partition names this broker leader)
    follower  -------------------------------------------->  leader

@@ -1,8 +1,4 @@
-"""The publication of metadata: the subsystems of a node follow a new image.
-
-- `log_changes`: writes the log lines about a publication.
-- `Publisher`: makes the subsystems follow a new image, in a fixed order.
-"""
+"""The publication of metadata: the subsystems of a node follow a new image, in a fixed order."""
 
 from __future__ import annotations
 
@@ -34,8 +30,8 @@ class Publisher:
        coordinators, whose shards live in some of them;
     3. the image that Metadata and the other handlers answer from.
 
-    Thousands of partitions take a while, so there are steps, between which other work may have the loop (`sliced_work.py`).
-    Partitions with coordinators come last, in one step with the coordinators: no shard outlives its leadership.
+    Thousands of partitions take a while, so there are steps (runtime/sliced_work.py), between which other work may have the
+    loop. Partitions with coordinators come last, in one step with the coordinators: no shard outlives its leadership.
     """
 
     def __init__(self, config: BrokerConfig, metadata: MetadataCache, subsystems: Sequence[Subsystem]) -> None:

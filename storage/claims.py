@@ -18,7 +18,7 @@ on the disk, and only then is the log cut; a new replica of a name drops those o
 - A flush that is running belongs to a generation of the log, and does not raise the recovery point of the next one.
 - The future log of a move is cut at the first record that differs (server/replicas/moves.py). The checkpoints of its
   directory have no entry for it before it is the current log.
-- `odradek-metadata-end`: `FlushedEnd.truncating` (server/controller/metadata_log.py) lowers it before the log is cut.
+- `odradek-metadata-end`: `FlushedEnd.truncating` (server/controller/flushed_end.py) lowers it before the log is cut.
 - Segments in a remote store have the leader epochs of their records (KIP-405), which those of the log must match.
 """
 

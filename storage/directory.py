@@ -4,9 +4,9 @@
 .lock                          held while the directory is in use
 meta.properties                cluster, node and directory id
 .kafka_cleanshutdown           the last shutdown was clean; removed as soon as the directory is used again
-odradek-in-use                 see directory_lock.py
-odradek-clean-replicas         see checkpoints.py
-*-offset-checkpoint            see checkpoints.py
+odradek-in-use                 see files/directory_lock.py
+odradek-clean-replicas         see files/clean_replicas.py
+*-offset-checkpoint            see files/checkpoints.py
 <topic>-<partition>            a replica
 <topic>-<partition>.<hex>-future   one that is being copied here from another log directory
 <topic>-<partition>.<hex>-delete   a deleted one, whose files go in the background

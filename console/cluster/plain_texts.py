@@ -1,7 +1,7 @@
 """Texts that masks of fields leave as they are, told from others by a short look: most keys and values of fields are some.
 
-A text of which this is not certain takes the whole look (`Masks`). The words here are those of ASCII, without a name of a
-masked field. Such a text hides a document only in an encoding (`wrapped_texts.py`), and these are the cases:
+A text of which this is not certain takes the whole look (`Masks` in masks.py). The words here are those of ASCII, without a
+name of a masked field. Such a text hides a document only in an encoding (`wrapped_texts.py`), and these are the cases:
 
 - Up to seven characters are none.
 - A word of up to 15 characters of base64, one of them no digit of hex, is decoded as base64. Then the bytes decide.

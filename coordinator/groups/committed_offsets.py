@@ -1,8 +1,7 @@
-"""Committed offsets of a group, with those of open transactions.
+"""The committed offsets of a shard's groups, and the pending offsets of open transactions.
 
-The committed offsets of a shard's groups, and the pending offsets of open transactions. Offsets of a transaction are
-pending, under its producer id, until its marker is replayed. A commit marker applies them unless a later record has
-committed the partition since. An abort marker discards them (KIP-98).
+Offsets of a transaction are pending, under its producer id, until its marker is replayed. A commit marker applies them
+unless a later record has committed the partition since. An abort marker discards them (KIP-98).
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Records of groups and of committed offsets, as Kafka 4.4 writes them.
-
-Records of classic groups and of committed offsets, in the versions that Kafka 4.4 writes.
+"""Records of classic groups and of committed offsets, in the versions that Kafka 4.4 writes.
 
 GroupMetadataValue 3, OffsetCommitValue 4, or 1 when the client asked for a retention time of its own.
 """

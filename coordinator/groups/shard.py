@@ -29,14 +29,14 @@ from ..result import GroupRequest, MetadataChanged, Output, Record, TopicsDelete
 from ..timers import Timer
 from . import offsets, silence
 from .admin import delete_groups, describe, list_groups
-from .classic.writing import find_or_make
+from .classic.lookup import find_or_make
 from .kinds import Kinds
 from .offset_removal import delete_offsets_of_topics, expire_offsets
 from .state import Operation, ShardState
 from .transactional_offsets import commit_transactional
 from .validation import validate
 
-#: The operations of groups of all kinds; those of single kinds are in kinds.py.
+#: The operations of groups of all kinds; those of a single kind are in its <kind>/kind.py.
 OPERATIONS: dict[type[Message], Operation] = {
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,

@@ -1,14 +1,11 @@
-"""The groups of a shard: their kinds, their interface, their records, and the one way to change their state.
+"""The groups of a shard: their kinds, their interface, and the one way to change their state.
 
-- `Group`: a group of any kind. `group_record`, `offset_record`: records of classic groups and of committed offsets.
+- `Group`: a group of any kind.
 - `ShardState`: the state of a shard. `write` records a decision and replays it at once. Durable state is set in no
-  other way, so a shard that replays its log reaches the same state (`ClassicGroup.durable`, what consumer groups are,
-  and the committed offsets).
-- `validate_commit`, `validate_fetch`, `validate_delete`: offset rules of groups with server-side assignment (KIP-848,
-  KIP-1071).
-- `OffsetStore`: the committed offsets, and those of open transactions.
+  other way, so a shard that replays its log reaches the same state: the durable part of classic groups, all of
+  consumer groups, and the committed offsets.
 - `Kind`: the parts of a kind of groups. The shard, the offsets and the tools use them, and know no kind by name. A new
-  kind is a folder with a module `kind` that makes one of these, and a row in kinds.py.
+  kind is a folder with a module `kind` that makes one of these, and a row in all_kinds.py.
 """
 
 from __future__ import annotations

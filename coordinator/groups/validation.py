@@ -18,7 +18,7 @@ from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..groups_config import GroupsConfig
 
-#: The first version of SyncGroup that must include the protocol type and name (KIP-559).
+#: The versions of SyncGroup that must include the protocol type and name (KIP-559).
 WITH_PROTOCOL_TYPE = SyncGroupRequest.versions_with("protocol_type")
 Check = Callable[[GroupsConfig, Any, int], ErrorCode]
 

@@ -1,4 +1,4 @@
-"""The loop over the records of a batch, compiled into straight-line code as lower_decode.py does for messages.
+"""The loop over the records of a batch, compiled into straight-line code as protocol/lower_decode.py does for messages.
 
 A record consists mostly of varints, and nearly all of them take one or two bytes: those are inlined. Keys and values
 are not checked against the record's end one by one. `pos` only grows, and must equal the record's end after its last

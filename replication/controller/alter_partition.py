@@ -22,7 +22,7 @@ from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, PartitionCh
 from .result import ControllerResult
 from .state import RECOVERING, ControllerState
 
-#: The first version in which the ISR carries broker epochs.
+#: The versions in which the ISR carries broker epochs.
 _WITH_EPOCHS = AlterPartitionRequestPartition.versions_with("new_isr_with_epochs")
 #: The leader does not know or does not send the replica's broker epoch.
 _UNKNOWN_EPOCH = -1

@@ -9,7 +9,7 @@ The controller sees a broker in one of these states:
 
 A fenced broker leads nothing and is in no ISR. A new incarnation of a broker (after a restart) starts fenced and with
 a new epoch, the offset at which its registration is decided. Requests with an older epoch are rejected (KIP-631).
-`maintenance.py` fences brokers whose sessions expire (`BrokerSessions` in `state.py`).
+`maintenance.py` fences brokers whose sessions expire (sessions.py).
 """
 
 from __future__ import annotations

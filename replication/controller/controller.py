@@ -1,10 +1,8 @@
 """The controller: decides on changes of the cluster, and replays decided records.
 
-- `activation_records`: the records that a controller writes first when it becomes active.
-- `Controller.handle` changes nothing. It returns records and a response. The driver of the controller appends the
-  records to the metadata log and replays them here at once, so that the next decision sees them. It sends the
-  response to the client after the records are committed and published. When leadership is lost, the controller is
-  discarded.
+`Controller.handle` changes nothing. It returns records and a response. The driver of the controller appends the
+records to the metadata log and replays them here at once, so that the next decision sees them. It sends the response
+to the client after the records are committed and published. When leadership is lost, the controller is discarded.
 """
 
 from __future__ import annotations

@@ -32,17 +32,17 @@ class BrokerSessions:
         #: The offset that the other brokers must reach before a broker in controlled shutdown may stop.
         self._shutdown_offsets: dict[int, int] = {}
 
-    def begin(self, image: MetadataImage, now: int) -> None:
+    def begin(self, image: MetadataImage, now_ms: int) -> None:
         """Starts the sessions when this controller becomes active."""
         self._sessions.clear()
         self._shutdown_offsets.clear()
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
-                self._sessions[broker.id] = _Session(broker.epoch, now + self.session_timeout_ms, _NOTHING)
+                self._sessions[broker.id] = _Session(broker.epoch, now_ms + self.session_timeout_ms, _NOTHING)
 
-    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now: int) -> None:
+    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> None:
         """Records a heartbeat. The broker epoch is checked against the registration when the session expires."""
-        self._sessions[broker_id] = _Session(epoch, now + self.session_timeout_ms, metadata_offset)
+        self._sessions[broker_id] = _Session(epoch, now_ms + self.session_timeout_ms, metadata_offset)
 
     def has(self, broker: BrokerImage) -> bool:
         """Returns whether this incarnation of the broker has a session."""
@@ -75,14 +75,14 @@ class BrokerSessions:
     def deadline(self) -> int | None:
         return min((session.deadline for session in self._sessions.values()), default=None)
 
-    def expire(self, now: int, image: MetadataImage) -> list[BrokerImage]:
+    def expire(self, now_ms: int, image: MetadataImage) -> list[BrokerImage]:
         """Returns the unfenced brokers whose sessions expired, each once.
 
         If the clock was set back, no session lasts longer than the full timeout.
         """
         for session in self._sessions.values():
-            session.deadline = min(session.deadline, now + self.session_timeout_ms)
-        over = [broker_id for broker_id, session in self._sessions.items() if session.deadline <= now]
+            session.deadline = min(session.deadline, now_ms + self.session_timeout_ms)
+        over = [broker_id for broker_id, session in self._sessions.items() if session.deadline <= now_ms]
         found: list[BrokerImage] = []
         for broker_id in sorted(over):
             session, broker = self._sessions[broker_id], image.broker(broker_id)

@@ -34,7 +34,7 @@ from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, Requ
 from .state import ControllerState
 from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 
-#: From this version on the response contains the configs of created topics.
+#: The versions whose response contains the configs of created topics.
 _WITH_CONFIGS = CreatableTopicResult.versions_with("configs")
 
 

@@ -159,27 +159,27 @@ class Core:
             self._written = state
             self._effects.append(WriteState(state))
 
-    def become_unattached(self, epoch: int, now: int, leader_id: int = NO_NODE) -> None:
+    def become_unattached(self, epoch: int, now_ms: int, leader_id: int = NO_NODE) -> None:
         """Becomes unattached. In the same epoch the vote stays, and a running election timeout is not extended."""
         same = epoch == self.epoch
         role = Unattached(epoch, self.role.voted if same else None, leader_id)
         if self.may_stand:
-            role.election_deadline = now + self.election_timeout()
+            role.election_deadline = now_ms + self.election_timeout()
             if isinstance(self.role, Unattached):
-                role.election_deadline = min(role.election_deadline, max(self.role.election_deadline, now))
+                role.election_deadline = min(role.election_deadline, max(self.role.election_deadline, now_ms))
         self.become(role)
 
-    def become_follower(self, epoch: int, leader_id: int, now: int) -> None:
+    def become_follower(self, epoch: int, leader_id: int, now_ms: int) -> None:
         voted = self.role.voted if epoch == self.epoch else None
         must_hold(leader_id != self.local.id, f"{self.local} cannot follow itself")
-        update_at = now + self.config.fetch_timeout_ms
-        self.become(Follower(epoch, leader_id, voted, now + self.config.fetch_timeout_ms, update_voter_at=update_at))
+        update_at = now_ms + self.config.fetch_timeout_ms
+        self.become(Follower(epoch, leader_id, voted, now_ms + self.config.fetch_timeout_ms, update_voter_at=update_at))
 
     def is_credible(self, epoch: int) -> bool:
         """Returns whether a quorum can plausibly have reached that epoch."""
         return epoch <= self.epoch + MAX_EPOCH_LEAP
 
-    def heard_of(self, epoch: int, leader_id: int, now: int) -> None:
+    def heard_of(self, epoch: int, leader_id: int, now_ms: int) -> None:
         """Handles information about the leader of an epoch. Older epochs are ignored; a known leader is not replaced."""
         if not self.is_credible(epoch):
             return
@@ -189,11 +189,11 @@ class Core:
             leader_id = NO_NODE
         if epoch > self.epoch:
             if leader_id == NO_NODE:
-                self.become_unattached(epoch, now)
+                self.become_unattached(epoch, now_ms)
             else:
-                self.become_follower(epoch, leader_id, now)
+                self.become_follower(epoch, leader_id, now_ms)
         elif epoch == self.epoch and leader_id != NO_NODE and self._lacks_leader():
-            self.become_follower(epoch, leader_id, now)
+            self.become_follower(epoch, leader_id, now_ms)
 
     def _lacks_leader(self) -> bool:
         """Returns whether no leader is known. A replica that stands because its leader timed out keeps that leader
@@ -221,21 +221,21 @@ class Core:
     def flush(self) -> None:
         self._effects.append(Flush(self.log.end_offset))
 
-    def can_send(self, node: int, now: int) -> bool:
+    def can_send(self, node: int, now_ms: int) -> bool:
         """Returns whether no request to the node is in flight."""
-        return self.send_at(node) <= now
+        return self.send_at(node) <= now_ms
 
     def send_at(self, node: int) -> int:
         in_flight = self._in_flight.get(node)
         return in_flight.retry_at if in_flight is not None else 0
 
-    def send(self, node: int, request: Request, now: int, sync_to: int = 0, address: Address | None = None) -> int:
+    def send(self, node: int, request: Request, now_ms: int, sync_to: int = 0, address: Address | None = None) -> int:
         self._correlation += 1
-        self._in_flight[node] = _InFlight(self._correlation, now + self.config.request_timeout_ms)
+        self._in_flight[node] = _InFlight(self._correlation, now_ms + self.config.request_timeout_ms)
         self._effects.append(Send(node, self._correlation, request, sync_to, address))
         return self._correlation
 
-    def answered(self, node: int, correlation: int, now: int, is_failure: bool) -> bool:
+    def answered(self, node: int, correlation: int, now_ms: int, is_failure: bool) -> bool:
         """Returns whether this is the response to the last request sent to the node in this role.
 
         After a failure the node gets no request for the retry backoff.
@@ -243,11 +243,11 @@ class Core:
         in_flight = self._in_flight.get(node)
         if in_flight is None or in_flight.correlation != correlation:
             return False
-        self._in_flight[node] = _InFlight(-1, now + self.config.retry_backoff_ms if is_failure else now)
+        self._in_flight[node] = _InFlight(-1, now_ms + self.config.retry_backoff_ms if is_failure else now_ms)
         return True
 
-    def back_off(self, node: int, now: int) -> None:
-        self._in_flight[node] = _InFlight(-1, now + self.config.retry_backoff_ms)
+    def back_off(self, node: int, now_ms: int) -> None:
+        self._in_flight[node] = _InFlight(-1, now_ms + self.config.retry_backoff_ms)
 
     # ---- the log
 

@@ -29,14 +29,14 @@ class Elections:
 
     # ---- requests from others
 
-    def handle(self, request: VoteRequest, asked: VotePartitionRequest, now: int) -> Message:
+    def handle(self, request: VoteRequest, asked: VotePartitionRequest, now_ms: int) -> Message:
         core = self._core
         if asked.replica_epoch < core.epoch:
             return self._respond(ErrorCode.FENCED_LEADER_EPOCH, False)
         if asked.last_offset < 0 or asked.last_offset_epoch < 0 or asked.replica_id < 0:
             return self._respond(ErrorCode.INVALID_REQUEST, False)
         if asked.replica_epoch > core.epoch:
-            core.become_unattached(asked.replica_epoch, now)
+            core.become_unattached(asked.replica_epoch, now_ms)
         called = ReplicaKey(request.voter_id, asked.voter_directory_id)
         if request.voter_id != NO_NODE and not called.matches(core.local):
             return self._respond(ErrorCode.INVALID_VOTER_KEY, False)
@@ -44,7 +44,7 @@ class Elections:
         is_up_to_date = core.is_log_up_to_date(asked.last_offset_epoch, asked.last_offset)
         if asked.pre_vote:
             return self._respond(ErrorCode.NONE, is_up_to_date and self._misses_leader())
-        return self._respond(ErrorCode.NONE, self._grant(candidate, is_up_to_date, now))
+        return self._respond(ErrorCode.NONE, self._grant(candidate, is_up_to_date, now_ms))
 
     def _misses_leader(self) -> bool:
         role = self._core.role
@@ -52,7 +52,7 @@ class Elections:
             return not role.has_fetched
         return isinstance(role, Unattached | Prospective | Candidate | Resigned)
 
-    def _grant(self, candidate: ReplicaKey, is_up_to_date: bool, now: int) -> bool:
+    def _grant(self, candidate: ReplicaKey, is_up_to_date: bool, now_ms: int) -> bool:
         role = self._core.role
         if role.voted is not None:
             return not isinstance(role, Candidate | Resigned) and role.voted == candidate
@@ -62,7 +62,7 @@ class Elections:
         self._core.write_state()
         if isinstance(role, Unattached) and role.election_deadline != NEVER:
             # Gives the candidate time to win.
-            role.election_deadline = now + self._core.election_timeout()
+            role.election_deadline = now_ms + self._core.election_timeout()
         return True
 
     def _respond(self, error: ErrorCode, granted: bool) -> Message:
@@ -71,71 +71,73 @@ class Elections:
 
     # ---- own requests
 
-    def stand(self, now: int) -> None:
+    def stand(self, now_ms: int) -> None:
         """Starts a pre-vote; wins the election at once if there are no other voters."""
         core, role = self._core, self._core.role
         assert core.may_stand, f"{core.local} is not a voter"
         leader_id = NO_NODE if role.leader_id == core.local.id else role.leader_id
         tally = Tally(core.voter_set)
-        core.become(Prospective(core.epoch, tally, role.voted, leader_id, now + core.election_timeout()))
+        core.become(Prospective(core.epoch, tally, role.voted, leader_id, now_ms + core.election_timeout()))
         tally.record(core.local.id, True)
-        self._count(now)
+        self._count(now_ms)
 
-    def send(self, now: int) -> None:
+    def send(self, now_ms: int) -> None:
         """Sends to all voters that have not responded and have no request in flight."""
         core, role = self._core, self._core.role
         if not isinstance(role, Prospective | Candidate):
             return
         for voter_id in role.tally.unanswered:
-            if core.can_send(voter_id, now):
+            if core.can_send(voter_id, now_ms):
                 voter, pre_vote = role.tally.voters.voters[voter_id].key, isinstance(role, Prospective)
                 cluster_id, last = core.config.cluster_id, core.log_end
-                core.send(voter_id, wire.vote_request(cluster_id, voter, core.local, core.epoch, last, pre_vote), now)
+                core.send(
+                    voter_id, wire.vote_request(cluster_id, voter, core.local, core.epoch, last, pre_vote), now_ms
+                )
 
-    def answered(self, node: int, response: VoteResponse, now: int) -> None:
+    def answered(self, node: int, response: VoteResponse, now_ms: int) -> None:
         """Handles a vote response of the current epoch. The caller has handled newer epochs already."""
         role, partition = self._core.role, wire.response_of(response)
         if not isinstance(role, Prospective | Candidate):
             return
         if partition is None or partition.error_code != ErrorCode.NONE:
-            self._core.back_off(node, now)
+            self._core.back_off(node, now_ms)
         elif partition.leader_epoch == role.epoch:
             role.tally.record(node, partition.vote_granted)
-            self._count(now)
+            self._count(now_ms)
 
-    def _count(self, now: int) -> None:
+    def _count(self, now_ms: int) -> None:
         core, role = self._core, self._core.role
         if isinstance(role, Prospective) and role.tally.is_won:
             tally = Tally(core.voter_set)
-            core.become(Candidate(core.epoch + 1, tally, core.local, NO_NODE, now + core.election_timeout()))
+            core.become(Candidate(core.epoch + 1, tally, core.local, NO_NODE, now_ms + core.election_timeout()))
             tally.record(core.local.id, True)
-            self._count(now)
+            self._count(now_ms)
         elif isinstance(role, Candidate) and role.tally.is_won:
-            self._lead(now)
+            self._lead(now_ms)
         elif isinstance(role, Prospective) and role.tally.is_lost:
-            self._give_up(role, now)
+            self._give_up(role, now_ms)
         elif isinstance(role, Candidate) and role.tally.is_lost:
             # Waits before the next attempt: other candidates need the time.
             backoff = 1 + core.rng.randrange(core.config.election_backoff_max_ms)
-            role.election_deadline = min(role.election_deadline, now + backoff)
+            role.election_deadline = min(role.election_deadline, now_ms + backoff)
 
-    def _give_up(self, role: Prospective, now: int) -> None:
+    def _give_up(self, role: Prospective, now_ms: int) -> None:
         if role.leader_id != NO_NODE:
-            self._core.become_follower(role.epoch, role.leader_id, now)
+            self._core.become_follower(role.epoch, role.leader_id, now_ms)
         else:
-            self._core.become_unattached(role.epoch, now)
+            self._core.become_unattached(role.epoch, now_ms)
 
-    def expire(self, now: int) -> None:
+    def expire(self, now_ms: int) -> None:
         """Handles the election timeout, if it is over."""
         core, role = self._core, self._core.role
         if isinstance(role, Follower | Unattached) or not hasattr(role, "election_deadline"):
-            if isinstance(role, Unattached) and role.election_deadline <= now:
-                self.stand(now) if core.may_stand else core.become_unattached(core.epoch, now, role.leader_id)
-        elif role.election_deadline > now:
+            if isinstance(role, Unattached) and role.election_deadline <= now_ms:
+                self.stand(now_ms) if core.may_stand else core.become_unattached(core.epoch, now_ms, role.leader_id)
+        elif role.election_deadline > now_ms:
             pass
         elif isinstance(role, Prospective):
-            self._give_up(role, now)
+            self._give_up(role, now_ms)
         elif isinstance(role, Candidate):
-            self.stand(now)
+            self.stand(now_ms)
         elif isinstance(role, Resigned):
-            core.become_unattached(core.epoch + 1, now)
+            core.become_unattached(core.epoch + 1, now_ms)

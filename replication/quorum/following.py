@@ -33,47 +33,47 @@ class Following:
 
     # ---- own requests
 
-    def send(self, now: int) -> None:
+    def send(self, now_ms: int) -> None:
         core, role = self._core, self._core.role
         if isinstance(role, Follower):
-            if core.can_send(role.leader_id, now):
-                self._fetch(role.leader_id, role, now)
+            if core.can_send(role.leader_id, now_ms):
+                self._fetch(role.leader_id, role, now_ms)
         elif isinstance(role, Unattached) and not core.may_stand:
-            self._ask_for_leader(now)
+            self._ask_for_leader(now_ms)
 
     def asks(self) -> list[int]:
         """Returns the nodes that an observer without a leader asks, in turn from a random one."""
         core = self._core
         return [*core.config.bootstrap, *(key.id for key in core.others())]
 
-    def _ask_for_leader(self, now: int) -> None:
+    def _ask_for_leader(self, now_ms: int) -> None:
         core, nodes = self._core, self.asks()
-        if nodes and all(core.can_send(node, now) for node in nodes):
+        if nodes and all(core.can_send(node, now_ms) for node in nodes):
             self._asked = (self._asked or core.rng.randrange(len(nodes))) + 1
-            self._send_fetch(nodes[self._asked % len(nodes)], now)
+            self._send_fetch(nodes[self._asked % len(nodes)], now_ms)
 
-    def _fetch(self, leader_id: int, role: Follower, now: int) -> None:
+    def _fetch(self, leader_id: int, role: Follower, now_ms: int) -> None:
         core = self._core
         if role.snapshot is not None:
             cluster_id, most = core.config.cluster_id, core.config.fetch_snapshot_max_bytes
             position = role.snapshot_position
             request = wire.snapshot_request(cluster_id, core.local, core.epoch, role.snapshot, position, most)
-            core.send(leader_id, request, now)
-        elif self._is_recorded_otherwise(role) and role.update_voter_at <= now:
-            role.update_voter_at = now + core.config.fetch_timeout_ms
-            core.send(leader_id, self._update_voter(), now)
-        elif self._wants_to_vote(role) and role.update_voter_at <= now:
-            role.update_voter_at = now + core.config.fetch_timeout_ms
-            core.send(leader_id, self._join(), now)
+            core.send(leader_id, request, now_ms)
+        elif self._is_recorded_otherwise(role) and role.update_voter_at <= now_ms:
+            role.update_voter_at = now_ms + core.config.fetch_timeout_ms
+            core.send(leader_id, self._update_voter(), now_ms)
+        elif self._wants_to_vote(role) and role.update_voter_at <= now_ms:
+            role.update_voter_at = now_ms + core.config.fetch_timeout_ms
+            core.send(leader_id, self._join(), now_ms)
         else:
-            self._send_fetch(leader_id, now)
+            self._send_fetch(leader_id, now_ms)
 
-    def _send_fetch(self, node: int, now: int) -> None:
+    def _send_fetch(self, node: int, now_ms: int) -> None:
         """Sends a Fetch. The log must be synced up to the offset in it: the leader counts on it."""
         core = self._core
         config, most = core.config, core.config.fetch_max_bytes
         request = wire.fetch_request(config.cluster_id, core.local, core.epoch, core.log_end, core.high_watermark, most)
-        core.send(node, request, now, sync_to=core.log.end_offset)
+        core.send(node, request, now_ms, sync_to=core.log.end_offset)
 
     def _is_recorded_otherwise(self, role: Follower) -> bool:
         """Returns whether the leader lacks this voter's addresses. Static voters are not in the log, so this
@@ -127,18 +127,18 @@ class Following:
 
     # ---- responses of the leader
 
-    def fetched(self, node: int, response: FetchResponse, now: int) -> None:
+    def fetched(self, node: int, response: FetchResponse, now_ms: int) -> None:
         core, role, partition = self._core, self._core.role, wire.response_of(response)
         if not isinstance(role, Follower) or node != role.leader_id:
             return
         if partition is None or partition.error_code != ErrorCode.NONE:
-            core.back_off(node, now)
+            core.back_off(node, now_ms)
             return
-        role.fetch_deadline = now + core.config.fetch_timeout_ms
+        role.fetch_deadline = now_ms + core.config.fetch_timeout_ms
         role.has_fetched = True
-        self._take(role, partition, now)
+        self._take(role, partition, now_ms)
 
-    def _take(self, role: Follower, partition: PartitionData, now: int) -> None:
+    def _take(self, role: Follower, partition: PartitionData, now_ms: int) -> None:
         core = self._core
         if partition.diverging_epoch.epoch >= 0:
             self._truncate(EpochEnd(partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset))
@@ -151,7 +151,7 @@ class Following:
                     core.learn(core.log.append_fetched(partition.records))
                 except Exception:
                     # Damaged in transit or invalid. The next response may be good; it is fetched after a backoff.
-                    core.back_off(role.leader_id, now)
+                    core.back_off(role.leader_id, now_ms)
                     raise
                 core.flush()
             core.advance_high_watermark(partition.high_watermark)
@@ -166,16 +166,16 @@ class Following:
         core.log.truncate(end)
         core.voters.truncate(end)
 
-    def snapshot_fetched(self, node: int, response: FetchSnapshotResponse, now: int) -> None:
+    def snapshot_fetched(self, node: int, response: FetchSnapshotResponse, now_ms: int) -> None:
         core, role, partition = self._core, self._core.role, wire.response_of(response)
         if not isinstance(role, Follower) or node != role.leader_id or role.snapshot is None:
             return
         if partition is None or partition.error_code != ErrorCode.NONE:
             # The snapshot may be deleted: the next Fetch returns another.
             role.snapshot = None
-            core.back_off(node, now)
+            core.back_off(node, now_ms)
             return
-        role.fetch_deadline = now + core.config.fetch_timeout_ms
+        role.fetch_deadline = now_ms + core.config.fetch_timeout_ms
         role.has_fetched = True
         named = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
         if named != role.snapshot or partition.position != role.snapshot_position:
@@ -194,7 +194,7 @@ class Following:
         core.learn(controls)
         core.advance_high_watermark(snapshot.end_offset)
 
-    def leader_is_gone(self, leader_id: int, now: int) -> None:
+    def leader_is_gone(self, leader_id: int, now_ms: int) -> None:
         """Makes the remaining voters stand one after the other, so that the second can still vote for the first."""
         core, role = self._core, self._core.role
         if not isinstance(role, Follower) or role.leader_id != leader_id:
@@ -202,17 +202,17 @@ class Following:
         role.has_fetched = False
         left = sorted(voter_id for voter_id in core.voter_set.ids if voter_id != leader_id)
         rank = left.index(core.local.id) if core.local.id in left else 0
-        role.fetch_deadline = min(role.fetch_deadline, now + OTHERS_LEARN_MS + rank * NEXT_STANDS_MS)
+        role.fetch_deadline = min(role.fetch_deadline, now_ms + OTHERS_LEARN_MS + rank * NEXT_STANDS_MS)
 
     # ---- the leader times out
 
-    def expire(self, now: int) -> None:
+    def expire(self, now_ms: int) -> None:
         core, role = self._core, self._core.role
-        if isinstance(role, Follower) and role.fetch_deadline <= now:
+        if isinstance(role, Follower) and role.fetch_deadline <= now_ms:
             if core.may_stand:
-                self._stand(now)
+                self._stand(now_ms)
             else:
-                core.become_unattached(core.epoch, now)
+                core.become_unattached(core.epoch, now_ms)
 
     def wants_to_send_at(self) -> int | None:
         core, role = self._core, self._core.role
@@ -222,7 +222,7 @@ class Following:
             return max((core.send_at(node) for node in self.asks()), default=None)
         return None
 
-    def leader_ends(self, leader_id: int, rank: int | None, candidates: int, now: int) -> None:
+    def leader_ends(self, leader_id: int, rank: int | None, candidates: int, now_ms: int) -> None:
         """Handles the resignation of the leader: the preferred successor stands at once, the others each a little later."""
         core, role = self._core, self._core.role
         if not isinstance(role, Follower) or role.leader_id not in (leader_id, NO_NODE) or rank is None:
@@ -230,4 +230,4 @@ class Following:
         role.has_fetched = False
         longest = core.config.election_backoff_max_ms
         wait = 0 if rank == 0 else 1 + core.rng.randrange(max(1, min(longest, longest * rank // max(1, candidates))))
-        role.fetch_deadline = min(role.fetch_deadline, now + wait)
+        role.fetch_deadline = min(role.fetch_deadline, now_ms + wait)

@@ -44,15 +44,15 @@ class Leading:
 
     # ---- start of an epoch
 
-    def begin(self, now: int) -> None:
+    def begin(self, now_ms: int) -> None:
         """Starts the epoch of an elected candidate. Committing its first record commits all records before it."""
         core, candidate = self._core, self._core.role
         assert isinstance(candidate, Candidate) and candidate.tally.is_won
         role = Leader(core.epoch, candidate.voted, core.local.id, core.log.end_offset, tuple(candidate.tally.granted))
-        role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
-        role.begin_at = {key.id: now for key in core.others()}
+        role.check_quorum_deadline = now_ms + core.config.check_quorum_timeout_ms
+        role.begin_at = {key.id: now_ms for key in core.others()}
         core.become(role)
-        self.append(self._first_records(role), now)
+        self.append(self._first_records(role), now_ms)
 
     def resume(self, epoch_start_offset: int) -> None:
         """Continues an epoch that this node already leads as the only voter: synced records are committed."""
@@ -87,30 +87,30 @@ class Leading:
             return core.voter_set
         return core.voter_set.with_voter(replace(own, addresses=addresses))
 
-    def append(self, records: list[ControlRecord], now: int) -> None:
+    def append(self, records: list[ControlRecord], now_ms: int) -> None:
         core, offset = self._core, self._core.log.end_offset
-        core.log.append_control(records, core.epoch, now)
+        core.log.append_control(records, core.epoch, now_ms)
         core.learn(ControlAt(offset + number, record) for number, record in enumerate(records))
-        self.appended(now)
+        self.appended(now_ms)
 
-    def appended(self, now: int) -> None:
+    def appended(self, now_ms: int) -> None:
         self._core.flush()
-        self._wake(now)
+        self._wake(now_ms)
 
-    def send_begin(self, now: int) -> None:
+    def send_begin(self, now_ms: int) -> None:
         """Sends BeginQuorumEpoch to each voter until it fetches, and again if it has not fetched for a while."""
         core, role = self._core, self._core.role
         if not isinstance(role, Leader):
             return
         for key in core.others():
-            if role.begin_at.setdefault(key.id, now) <= now and core.can_send(key.id, now):
-                core.send(key.id, wire.begin_request(core.config.cluster_id, key, core.local.id, core.epoch), now)
-                role.begin_at[key.id] = now + core.config.fetch_timeout_ms // 2
+            if role.begin_at.setdefault(key.id, now_ms) <= now_ms and core.can_send(key.id, now_ms):
+                core.send(key.id, wire.begin_request(core.config.cluster_id, key, core.local.id, core.epoch), now_ms)
+                role.begin_at[key.id] = now_ms + core.config.fetch_timeout_ms // 2
 
-    def begin_failed(self, node: int, now: int) -> None:
+    def begin_failed(self, node: int, now_ms: int) -> None:
         role = self._core.role
         if isinstance(role, Leader) and node in role.begin_at:
-            role.begin_at[node] = now + self._core.config.retry_backoff_ms
+            role.begin_at[node] = now_ms + self._core.config.retry_backoff_ms
 
     # ---- fetches
 
@@ -122,7 +122,7 @@ class Leading:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if isinstance(self._core.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def handle_fetch(self, token: object, request: FetchRequest, asked: FetchPartition, now: int) -> None:
+    def handle_fetch(self, token: object, request: FetchRequest, asked: FetchPartition, now_ms: int) -> None:
         core, role = self._core, self._core.role
         error = self.reject(asked.current_leader_epoch)
         if error is ErrorCode.NONE and (asked.fetch_offset < 0 or asked.last_fetched_epoch < 0):
@@ -137,11 +137,11 @@ class Leading:
             return
         replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
         if replica_id >= 0:
-            self._fetched(role, ReplicaKey(replica_id, asked.replica_directory_id), asked.fetch_offset, now)
+            self._fetched(role, ReplicaKey(replica_id, asked.replica_directory_id), asked.fetch_offset, now_ms)
         if (isinstance(core.role, Leader) and self._has_more(asked)) or request.max_wait_ms <= 0:
             core.reply(token, self._records(asked, request.max_bytes))
         else:
-            self._parked.append(_ParkedFetch(token, asked, request.max_bytes, now + request.max_wait_ms))
+            self._parked.append(_ParkedFetch(token, asked, request.max_bytes, now_ms + request.max_wait_ms))
 
     def _elsewhere(self, asked: FetchPartition) -> Message | None:
         """Returns a response that redirects the follower: its log diverges, or ours starts later (KIP-595, KIP-630)."""
@@ -156,18 +156,18 @@ class Leading:
             return None
         return self._fetch_response(diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset))
 
-    def _fetched(self, role: Leader, key: ReplicaKey, offset: int, now: int) -> None:
+    def _fetched(self, role: Leader, key: ReplicaKey, offset: int, now_ms: int) -> None:
         """Records that a replica has everything below `offset` on disk."""
         core = self._core
         progress = role.progress.setdefault(key, Progress(key))
         if offset >= core.log.end_offset:
-            progress.last_caught_up_ms = now
+            progress.last_caught_up_ms = now_ms
         elif offset >= progress.leader_end_at_last_fetch >= 0:
             progress.last_caught_up_ms = max(progress.last_caught_up_ms, progress.last_fetch_ms)
         progress.end_offset = offset
-        progress.last_fetch_ms, progress.leader_end_at_last_fetch = now, core.log.end_offset
-        self._is_alive(role, key, now)
-        self.commit(now)
+        progress.last_fetch_ms, progress.leader_end_at_last_fetch = now_ms, core.log.end_offset
+        self._is_alive(role, key, now_ms)
+        self.commit(now_ms)
 
     def _has_more(self, asked: FetchPartition) -> bool:
         known = self._known_high_watermark()
@@ -200,11 +200,11 @@ class Leading:
         fields = {"high_watermark": self._known_high_watermark(), "log_start_offset": log.start_offset, **fields}
         return wire.fetch_response(role.leader_id, role.epoch, **fields)
 
-    def _wake(self, now: int) -> None:
+    def _wake(self, now_ms: int) -> None:
         """Answers parked fetches that have new data or have timed out."""
         parked, self._parked = self._parked, []
         for fetch in parked:
-            if fetch.deadline <= now or self._has_more(fetch.asked):
+            if fetch.deadline <= now_ms or self._has_more(fetch.asked):
                 self._core.reply(fetch.token, self._records(fetch.asked, fetch.max_bytes))
             else:
                 self._parked.append(fetch)
@@ -217,7 +217,7 @@ class Leading:
             self._core.reply(fetch.token, self._fetch_response(error_code=int(error)))
 
     def handle_snapshot(
-        self, token: object, request: FetchSnapshotRequest, asked: PartitionSnapshotRequest, now: int
+        self, token: object, request: FetchSnapshotRequest, asked: PartitionSnapshotRequest, now_ms: int
     ) -> None:
         core, role = self._core, self._core.role
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
@@ -233,19 +233,19 @@ class Leading:
             else:
                 size, data = found
         if isinstance(role, Leader) and error is ErrorCode.NONE:
-            self._is_alive(role, ReplicaKey(request.replica_id, asked.replica_directory_id), now)
+            self._is_alive(role, ReplicaKey(request.replica_id, asked.replica_directory_id), now_ms)
         fields = {"error_code": int(error), "size": size, "position": asked.position, "unaligned_records": data}
         core.reply(token, wire.snapshot_response(role.leader_id, role.epoch, snapshot, **fields))
 
     # ---- commits
 
-    def synced(self, end_offset: int, now: int) -> None:
+    def synced(self, end_offset: int, now_ms: int) -> None:
         role = self._core.role
         if isinstance(role, Leader):
             role.synced_offset = max(role.synced_offset, end_offset)
-            self.commit(now)
+            self.commit(now_ms)
 
-    def commit(self, now: int) -> None:
+    def commit(self, now_ms: int) -> None:
         """Commits what a majority has. Only records of this epoch are counted; they commit those before them (Raft,
         5.4.2).
         """
@@ -256,7 +256,7 @@ class Leading:
             moved = core.advance_high_watermark(replicated)
             if moved or not role.has_committed:
                 role.has_committed = True
-                self._wake(now)
+                self._wake(now_ms)
 
     def _ends(self, role: Leader) -> dict[int, int]:
         core = self._core
@@ -270,52 +270,52 @@ class Leading:
 
     # ---- end of an epoch
 
-    def _is_alive(self, role: Leader, key: ReplicaKey, now: int) -> None:
+    def _is_alive(self, role: Leader, key: ReplicaKey, now_ms: int) -> None:
         """Check-quorum: resets the deadline once a majority has fetched. A leader without a majority cannot commit
         and must not appear to lead.
         """
         core = self._core
         if key not in core.voter_set or key.id == core.local.id:
             return
-        role.begin_at[key.id] = now + core.config.fetch_timeout_ms // 2
+        role.begin_at[key.id] = now_ms + core.config.fetch_timeout_ms // 2
         role.fetched_voters.add(key.id)
         if len(role.fetched_voters) + core.is_voter >= core.voter_set.majority:
             role.fetched_voters.clear()
-            role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
+            role.check_quorum_deadline = now_ms + core.config.check_quorum_timeout_ms
 
-    def resign(self, now: int) -> None:
+    def resign(self, now_ms: int) -> None:
         """Resigns from this epoch for good. The voters with the largest log end offsets stand first."""
         core, role = self._core, self._core.role
         assert isinstance(role, Leader)
         ends, others = self._ends(role), core.others()
         preferred = tuple(sorted(others, key=lambda key: (-ends.get(key.id, 0), key.id)))
         unacknowledged = {key.id for key in others}
-        until = now + core.election_timeout()
+        until = now_ms + core.election_timeout()
         core.become(Resigned(core.epoch, role.voted, core.local.id, preferred, unacknowledged, until))
 
-    def send_end(self, now: int) -> None:
+    def send_end(self, now_ms: int) -> None:
         core, role = self._core, self._core.role
         if isinstance(role, Resigned):
             for node in sorted(role.unacknowledged):
-                if core.can_send(node, now):
+                if core.can_send(node, now_ms):
                     request = wire.end_request(core.config.cluster_id, core.local.id, core.epoch, role.preferred)
-                    core.send(node, request, now)
+                    core.send(node, request, now_ms)
 
     def end_acknowledged(self, node: int) -> None:
         if isinstance(self._core.role, Resigned):
             self._core.role.unacknowledged.discard(node)
 
-    def expire(self, now: int) -> None:
+    def expire(self, now_ms: int) -> None:
         core, role = self._core, self._core.role
         if not isinstance(role, Leader):
             return
-        self._wake(now)
+        self._wake(now_ms)
         if core.voter_set.is_only(core.local):
             role.check_quorum_deadline = NEVER
         elif role.check_quorum_deadline == NEVER:
-            role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
-        elif role.check_quorum_deadline <= now:
-            self.resign(now)
+            role.check_quorum_deadline = now_ms + core.config.check_quorum_timeout_ms
+        elif role.check_quorum_deadline <= now_ms:
+            self.resign(now_ms)
 
     def deadline(self) -> int:
         role = self._core.role

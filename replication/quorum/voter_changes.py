@@ -57,7 +57,7 @@ class VoterChanges:
         self._leading = leading
         self._change: _Change | None = None
 
-    def handle(self, token: object, request: Any, now: int) -> None:
+    def handle(self, token: object, request: Any, now_ms: int) -> None:
         respond: Callable[[ErrorCode], Message]
         decide: Callable[[_Change, Any, int], ErrorCode]
         if isinstance(request, AddRaftVoterRequest):
@@ -66,8 +66,8 @@ class VoterChanges:
             respond, decide = _response_to(RemoveRaftVoterResponse), self._remove
         else:
             respond, decide = self._updated, self._update
-        change = _Change(token, respond, now + CHANGE_TIMEOUT_MS)
-        error = self._reject(request) or decide(change, request, now)
+        change = _Change(token, respond, now_ms + CHANGE_TIMEOUT_MS)
+        error = self._reject(request) or decide(change, request, now_ms)
         if error:
             response: Any = respond(error)
             if error is ErrorCode.INCONSISTENT_CLUSTER_ID and not isinstance(request, UpdateRaftVoterRequest):
@@ -88,7 +88,7 @@ class VoterChanges:
         is_changing = self._change is not None or core.voters.current_offset >= core.high_watermark
         return ErrorCode.REQUEST_TIMED_OUT if is_changing or not role.has_committed else ErrorCode.NONE
 
-    def _add(self, change: _Change, request: AddRaftVoterRequest, now: int) -> ErrorCode:
+    def _add(self, change: _Change, request: AddRaftVoterRequest, now_ms: int) -> ErrorCode:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
         reached_at = self._reached_at(addresses)
@@ -97,15 +97,15 @@ class VoterChanges:
         if key.id in self._core.voter_set.voters:
             return ErrorCode.DUPLICATE_VOTER
         change.voter = Voter(key, addresses)
-        change.deadline = now + request.timeout_ms
+        change.deadline = now_ms + request.timeout_ms
         change.ack_when_committed = request.ack_when_committed
         change.asked_node = key.id
         self._change = change
         asked = ApiVersionsRequest(client_software_name="odradek", client_software_version="1")
-        self._core.send(key.id, asked, now, address=reached_at)
+        self._core.send(key.id, asked, now_ms, address=reached_at)
         return ErrorCode.NONE
 
-    def described(self, node: int, response: ApiVersionsResponse | None, now: int) -> None:
+    def described(self, node: int, response: ApiVersionsResponse | None, now_ms: int) -> None:
         """Handles the new voter's ApiVersions response with its kraft.version range. It must be caught up by then."""
         change, role = self._change, self._core.role
         if change is None or change.voter is None or change.offset >= 0 or change.asked_node != node:
@@ -119,23 +119,23 @@ class VoterChanges:
         progress = role.progress.get(change.voter.key)
         if not low <= self._core.voters.kraft_version <= high:
             self._finish(ErrorCode.INVALID_REQUEST)
-        elif progress is None or not 0 <= progress.last_caught_up_ms >= now - CAUGHT_UP_WITHIN_MS:
+        elif progress is None or not 0 <= progress.last_caught_up_ms >= now_ms - CAUGHT_UP_WITHIN_MS:
             self._finish(ErrorCode.REQUEST_TIMED_OUT)
         else:
             voter = Voter(change.voter.key, change.voter.addresses, low, high)
-            self._append(change, self._core.voter_set.with_voter(voter), now)
+            self._append(change, self._core.voter_set.with_voter(voter), now_ms)
 
-    def _remove(self, change: _Change, request: RemoveRaftVoterRequest, now: int) -> ErrorCode:
+    def _remove(self, change: _Change, request: RemoveRaftVoterRequest, now_ms: int) -> ErrorCode:
         key, voters = ReplicaKey(request.voter_id, request.voter_directory_id), self._core.voter_set
         found = voters.voters.get(key.id)
         if found is None or found.key != key:
             return ErrorCode.VOTER_NOT_FOUND
         if len(voters.voters) == 1:
             return ErrorCode.INVALID_REQUEST  # no voter would be left
-        self._append(change, voters.without(key.id), now)
+        self._append(change, voters.without(key.id), now_ms)
         return ErrorCode.NONE
 
-    def _update(self, change: _Change, request: UpdateRaftVoterRequest, now: int) -> ErrorCode:
+    def _update(self, change: _Change, request: UpdateRaftVoterRequest, now_ms: int) -> ErrorCode:
         core = self._core
         error = self._leading.reject(request.current_leader_epoch)
         if error:
@@ -153,7 +153,7 @@ class VoterChanges:
             return ErrorCode.VOTER_NOT_FOUND
         # Without this voter there may be no majority, and it does not fetch before it gets this response.
         change.ack_when_committed = False
-        self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now)
+        self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now_ms)
         return ErrorCode.NONE
 
     def _reached_at(self, addresses: Sequence[Address]) -> Address | None:
@@ -171,16 +171,16 @@ class VoterChanges:
             self._core.reply(change.token, change.respond(ErrorCode.NONE))
         return error
 
-    def _append(self, change: _Change, voters: VoterSet, now: int) -> None:
+    def _append(self, change: _Change, voters: VoterSet, now_ms: int) -> None:
         core = self._core
         must_hold(core.voter_set.has_overlapping_majority(voters), f"{core.voter_set.ids} -> {voters.ids}")
         change.offset = core.log.end_offset
         self._change = change
-        self._leading.append([ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record())], now)
+        self._leading.append([ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record())], now_ms)
         if not change.ack_when_committed:
             core.reply(change.token, change.respond(ErrorCode.NONE))
         # With fewer voters, existing records may already have a majority.
-        self._leading.commit(now)
+        self._leading.commit(now_ms)
 
     def _updated(self, error: ErrorCode) -> Message:
         role = self._core.role
@@ -189,7 +189,7 @@ class VoterChanges:
 
     # ---- completion
 
-    def expire(self, now: int) -> None:
+    def expire(self, now_ms: int) -> None:
         """Completes or fails the change. Called after any event that may commit it, end this leader's term, or time it
         out.
         """
@@ -200,10 +200,10 @@ class VoterChanges:
             return
         if change is not None and 0 <= change.offset < core.high_watermark:
             self._finish(ErrorCode.NONE)
-        elif change is not None and change.deadline <= now:
+        elif change is not None and change.deadline <= now_ms:
             self._finish(ErrorCode.REQUEST_TIMED_OUT)
         if not core.is_voter and role.has_committed and core.voters.current_offset < core.high_watermark:
-            self._leading.resign(now)  # it was removed from the voters, and that is committed
+            self._leading.resign(now_ms)  # it was removed from the voters, and that is committed
 
     def _finish(self, error: ErrorCode) -> None:
         change, self._change = self._change, None

@@ -2,10 +2,6 @@
 
 The bytes of a file decide its format: Java reads a PKCS12 file under the type JKS and the other way round, and so
 does this. No text of an error contains a password or a part of a key.
-
-- `KeyStore`, `TrustStore`: where they are, as a configuration has it, with its checks.
-- `read_java_store`, `decrypt_key`: Java's own key stores.
-- `read_key_store`, `read_trust_store`: the stores of a listener, in any format.
 """
 
 from __future__ import annotations

@@ -28,10 +28,11 @@ from ..network.response_fields import set_throttle_time
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
 from .commits import Appended, replay_decision
+from .controller_request import Asked, ClientFields
 from .image_publishing import ImagePublishing
 from .log_room import LogRoom
 from .metadata_batches import BatchTooLarge
-from .pending_replies import Asked, ClientFields, WaitingReplies, failed_here, not_controller
+from .pending_replies import WaitingReplies, failed_here, not_controller
 from .single_voter import activation, new_controller
 
 if TYPE_CHECKING:

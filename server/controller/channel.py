@@ -9,7 +9,6 @@ which is then the client's error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from ...protocol.apis import APIS
@@ -24,11 +23,9 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
+    from .controller_request import ClientFields
     from .driver import QuorumDriver
-    from .pending_replies import ClientFields
 
-#: Has the active controller decide a request of this version. The reply is called once, now or later.
-Submit = Callable[[Request, int, ResponseCallback], object]
 #: request.timeout.ms of Kafka's clients: no client waits for longer.
 FORWARDING_TIMEOUT_MS = 30_000
 #: Between two tries, and while no controller is known.

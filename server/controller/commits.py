@@ -67,7 +67,7 @@ class Commits:
     def __init__(
         self, quorum_log: QuorumLog, delta: MetadataDelta, image: MetadataImage, transactions: MetadataTransactions
     ) -> None:
-        self._log = quorum_log
+        self._quorum_log = quorum_log
         self.delta = delta
         self.offset = image.offset + 1
         self._transactions = transactions
@@ -116,7 +116,7 @@ class Commits:
 
     def _read(self, end_offset: int) -> bool:
         """Replays batches read from the log. Returns whether there was a whole batch."""
-        found = self._log.log.read(self.offset, _READ_BYTES, end_offset)
+        found = self._quorum_log.log.read(self.offset, _READ_BYTES, end_offset)
         # The replica tracks the voter set. It learned of a change when the batch was appended.
         for header, records in decode_batches(found.bytes(), QuorumVoters()):
             self._replay(records[max(0, self.offset - header.base_offset) :])
@@ -137,7 +137,7 @@ class Commits:
     def load(self) -> Steps[None]:
         """Loads the fetched snapshot in steps. If newer snapshots arrive meanwhile, the newest is loaded."""
         while (snapshot := self._snapshot) is not None:
-            loaded = yield from read_snapshot(self._log.directory / snapshot.file_name)
+            loaded = yield from read_snapshot(self._quorum_log.directory / snapshot.file_name)
             timestamp_ms = loaded.quorum.last_contained_timestamp_ms
             after = loaded.delta.apply(snapshot.end_offset - 1, snapshot.epoch, timestamp_ms)
             delta = loaded.delta

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
@@ -30,13 +30,13 @@ from ..partitions.cordoning import CORDONED_KEY
 from ..runtime.sliced_work import in_slices
 from .active_controller import ActiveController, EndpointOf
 from .commits import Commits, snapshot_commits
+from .controller_request import ClientFields, Submit
 from .image_publishing import ImagePublisher, ImagePublishing
 from .membership import KnownLeader, QuorumLeader, QuorumMembership
 from .metadata_batches import QuorumVoters
 from .metadata_log import Loaded, QuorumLog
 from .metadata_opening import open_log
 from .metadata_snapshots import SnapshotId
-from .pending_replies import ClientFields
 from .single_voter import leaving, take_over
 from .snapshotting import Snapshotting
 
@@ -54,18 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 _HEARTBEAT_VERSION = api_named("BrokerHeartbeat").newest_version
-
-
-class Submit(Protocol):
-    """Has the active controller decide a request. See QuorumDriver.submit."""
-
-    def __call__(
-        self,
-        request: Request[ResponseT],
-        version: int,
-        reply: Callable[[ResponseT], None],
-        **client: Unpack[ClientFields],
-    ) -> None: ...
 
 
 class OtherNodes(NamedTuple):

@@ -17,7 +17,7 @@ from ...replication.controller.result import RequestError
 from ..network.addresses import encoded_client_host
 
 if TYPE_CHECKING:
-    from .pending_replies import ClientFields
+    from .controller_request import ClientFields
 
 _CLIENT_ID = "odradek"
 _PRINCIPAL_VERSION = 0

@@ -1,6 +1,4 @@
-"""The end at the last flush.
-
-Records the end of the metadata log at its last flush, in `odradek-metadata-end` beside the log's directory.
+"""The end of the metadata log at its last flush, recorded in `odradek-metadata-end` beside the log's directory.
 
 A voter has acknowledged everything up to that end to other nodes or clients. A log that ends earlier has lost
 records, even if it has no damage; the file distinguishes that from a torn tail. It is written after each flush and

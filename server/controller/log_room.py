@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ...replication.controller.result import ControllerResult, RequestError
 from ...storage.files.failures import advice
-from .pending_replies import Asked
+from .controller_request import Asked
 
 if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines

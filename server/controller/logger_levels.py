@@ -1,6 +1,4 @@
-"""Loggers.
-
-The process's loggers, by Kafka's names of levels: what the BROKER_LOGGER resource shows and changes (KIP-412).
+"""The process's loggers, by Kafka's names of levels: what the BROKER_LOGGER resource shows and changes (KIP-412).
 
 They are Python's. A change lasts as long as the process, and holds for every broker in it.
 """

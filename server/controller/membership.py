@@ -112,7 +112,7 @@ class LoneVoter:
     ) -> None:
         self.epoch = epoch
         self.epoch_start_offset = epoch_start_offset
-        self._log = quorum_log
+        self._quorum_log = quorum_log
         self._now_ms = node.clock.now_ms
         self._flushing = node.pools.metadata
         self._committed = committed
@@ -130,12 +130,12 @@ class LoneVoter:
 
     async def _commit(self) -> None:
         try:
-            while self._log.end_offset > self.offset:
-                end_offset = self._log.end_offset
-                flush = self._log.prepare_flush()
+            while self._quorum_log.end_offset > self.offset:
+                end_offset = self._quorum_log.end_offset
+                flush = self._quorum_log.prepare_flush()
                 if flush is not None:
                     await self._flushing.run(flush.run)
-                    self._log.flushed(flush, self._now_ms())
+                    self._quorum_log.flushed(flush, self._now_ms())
                 if self._is_retired:
                     return
                 self.offset = end_offset
@@ -150,15 +150,15 @@ class LoneVoter:
             self._committing = None
 
     def _commit_again(self) -> None:
-        if not self._is_retired and self._log.end_offset > self.offset:
+        if not self._is_retired and self._quorum_log.end_offset > self.offset:
             self.appended()
 
     @property
     def kraft_version(self) -> int:
-        return self._log.quorum.kraft_version
+        return self._quorum_log.quorum.kraft_version
 
     def voters_at(self, end_offset: int) -> QuorumVoters:
-        return self._log.quorum
+        return self._quorum_log.quorum
 
     def halt(self) -> None:
         """Nothing: a disk that fails has ended the flushes."""
@@ -209,14 +209,14 @@ class QuorumMembership:
         self._changed = changed
         self._replaced = replaced
         self._failed = failed
-        self._log: QuorumLog | None = None
+        self._quorum_log: QuorumLog | None = None
 
     # State.
 
     @property
     def log(self) -> QuorumLog:
-        assert self._log is not None, "the controller has not been started"
-        return self._log
+        assert self._quorum_log is not None, "the controller has not been started"
+        return self._quorum_log
 
     @property
     def epoch(self) -> int:
@@ -245,7 +245,7 @@ class QuorumMembership:
     # Beginning.
 
     def opened(self, quorum_log: QuorumLog) -> None:
-        self._log = quorum_log
+        self._quorum_log = quorum_log
 
     def lead_alone(self, epoch: int, epoch_start_offset: int) -> None:
         """Begins as the only voter. Everything in the log is committed."""
@@ -311,8 +311,8 @@ class QuorumMembership:
 
     def close(self) -> None:
         """Closes the log."""
-        if self._log is not None:
+        if self._quorum_log is not None:
             try:
-                self._log.close(self._node.clock.now_ms())
+                self._quorum_log.close(self._node.clock.now_ms())
             except LogDirectoryFailure as failure:
                 log.error("closing the metadata log: %s", failure)

@@ -1,10 +1,7 @@
 """`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
 
-- `decode_batches`, `encode_records`: records of the metadata log as batches.
-- `list_snapshots`, `read_snapshot`, `write_snapshot_file`: the snapshots, as files in the log's directory.
-- `FlushedEnd`: the end of the log at its last flush, in a file beside the log.
-- `QuorumLog`: the log. Appended records are in the page cache only. They count once a flush has written them to the
-  disk, see driver.py.
+Appended records are in the page cache only. They count once a flush has written them to the disk, as raft.py
+and membership.py have it do.
 """
 
 from __future__ import annotations

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message, Request
 from ...replication.controller.controller import error_response
 from ...replication.controller.result import RequestError
+from .controller_request import Asked
 
 if TYPE_CHECKING:
     from ...protocol.schema import ResponseCallback
 
 log = logging.getLogger("odradek.quorum")
-
-
-class ClientFields(TypedDict, total=False):
-    """The client whose request it is, for the authorizer to come; empty for requests of this node."""
-
-    principal: str
-    #: As `Call.client_host`.
-    client_host: str
-    client_id: str | None
-    #: Whether it has logged in with a delegation token (KIP-48).
-    is_token_authenticated: bool
-
-
-class Asked(NamedTuple):
-    """A request that is to be decided, as requirements see it."""
-
-    request: Request
-    version: int
 
 
 class _Waiting(NamedTuple):

@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from .channel import Submit
+    from .controller_request import Submit
 
 log = logging.getLogger("odradek.producer_ids")
 

@@ -1,10 +1,4 @@
-"""Drives a replica of the quorum (`replication/quorum/`): its log on the disk, its effects and its requests.
-
-- `ReplicatedQuorumLog`: the metadata log and its snapshots, as the replica reads and writes them.
-- `QuorumRaft`: carries out the effects of the replica in order, and runs its timer and flushes.
-- `QuorumEndpoints`: finds the endpoints of the quorum's nodes.
-- `QuorumSender`: sends the requests of the quorum to them.
-"""
+"""Drives a replica of the quorum (`replication/quorum/`): carries out its effects in order, runs its timer and flushes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Places of requests: the active controller, this controller, the quorum and its leader.
-
-The places of requests about the metadata of the cluster: the active controller, and the quorum.
-"""
+"""Places of requests about the metadata of the cluster: the active controller, this controller, the quorum, its leader."""
 
 from __future__ import annotations
 
@@ -103,20 +100,6 @@ def ask_leader(services: QuorumServices, call: Call) -> None:
         )
 
 
-ACTIVE_CONTROLLER = Place("the active controller", to_controller, is_controller=True, is_enveloped=True)
-
-
-#: For requests between nodes: their senders find the active controller themselves.
-THIS_CONTROLLER = Place("the active controller, which its sender must find", to_this_controller, is_controller=True)
-
-
-QUORUM = Place("the quorum's state machine of this node", to_quorum)
-
-
-#: Apache Kafka's brokers forward these requests in an Envelope, ours as they are.
-QUORUM_LEADER = Place("the leader of the quorum", to_quorum_leader, is_enveloped=True)
-
-
 def to_broker_sessions(services: QuorumServices, call: Call) -> None:
     """Has the active controller decide a broker's registration or heartbeat."""
     broker_sessions = services.controller.sessions
@@ -124,4 +107,10 @@ def to_broker_sessions(services: QuorumServices, call: Call) -> None:
     broker_sessions.ask(call.request, call.version, call.reply, call.connection)
 
 
+ACTIVE_CONTROLLER = Place("the active controller", to_controller, is_controller=True, is_enveloped=True)
+#: For requests between nodes: their senders find the active controller themselves.
+THIS_CONTROLLER = Place("the active controller, which its sender must find", to_this_controller, is_controller=True)
+QUORUM = Place("the quorum's state machine of this node", to_quorum)
+#: Apache Kafka's brokers forward these requests in an Envelope, ours as they are.
+QUORUM_LEADER = Place("the leader of the quorum", to_quorum_leader, is_enveloped=True)
 BROKER_SESSIONS = Place("the active controller, by way of its sessions of brokers", to_broker_sessions)

@@ -165,7 +165,7 @@ class _Start:
     ) -> None:
         self._clock = clock
         self._registration = registration
-        self._log = quorum_log
+        self._quorum_log = quorum_log
         self._controller = controller
         self._epoch = epoch
         self._delta = delta
@@ -175,7 +175,7 @@ class _Start:
             return
         now_ms = self._clock.now_ms()
         metadata_version = self._controller.image.features.metadata_version
-        self._log.append(records, self._epoch, now_ms, metadata_version, atomic)
+        self._quorum_log.append(records, self._epoch, now_ms, metadata_version, atomic)
         self._controller.replay(records, self._epoch, now_ms)
         for record in records:
             self._delta.replay(record)

@@ -44,7 +44,7 @@ class Snapshotting:
         self._config = config
         self._clock = clock
         self._disk = disk
-        self._log = quorum_log
+        self._quorum_log = quorum_log
         self._committed = committed
         self._writing: asyncio.Task[None] | None = None
         self._background = background
@@ -65,23 +65,23 @@ class Snapshotting:
 
     def grown(self) -> None:
         """Checks the size limit after more records are committed."""
-        if self._retry is None and self._log.bytes_since_snapshot >= self._config.get(_SNAPSHOT_BYTES):
+        if self._retry is None and self._quorum_log.bytes_since_snapshot >= self._config.get(_SNAPSHOT_BYTES):
             self._take()
 
     def _take(self) -> None:
         """Writes a snapshot unless one is being written or no new records are committed."""
         if self._writing is not None or self._is_stopped:
             return
-        newest = self._log.snapshots[-1].end_offset if self._log.snapshots else 0
+        newest = self._quorum_log.snapshots[-1].end_offset if self._quorum_log.snapshots else 0
         committed = self._committed()
         if committed is not None and newest < committed[0].offset + 1:
             self._cancel_retry()
-            covered_bytes, self._log.bytes_since_snapshot = self._log.bytes_since_snapshot, 0
+            covered_bytes, self._quorum_log.bytes_since_snapshot = self._quorum_log.bytes_since_snapshot, 0
             self._writing = asyncio.get_running_loop().create_task(self._write(*committed, covered_bytes))
 
     async def _write(self, image: MetadataImage, voters: QuorumVoters, covered_bytes: int) -> None:
         """Writes the snapshot in a thread. An image never changes, so no lock is needed."""
-        quorum_log, now_ms = self._log, self._clock.now_ms()
+        quorum_log, now_ms = self._quorum_log, self._clock.now_ms()
         try:
             snapshot = await self._disk.run(write_image_snapshot, quorum_log.directory, image, voters, now_ms)
             quorum_log.add_snapshot(snapshot, now_ms)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .broker_lifecycle import BrokerLifecycle
     from .broker_sessions import BrokerSessionWatch
     from .channel import Forwarding
+    from .controller_request import ClientFields
     from .image_publishing import ImagePublisher
-    from .pending_replies import ClientFields
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
     from .token_expiry import TokenExpiry

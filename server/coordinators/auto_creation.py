@@ -15,8 +15,7 @@ from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ...protocol.messages.create_topics import CreateTopicsResponse
-    from ..controller.driver import Submit
-    from ..controller.pending_replies import ClientFields
+    from ..controller.controller_request import ClientFields, Submit
     from ..runtime.log_lines import RepeatedLines
 
 auto_creation_log = logging.getLogger("odradek.topics")

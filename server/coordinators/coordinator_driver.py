@@ -7,11 +7,11 @@ when a client first requests such a coordinator.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...protocol.schema import Message, Request
+from .java_hash import java_hash
 from .monotonic_clock import MonotonicClock
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .topic_creation import TopicCreation
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
-RECORD_OVERHEAD_BYTES = 1_024
+GROUP_RECORD_OVERHEAD_BYTES = 1_024
 #: The prefix of the broker's configuration keys that group shards use.
 DYNAMIC_PREFIX = "group."
 #: The number of group ids whose partition is cached; the hash takes a microsecond or two.
@@ -92,22 +92,22 @@ class CoordinatorDriver(Generic[DriverT]):
         for shard in list(self._shards.values()):
             shard.submit(request, version, client, gather)
 
-    def partition_for(self, group_id: str) -> int:
-        """Returns the partition of the topic that stores the id."""
-        found = self._partition_of.get(group_id)
+    def partition_for(self, key: str) -> int:
+        """Returns the partition of the topic that stores the group or transactional id `key`."""
+        found = self._partition_of.get(key)
         if found is None:
-            found = java_hash(group_id) % self._partition_count
-            if len(group_id) <= MAX_REMEMBERED_CHARS:
+            found = java_hash(key) % self._partition_count
+            if len(key) <= MAX_REMEMBERED_CHARS:
                 if len(self._partition_of) >= REMEMBERED_GROUPS:
                     self._partition_of.clear()
-                self._partition_of[group_id] = found
+                self._partition_of[key] = found
         return found
 
     def by_partition(self, ids: Iterable[str]) -> list[list[str]]:
         """Groups the ids by partition: the ids in one list can go to one shard in one request."""
         found: dict[int, list[str]] = {}
-        for group_id in ids:
-            found.setdefault(self.partition_for(group_id), []).append(group_id)
+        for key in ids:
+            found.setdefault(self.partition_for(key), []).append(key)
         return list(found.values())
 
     def clock_moved(self) -> None:
@@ -202,14 +202,3 @@ class CoordinatorDriver(Generic[DriverT]):
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             shard.resign()
-
-
-def java_hash(text: str) -> int:
-    """Computes Java's `Utils.abs(text.hashCode())`, which uses UTF-16 units and 32 bits."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for unit in units[1::2] if text.isascii() else struct.unpack(f">{len(units) // 2}H", units):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    if value >= 1 << 31:
-        value -= 1 << 32
-    return 0 if value == -(1 << 31) else abs(value)

@@ -13,7 +13,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message, Request
 from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
-from .coordinator_driver import DYNAMIC_PREFIX, HAND_OVER_S, RECORD_OVERHEAD_BYTES, CoordinatorDriver
+from .coordinator_driver import DYNAMIC_PREFIX, GROUP_RECORD_OVERHEAD_BYTES, HAND_OVER_S, CoordinatorDriver
 
 if TYPE_CHECKING:
     from ...coordinator.groups.kinds import Kinds
@@ -104,7 +104,7 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
     def _config_for(self, partition: HostedPartition) -> GroupsConfig:
         from .group_configs import groups_config
 
-        return groups_config(self._config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
+        return groups_config(self._config, partition.rules.max_message_bytes - GROUP_RECORD_OVERHEAD_BYTES)
 
     async def hand_over(self) -> None:
         """Has all shards write what the next coordinators are to know, before a planned stop moves their partitions. Returns

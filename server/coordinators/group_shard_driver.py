@@ -102,18 +102,18 @@ class GroupShardDriver(ShardDriver[GroupShard]):
 
     def hand_over(self, done: Callable[[int], None]) -> None:
         """Writes what the next coordinator is to know. `done` gets an error code, or 0 when that is committed."""
-        shard, now = self._shard, self._clock()
+        shard, now_ms = self._shard, self._clock()
         if shard is None:
             done(self._unavailable_error)
             return
         shard.state.image = self._metadata.newest
         try:
-            shard.hand_over(now)
+            shard.hand_over(now_ms)
         except Exception:
             self._failed_by_bug("the handover")
             done(self._unavailable_error)
             return
-        self._collect_output(shard, now)
+        self._collect_output(shard, now_ms)
         self._turn()
         self.partition.when_committed(self.partition.log_end_offset, done)
 
@@ -122,9 +122,9 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         if self._shard is not None:
             self.tell(message)
 
-    def _expire(self, shard: GroupShard, now: int) -> None:
+    def _expire(self, shard: GroupShard, now_ms: int) -> None:
         shard.state.image = self._metadata.newest
-        shard.expire(now)
+        shard.expire(now_ms)
 
     def topics_deleted(self, message: TopicsDeleted) -> None:
         """Applies topic deletions. While the log is loading, they are kept until the shard is loaded."""

@@ -1,10 +1,4 @@
-"""Requests that wait for a shard.
-
-Requests that wait for the responses of coordinators' shards.
-
-- `Pending`: a request that one shard holds.
-- `gather`: scatters requests to several shards and gathers their responses.
-"""
+"""Requests that wait for the response of a coordinator's shard, with their clients."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 Encode = Callable[[Record], tuple[bytes, bytes | None]]
 #: The maximum size of a record in a batch without its key and value.
-RECORD_OVERHEAD_BYTES = 32
+RECORD_FRAME_BYTES = 32
 
 
 def append_records(
-    partition: HostedPartition, records: Iterable[Record], encode: Encode, compression: Compression, now: int
+    partition: HostedPartition, records: Iterable[Record], encode: Encode, compression: Compression, now_ms: int
 ) -> tuple[ErrorCode, int]:
     """Appends the records. Returns an error and the offset after the last record. Uses one batch, or more if one would
     exceed the topic's limit.
@@ -31,13 +31,13 @@ def append_records(
     limit, size = partition.rules.max_message_bytes, 0
     for record in records:
         key, value = encode(record)
-        needs = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+        needs = len(key) + len(value or b"") + RECORD_FRAME_BYTES
         if not batches or size + needs > limit or batches[-1][1] != record[3:]:
             batches.append(([], record[3:]))
             size = 0
         size += needs
         batch = batches[-1][0]
-        batch.append(BatchRecord(len(batch), now, key, value))
+        batch.append(BatchRecord(len(batch), now_ms, key, value))
     for batch, (producer_id, producer_epoch) in batches:
         encoded = encode_batch(
             batch,
@@ -47,7 +47,7 @@ def append_records(
             base_sequence=NO_SEQUENCE if producer_id < 0 else 0,
             transactional=producer_id >= 0,
         )
-        result = partition.append_own(encoded, now)
+        result = partition.append_own(encoded, now_ms)
         if result.error:
             return ErrorCode(result.error), -1
     return ErrorCode.NONE, result.end_offset

@@ -9,8 +9,6 @@
 A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting
 requests and loads it again. When another broker becomes leader, the driver drops the shard without loading it
 again.
-
-`Pending` is a request that one shard holds; `gather` scatters requests to several shards and gathers their responses.
 """
 
 from __future__ import annotations
@@ -248,13 +246,13 @@ class ShardDriver(Generic[ShardT]):
         pending = Pending(request, version, reply)
         self._open.add(pending)
         message = self._message(pending, version, client)
-        now = self._clock()
+        now_ms = self._clock()
         try:
-            shard.handle(message, now)
+            shard.handle(message, now_ms)
         except Exception:
             self._failed_by_bug(f"{type(request).__name__} of {client.client_id}", [(pending, None)])
             return
-        self._collect_output(shard, now)
+        self._collect_output(shard, now_ms)
 
     def _message(self, pending: Pending, version: int, client: Client) -> Any:
         """Returns the shard's input for a request; `pending` is the token."""
@@ -262,16 +260,16 @@ class ShardDriver(Generic[ShardT]):
 
     def tell(self, message: Any) -> None:
         """Passes the shard, which must be loaded, a message that needs no reply."""
-        shard, now = self._shard, self._clock()
+        shard, now_ms = self._shard, self._clock()
         assert shard is not None, "the shard is not loaded"
         try:
-            shard.handle(message, now)
+            shard.handle(message, now_ms)
         except Exception:
             self._failed_by_bug(type(message).__name__)
             return
-        self._collect_output(shard, now)
+        self._collect_output(shard, now_ms)
 
-    def _collect_output(self, shard: ShardT, now: int) -> None:
+    def _collect_output(self, shard: ShardT, now_ms: int) -> None:
         """Collects the shard's decisions. A reply without pending records need not wait for the end of the turn."""
         output = shard.take()
         if output.records or self._records:
@@ -282,17 +280,17 @@ class ShardDriver(Generic[ShardT]):
             self._commit(output.replies)
         deadline = shard.deadline()
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
-            self._wake_at(deadline, now)
+            self._wake_at(deadline, now_ms)
 
-    def _wake_at(self, deadline: int, now: int) -> None:
+    def _wake_at(self, deadline: int, now_ms: int) -> None:
         if self._wakeup is not None:
             self._wakeup.cancel()
             self._wakeup = None
-        if deadline <= now:
+        if deadline <= now_ms:
             self._plan_turn()
         else:
             self._wakeup_ms = deadline
-            self._wakeup = self._loop.call_later((deadline - now) / 1000, self._on_wakeup, context=self._context)
+            self._wakeup = self._loop.call_later((deadline - now_ms) / 1000, self._on_wakeup, context=self._context)
 
     def clock_moved(self) -> None:
         """Does what a clock that was set makes due, and sets the timer anew."""
@@ -319,13 +317,13 @@ class ShardDriver(Generic[ShardT]):
         shard = self._shard
         if shard is None:
             return
-        now = self._clock()
+        now_ms = self._clock()
         records, replies, deadline = self._records, self._replies, shard.deadline()
         if records or replies:
             self._records, self._replies = [], []
-        if deadline is not None and deadline <= now:
+        if deadline is not None and deadline <= now_ms:
             try:
-                self._expire(shard, now)
+                self._expire(shard, now_ms)
             except Exception:
                 self._failed_by_bug("a timer")
                 return
@@ -335,7 +333,7 @@ class ShardDriver(Generic[ShardT]):
             deadline = shard.deadline()
         if records:
             try:
-                error = self._append(shard, records, now)
+                error = self._append(shard, records, now_ms)
             except Exception:
                 self._failed_by_bug("appending records", replies)
                 return
@@ -345,13 +343,13 @@ class ShardDriver(Generic[ShardT]):
         if replies:
             self._commit(replies)
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
-            self._wake_at(deadline, now)
+            self._wake_at(deadline, now_ms)
 
-    def _expire(self, shard: ShardT, now: int) -> None:
-        shard.expire(now)
+    def _expire(self, shard: ShardT, now_ms: int) -> None:
+        shard.expire(now_ms)
 
-    def _append(self, shard: ShardT, records: list[Record], now: int) -> ErrorCode:
-        error, end_offset = append_records(self.partition, records, self._encode, self._compression, now)
+    def _append(self, shard: ShardT, records: list[Record], now_ms: int) -> ErrorCode:
+        error, end_offset = append_records(self.partition, records, self._encode, self._compression, now_ms)
         if error is not ErrorCode.NONE:
             return error
         ends_at = shard.state.next_offset

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
     from ...protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-    from ..controller.pending_replies import ClientFields
+    from ..controller.controller_request import ClientFields
     from ..controller.subsystem import ControllerSubsystem
     from ..network.subsystem import NetworkSubsystem
     from ..partitions.subsystem import PartitionsSubsystem

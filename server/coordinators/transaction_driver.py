@@ -1,12 +1,9 @@
-"""The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
+"""The transaction coordinators on this broker: shards of `__transaction_state`.
 
-- `TransactionMarkers`: writes markers into partitions. The leader of a partition writes its marker.
 - `TransactionDriver`: the coordinators' interface for the rest of the broker. The state machine is
   coordinator/transaction_shard.py.
 - `TransactionShardDriver`: one shard, driven as those of groups are. A marker that cannot be written is retried until
   the shard is dropped. The next broker that loads the partition's log finds the decision in it and continues.
-- `TransactionVerification`: verifies with the coordinator that partitions are in a producer's transaction, before
-  anything is written (KIP-890).
 """
 
 from __future__ import annotations
@@ -208,7 +205,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
             super()._respond(responses)
 
     def _reject(self, replies: Sequence[Effect], error: ErrorCode) -> None:
-        """Fails the replies. The decisions stand: `_answer` sends their markers once the replicas have caught up."""
+        """Fails the replies. The decisions stand: `_respond` sends their markers once the replicas have caught up."""
         responses = [reply for reply in replies if type(reply) not in (SendMarkers, NeedProducerId)]
         super()._reject(responses, error)  # type: ignore[arg-type]
 
@@ -272,8 +269,8 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         shard = self._shard
         if shard is None:
             return
-        now = self._clock()
+        now_ms = self._clock()
         shard.handle(
-            MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now
+            MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now_ms
         )
-        self._collect_output(shard, now)
+        self._collect_output(shard, now_ms)

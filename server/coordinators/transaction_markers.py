@@ -1,7 +1,5 @@
 """Transaction markers: written by the leaders of the partitions at a coordinator's request (KIP-98).
 
-Writes the markers of transactions into partitions.
-
 Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
 partitions led by other brokers, the coordinator sends those brokers WriteTxnMarkers.
 """

@@ -15,7 +15,7 @@ from ..coordinators.group_coordinator import GROUP_COORDINATOR, GroupServices
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 
-#: The first version whose responses may name no protocol.
+#: The versions whose responses may name no protocol.
 WITH_PROTOCOL_TYPE = JoinGroupResponse.versions_with("protocol_type")
 
 

@@ -18,7 +18,7 @@ from ..network.call import Call
 from ..network.portions import Portioning
 from ..services import Services
 
-#: The first version in which several members leave at once.
+#: The versions in which several members leave at once.
 WITH_SEVERAL_MEMBERS = LeaveGroupRequest.versions_with("members")
 
 

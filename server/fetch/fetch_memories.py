@@ -4,9 +4,9 @@ Clients without sessions name all their partitions in each request, and the resp
 new, so their bytes in the request are those of the request before, and their bytes in the response, too. A connection
 therefore remembers both for each partition that has nothing new; encoded_fetch.py has the CPU that this saves.
 
-A remembered partition waits in `hosted.watchers`, as an idle partition of a session does (`IdleConsumer`), and is forgotten
-with the first change: a commitment, another leader or epoch, a new log start offset, a failed directory, the end of the
-replica.
+A remembered partition waits in `hosted.watchers`, as an idle partition of a session does (fetch_session.py), and is
+forgotten with the first change: a commitment, another leader or epoch, a new log start offset, a failed directory, the
+end of the replica.
 
 A connection remembers from its second Fetch of this kind on. It forgets when it ends, after FORGOTTEN_MS without one,
 with another version or isolation level, and before it remembers over twice as many partitions as the request has.

@@ -1,4 +1,4 @@
-"""A fetch session (KIP-227), and its partitions that have nothing new. All sessions: `FetchSessions`."""
+"""A fetch session (KIP-227), and its partitions that have nothing new. All sessions: fetch_sessions.py."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ old one is not needed; and the memory that a peer occupies is freed when the pee
 
 A session may have thousands of partitions, of which few change between two requests. So a follower's session, and a
 consumer's with many partitions, keeps those apart that are *active*: only these are inspected. The others are *idle*: each
-waits in its partition for a change, which makes it active again (`IdleFollower` in `fetch.py`, `IdleConsumer`). A
+waits in its partition for a change, which makes it active again (follower_fetch.py, fetch_session.py). A
 consumer's waits end with its session.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .fetched_partition import PartitionKey
 
 _LAST_EPOCH = (1 << 31) - 1
-#: From this version on requests name topics by id, and a session keeps to the one or the other.
+#: The versions whose requests name topics by id; a session keeps to the one or the other.
 WITH_TOPIC_IDS = FetchTopic.versions_with("topic_id")
 #: How long a session is safe from being evicted by a larger one, and how long it may be unused.
 EVICTION_MS = 120_000

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...client.peers import Peers
     from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
     from ...protocol.schema import Message, Request
-    from ..controller.channel import Submit
+    from ..controller.controller_request import Submit
     from ..controller.leaders import Leaders
     from ..coordinators.group_driver import GroupDriver
     from ..partitions.partitions import Partitions

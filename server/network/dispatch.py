@@ -13,18 +13,17 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.headers import RequestHeader
-from ...protocol.schema import Message, Request, has_records
+from ...protocol.schema import Request, has_records
 from ..access.authorization.requirements import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint
 from .call import Call, ClientConnection, Observer, Observers, ProtocolViolation, Timing
+from .late_endpoint import LateEndpoint
 from .listener_kind import ListenerKind
 from .no_request import NO_REQUEST
 from .response_fields import has_error_code
@@ -283,7 +282,7 @@ class Dispatcher:
             route = Route(api, version, response_version)
             self._serve(route)
             return route
-        late = LateEndpoint(self, endpoints)
+        late = LateEndpoint(self.serve_late, endpoints.when_loaded)
         late.route = route = Route(api, version, response_version, late.prepare)
         route.handle = route.handle_large = late
         return route
@@ -327,48 +326,3 @@ class Dispatcher:
         except (struct.error, KeyError):
             return ProtocolViolation(f"a frame of {len(frame)} bytes, too short for a request header")
         return ProtocolViolation(f"malformed {api.name} request: {error}")
-
-
-class LateEndpoint:
-    """The handler of a route until its endpoint has been imported, on a thread; its requests wait for that."""
-
-    route: Route
-
-    def __init__(self, dispatcher: Dispatcher, endpoints: Endpoints) -> None:
-        self._dispatcher = dispatcher
-        self._endpoints = endpoints
-        self.handle: BoundHandle | None = None
-
-    def prepare(self, then: Callable[[], None]) -> None:
-        """Calls `then` when the endpoint is imported."""
-
-        def loaded() -> None:
-            if self.handle is None:
-                with suppress(ProtocolViolation):  # again for each request, which it ends
-                    self._dispatcher.serve_late(self)
-            then()
-
-        self._endpoints.when_loaded(self.route.api, loaded)
-
-    def __call__(self, call: Call) -> Message | None:
-        if self.handle is not None:
-            return self.handle(call)
-        call.hold_connection()
-        self._endpoints.when_loaded(self.route.api, partial(self._go_on, call))
-        return None
-
-    def _go_on(self, call: Call) -> None:
-        if call.connection.closed:
-            return
-        route = self.route
-        try:
-            if self.handle is None:
-                self._dispatcher.serve_late(self)
-            assert self.handle is not None
-            if route.is_exempt:
-                call.exempt()
-            response = self.handle(call)
-            if response is not None:
-                call.reply(response)
-        except Exception as failure:
-            call.connection.dispatcher.failed_later(call, route, failure)

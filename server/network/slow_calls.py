@@ -1,4 +1,4 @@
-"""The log of slow requests. With `odradek.slow.request.ms` every call is timed, otherwise none of this runs.
+"""The log of slow requests.
 
 With `odradek.slow.request.ms` every call is timed, otherwise none of this runs.
 

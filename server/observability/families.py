@@ -169,7 +169,7 @@ def _requests(services: NodeServices) -> Iterator[Metric]:
 
 
 def _background(services: NodeServices) -> Iterator[Metric]:
-    """Failures of background work (runtime/subsystem.py)."""
+    """Failures of background work (runtime/background_tasks.py)."""
     background = services.node.background
     words = "Failed attempts of background work since the start; each is tried again."
     failures = CounterMetricFamily("odradek_background_failures", words, labels=("task",))
@@ -183,7 +183,7 @@ def _background(services: NodeServices) -> Iterator[Metric]:
 
 
 def _turns(services: NodeServices) -> Iterator[Metric]:
-    """Turns of the event loop over their budget (runtime/sliced_work.py)."""
+    """Turns of the event loop over their budget (runtime/turn_budget.py)."""
     watch = services.node.turn_watch
     words = "Iterations of the event loop that took longer than the time budget, by API of the request."
     family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))

@@ -10,7 +10,7 @@ the same error:
    (CORRUPT_MESSAGE).
 3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
 4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget
-   (`MemoryBudget`; MESSAGE_TOO_LARGE).
+   (decompression.py; MESSAGE_TOO_LARGE).
 5. As many records as counted tile it exactly (INVALID_RECORD, protocol/records/walk.py); they have the keys and the
    timestamps that the topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
 6. The resulting batch is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes`
@@ -100,11 +100,11 @@ class CheckedBatch(NamedTuple):
 
 
 def check_batch(
-    records: Records, rules: AppendRules, version: int, now_ms: int, partition: str, run_to_completion: bool = False
+    records: Records, rules: AppendRules, version: int, now_ms: int, partition: str, on_loop: bool = False
 ) -> CheckedBatch:
     """Checks the records for one partition, "topic-index", in a Produce request. Raises Rejected.
 
-    `run_to_completion`: on the event loop; raises NotAtOnce where a thread must do the work.
+    `on_loop`: this thread is that of the event loop; raises NotAtOnce where a thread must do the work.
     """
     try:
         header = _only_batch(records, version)
@@ -114,12 +114,12 @@ def check_batch(
             raise Rejected(ErrorCode.INVALID_RECORD)
         if header.size > rules.max_message_bytes:
             raise Rejected(ErrorCode.MESSAGE_TOO_LARGE)
-        if run_to_completion and header.size > LARGE_BATCH_BYTES:
+        if on_loop and header.size > LARGE_BATCH_BYTES:
             raise NotAtOnce
         batch.check_crc(buffer, 0, header)
         _check_header(header)
         if rules.opens(header, now_ms):
-            checked = _check_records(buffer, header, rules, now_ms, partition, run_to_completion)
+            checked = _check_records(buffer, header, rules, now_ms, partition, on_loop)
         else:
             checked = CheckedBatch(buffer, _stamped(buffer, header, rules, now_ms, header.max_timestamp))
     except BatchError as error:
@@ -174,17 +174,17 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _check_records(
-    buffer: Buffer, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str, run_to_completion: bool
+    buffer: Buffer, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str, on_loop: bool
 ) -> CheckedBatch:
     codec = header.compression
     packed = memoryview(buffer)[HEADER_BYTES : header.size]
-    checked = _Contents(buffer, header, rules, now_ms, partition, run_to_completion)
+    checked = _Contents(buffer, header, rules, now_ms, partition, on_loop)
     if codec is Compression.NONE:
-        if run_to_completion and len(packed) >= header.record_count and not AT_ONCE.takes(header.record_count, now_ms):
+        if on_loop and len(packed) >= header.record_count and not AT_ONCE.takes(header.record_count, now_ms):
             raise NotAtOnce
         return checked.check(packed)
     try:
-        if run_to_completion:
+        if on_loop:
             payload = AT_ONCE.decompress(codec, packed, header.record_count, now_ms)
             if payload is None:
                 raise NotAtOnce
@@ -206,7 +206,7 @@ class _Contents(NamedTuple):
     rules: AppendRules
     now_ms: int
     partition: str
-    run_to_completion: bool
+    on_loop: bool
 
     def check(self, payload: Buffer) -> CheckedBatch:
         rules, header = self.rules, self.header
@@ -220,7 +220,7 @@ class _Contents(NamedTuple):
             raise Rejected(ErrorCode.INVALID_RECORD)
         if target is codec and not found.disordered:
             return CheckedBatch(self.buffer, _stamped(self.buffer, header, rules, self.now_ms, found.max_timestamp))
-        if self.run_to_completion and (codec or len(payload) > RECOMPRESSED_AT_ONCE_BYTES):
+        if self.on_loop and (codec or len(payload) > RECOMPRESSED_AT_ONCE_BYTES):
             raise NotAtOnce
         records = renumbered(payload, header.record_count) if found.disordered else payload
         return self._rebuilt(records, target, found.max_timestamp)
@@ -237,14 +237,14 @@ class _Contents(NamedTuple):
             earliest=LONG_MIN if is_free else max(LONG_MIN, self.now_ms - rules.timestamp_before_max_ms),
             latest=LONG_MAX if is_free else min(LONG_MAX, self.now_ms + rules.timestamp_after_max_ms),
             needs_key=rules.compact,
-            releases_gil=not self.run_to_completion,
+            releases_gil=not self.on_loop,
         )
         if found.fault != WHOLE:
             is_endless = found.fault == ENDLESS_LENGTH and not header.compression
             raise Rejected(ErrorCode.UNKNOWN_SERVER_ERROR if is_endless else ErrorCode.INVALID_RECORD)
         is_stamped = rules.log_append_time and header.attributes & batch.LOG_APPEND_TIME_FLAG
         if found.keyless or found.out_of_range or is_stamped:
-            if self.run_to_completion and header.record_count > WALKED_AT_ONCE_RECORDS // 100:
+            if self.on_loop and header.record_count > WALKED_AT_ONCE_RECORDS // 100:
                 raise NotAtOnce
             total = header.record_count if is_stamped else found.keyless + found.out_of_range
             errors = _record_errors(payload, header, rules, self.now_ms, self.partition)

@@ -23,7 +23,7 @@ from ...storage.log.transaction_checks import check_marker, is_in_transaction
 from ...storage.log.unopened import UnopenedLog
 from .append_result import AppendResult, QueuedAppend
 from .batch_validation import NotAtOnce, Rejected, RejectedUnseen, check_batch
-from .plain_batches import plain_header
+from .plain_batches import validated_header
 from .replica import Replica
 from .transaction_marker import Marker
 
@@ -81,7 +81,9 @@ class HostedPartition(Replica):
         is accepted.
         """
         if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
-            header = plain_header(records, version, now_ms, self.rules, self.log.log_end_offset, self.role.leader_epoch)
+            header = validated_header(
+                records, version, now_ms, self.rules, self.log.log_end_offset, self.role.leader_epoch
+            )
             if header is not None and (
                 header.attributes <= _ZSTD
                 or (
@@ -101,7 +103,7 @@ class HostedPartition(Replica):
         if self.queue is not None:
             return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
         try:
-            checked = check_batch(records, self.rules, version, now_ms, self.name, run_to_completion=True)
+            checked = check_batch(records, self.rules, version, now_ms, self.name, on_loop=True)
         except NotAtOnce:
             return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
         except Rejected as rejected:

@@ -37,7 +37,7 @@ _ZSTD = 4
 _UNOPENED = -1
 
 
-def pure_plain_header(
+def pure_validated_header(
     records: Buffer, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
 ) -> BatchHeader | None:
     """Returns the header of a batch that is plainly good, with its offset and epoch; None for any other.
@@ -96,7 +96,7 @@ def _has_good_records(
     return found == (0, header.max_timestamp, 0, 0, 0)
 
 
-def _compiled_plain_header(
+def _compiled_validated_header(
     records: Buffer, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
 ) -> BatchHeader | None:
     """Does the same by the kernel."""
@@ -119,6 +119,6 @@ def _compiled_plain_header(
     return header
 
 
-plain_header: Callable[[Buffer, int, int, AppendRules, int, int], BatchHeader | None] = (
-    pure_plain_header if _validate_batch is None else _compiled_plain_header
+validated_header: Callable[[Buffer, int, int, AppendRules, int, int], BatchHeader | None] = (
+    pure_validated_header if _validate_batch is None else _compiled_validated_header
 )

@@ -1,6 +1,6 @@
 """A replica of a partition on this broker: its log, its role, and the requests that wait for it.
 
-`HostedPartition` adds the leader's operations on records, `FollowedPartition` (replicas/fetcher.py) the
+`HostedPartition` adds the leader's operations on records, `FollowedPartition` (replicas/followed_partition.py) the
 follower's. There are two kinds of waiting: a `Watcher` waits for committed bytes (followers in `end_watchers` wait
 for written ones) or for a change of the role; a callback of `when_committed` waits for the high watermark to reach
 an offset.

@@ -44,7 +44,7 @@ _NOT_ADDED = "Partition was not added to the transaction"
 
 
 def append_batches(
-    path: ProducePath,
+    parts: ProducePath,
     call: Call[ProduceRequest],
     membership: dict[TopicPartition, int],
     denied: Set[TopicKey],
@@ -61,8 +61,8 @@ def append_batches(
     if acks not in ACKS:
         return reject_batches(call, _INVALID_ACKS, denied)
     by_id = version in WITH_TOPIC_IDS
-    find: Any = path.partitions.get_by_id if by_id else path.partitions.get
-    now_ms = path.clock.now_ms()
+    find: Any = parts.partitions.get_by_id if by_id else parts.partitions.get
+    now_ms = parts.clock.now_ms()
     needs_checks = bool(call.connection.rejected_batches or membership or denied)
     waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]] = []
     failed = False
@@ -73,7 +73,7 @@ def append_batches(
         for data in topic.partition_data:
             hosted: HostedPartition | None = find((key, data.index))
             if needs_checks or hosted is None or hosted.is_guarded:
-                result = _DENIED if key in denied else _rejection(path, call, membership, key, data, hosted)
+                result = _DENIED if key in denied else _rejection(parts, call, membership, key, data, hosted)
                 if result is None:
                     assert hosted is not None
                     is_member = trusted or (hosted.topic, hosted.index) in membership
@@ -104,9 +104,9 @@ def append_batches(
     response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
         RejectedBatches.of(call.connection).note_all(request.topic_data, topics, by_id)
-        add_leaders(path.leaders, call, response)
+        add_leaders(parts.leaders, call, response)
     if waiting:
-        ParkedProduce(path, call, response, waiting)
+        ParkedProduce(parts, call, response, waiting)
         return None
     if acks:
         return response
@@ -139,7 +139,7 @@ def reject_batches(
 
 
 def _rejection(
-    path: ProducePath,
+    parts: ProducePath,
     call: Call[ProduceRequest],
     membership: dict[TopicPartition, int],
     key: str | bytes,
@@ -148,11 +148,11 @@ def _rejection(
 ) -> AppendResult | None:
     """Returns the error of a batch that is not to be written, or None. `key`: the name or the id of its topic."""
     if hosted is None:
-        return AppendResult(path.leaders.absent_error(key, data.index))
+        return AppendResult(parts.leaders.absent_error(key, data.index))
     if hosted.rules.mirror:
         return AppendResult(ErrorCode.POLICY_VIOLATION, error_message=read_only(hosted.topic, hosted.rules.mirror))
     if hosted.is_guarded:
-        rejected = internal_topics.rejection(hosted.topic, call.client_id, data.records, path.metadata_client_ids())
+        rejected = internal_topics.rejection(hosted.topic, call.client_id, data.records, parts.metadata_client_ids())
         if rejected is not None:
             return rejected
     behind = call.connection.rejected_batches

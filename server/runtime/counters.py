@@ -3,8 +3,6 @@
 Only a scrape (`observability/subsystem.py`) reads them, so there are no locks, windows or rates: the scraper computes
 rates. A partition holds a reference to its topic's counters: it calls `metrics.topic(name)` once, then
 `counters.bytes_in += n` for each request.
-
-`BackgroundTasks` counts the failures of background work. Each is logged and shown in health, and the work is tried again.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 - `run_slice`, `in_slices`, `SlicedWork`: one piece of work, a slice at a time. `run_to_completion` and `without_gc`
   run work in one go. `in_order` and `SeenValues` do in steps what a large sort or set would do in one.
-- `TurnWatch`: counts the turns of the loop that took longer than their budget.
-- `Turns`: the pieces of work of one broker. Large requests take turns: together they hold the event loop for one
-  slice at a time.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Stop = Callable[[], Awaitable[None] | None]
 
 
 class Subsystem:
-    """The composition root (broker.py) lists the subsystems of a node, starts them in order, and stops them in reverse."""
+    """The composition root, server/broker.py, starts the subsystems of a node in their order, and stops them in reverse."""
 
     name: str
     #: The parts of the metadata that it follows: `publish` is called with the first image, and with each delta that changes

@@ -1,6 +1,4 @@
-"""The budget of a turn.
-
-The time budget for one turn of the event loop, and the watch for turns that exceed it.
+"""The time budget for one turn of the event loop, and the watch for turns that exceed it.
 
 One event loop serves all clients of a broker: while a request holds the loop, all others wait. So one request holds it
 for TURN_BUDGET_S at most. Longer work runs in slices or on a thread.

@@ -3,7 +3,7 @@
 - producer snapshots: their names are offsets that the log has reached;
 - `leader-epoch-checkpoint`: an epoch has begun at its start offset;
 - `odradek-damage`: these offsets cannot be read;
-- notes of the replica (files/checkpoints.py), which count while its folder has the same time.
+- notes of the replica (files/clean_replicas.py), which count while its folder has the same time.
 
 `FileClaims` is taken on the loop (`LogSegments.prepare_truncation`), and `lower` runs on any thread. The claims of other
 files are listed in storage/claims.py.

@@ -20,7 +20,7 @@ class LogFacts:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk.
 
     `damage`: the parts of the log that cannot be read (segments/damage.py). `noted_end`: the end of the log when it was last
-    noted (files/checkpoints.py), or UNNOTED; or, see `is_idle`, below that.
+    noted (files/clean_replicas.py), or UNNOTED; or, see `is_idle`, below that.
     """
 
     __slots__ = (

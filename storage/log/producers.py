@@ -4,15 +4,20 @@ For each producer id: its epoch, the last five batches (sequence numbers and off
 last marker, and where its open transaction began. `check` decides what to answer to a producer; `update` follows
 what was written, by whichever way it came, and is the only thing that changes the state.
 
-``` state of the producer              the batch                                        result its epoch, one of
-five batches     same epoch, same first and last sequence         that batch's offsets (a duplicate) an epoch
-a smaller epoch                                  INVALID_PRODUCER_EPOCH an epoch                           a greater
-epoch, first sequence not 0            OUT_OF_ORDER_SEQUENCE_NUMBER an epoch, a last sequence          same epoch,
-first sequence not the next one      OUT_OF_ORDER_SEQUENCE_NUMBER an open transaction                not
-transactional                                INVALID_TXN_STATE nothing (expired, deleted, new)    any
-NONE: any sequence may come first any of these; is being verified    first sequence above the lowest one asked for
-OUT_OF_ORDER_SEQUENCE_NUMBER no batch; verified, an epoch each  first sequence not 0
-OUT_OF_ORDER_SEQUENCE_NUMBER ```
+```
+state of the producer              the batch                                      result
+its epoch, one of five batches     same epoch, same first and last sequence       that batch's offsets (a duplicate)
+an epoch                           a smaller epoch                                INVALID_PRODUCER_EPOCH
+an epoch                           a greater epoch, first sequence not 0          OUT_OF_ORDER_SEQUENCE_NUMBER
+an epoch, a last sequence          same epoch, first sequence not the next one    OUT_OF_ORDER_SEQUENCE_NUMBER
+an open transaction                not transactional                              INVALID_TXN_STATE
+nothing (expired, deleted, new)    any                                            NONE: any sequence may come first
+any of these; is being verified    first sequence above the lowest one asked for  OUT_OF_ORDER_SEQUENCE_NUMBER
+no batch; verified, an epoch each  first sequence not 0                           OUT_OF_ORDER_SEQUENCE_NUMBER
+```
+
+After a change of the leader, a gap before the first batch that the new leader writes for a producer is
+NOT_LEADER_OR_FOLLOWER instead: an earlier batch may be on its way (`check`).
 
 As in Kafka 4.4, a duplicate older than five batches is out of order, and UNKNOWN_PRODUCER_ID and
 DUPLICATE_SEQUENCE_NUMBER are no longer answered.

@@ -1,7 +1,7 @@
 """Recovery of a small log in one read, after a crash: a start does it for ten thousands of logs.
 
 `recover_small_log` checks each batch of the only segment, as `LogLoader` does from the recovery point on, and returns a
-note of the log, so that it begins unopened (`UnopenedLog`). It changes nothing. It returns None for every
+note of the log, so that it begins unopened (unopened.py). It changes nothing. It returns None for every
 log that has more than that: a producer, damage, a tail that is torn, offsets left out, a file or a checkpoint that
 contradicts the batches. `LogLoader` reads those, and decides.
 

@@ -29,7 +29,7 @@ from odradek.server.partitions import plain_batches
 for codec in compression.Compression:
     if codec:
         assert compression.decompress_into(codec, compression.compress(codec, b"plain"), bytearray(5)) == 5
-assert plain_batches.plain_header is plain_batches.pure_plain_header
+assert plain_batches.validated_header is plain_batches.pure_validated_header
 import odradek
 from compat_tests.wire import WireClient
 from odradek.protocol.messages.metadata import MetadataRequest

@@ -11,12 +11,13 @@ from ...timers import Timer
 from ..state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import join_error
+from .lookup import create_group
 from .member import ClassicMember
 from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
-from .writing import create_group, write_empty_group, write_group
+from .writing import write_empty_group, write_group
 
-#: The first version whose response can tell a leader to skip the assignment (KIP-814).
 WITH_REBALANCE_TIMEOUT = JoinGroupRequest.versions_with("rebalance_timeout_ms")
+#: The versions whose response can tell a leader to skip the assignment (KIP-814).
 WITH_SKIP_ASSIGNMENT = JoinGroupResponse.versions_with("skip_assignment")
 
 

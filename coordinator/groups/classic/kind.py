@@ -16,8 +16,9 @@ from . import join, leave, sync
 from .commits import RULES, validate_deletion
 from .error_responses import ERROR_RESPONSES
 from .group import ClassicGroup
+from .lookup import find_or_make
 from .rebalance import join_timer_expired, prepare, session_expired, sync_timer_expired
-from .writing import delete_classic_group, departures_due, find_or_make
+from .writing import delete_classic_group, departures_due
 
 if TYPE_CHECKING:
     from ..state import ShardState

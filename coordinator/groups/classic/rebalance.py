@@ -1,6 +1,6 @@
 """The rebalance of a classic group to its next generation: all members join again, the leader assigns.
 
-prepare -> (all have joined, or the rebalance timeout) -> complete_join -> (the leader's SyncGroup: `sync`) -> Stable
+prepare -> (all have joined, or the rebalance timeout) -> complete_join -> (the leader's SyncGroup: sync.py) -> Stable
 
 The first rebalance of a group that was empty waits `group.initial.rebalance.delay.ms` for more members, and as long
 again while new ones come, but not longer than their rebalance timeout.

@@ -1,4 +1,4 @@
-"""Classic groups in a shard: found or made, and their records written."""
+"""The records of classic groups, written in their shard."""
 
 from __future__ import annotations
 
@@ -6,21 +6,6 @@ from ....protocol.internal.consumer_offsets import GroupMetadataValue
 from ..group_records import group_record
 from ..state import ShardState
 from .group import DEPARTURE_DELAY_MS_PER_MEMBER, MANY_MEMBERS, ClassicGroup
-
-
-def find_or_make(state: ShardState, group_id: str) -> ClassicGroup:
-    """The classic group; a new one in the place of what had its id."""
-    group = state.find(ClassicGroup, group_id)
-    if group is None:
-        group = ClassicGroup(group_id, state.timers, state.replies)
-        state.put(group)
-    return group
-
-
-def create_group(state: ShardState, group_id: str, now: int) -> ClassicGroup:
-    group = find_or_make(state, group_id)
-    group.state_timestamp_ms = now
-    return group
 
 
 def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> None:

@@ -1,6 +1,4 @@
-"""The assignors of consumer groups: `uniform` and `range` (KIP-848).
-
-The server-side assignors of consumer groups: `uniform` and `range`, as in the coordinator of Kafka 4.4.
+"""The server-side assignors of consumer groups: `uniform` and `range`, as in the coordinator of Kafka 4.4 (KIP-848).
 
 Both take the members' topics and current target assignments, and assign every partition of every subscribed topic
 to one member that subscribes to it. Neither considers racks, like Kafka's since 4.0: racks only count towards the

@@ -1,6 +1,6 @@
 """One consumer group: the state that its records define.
 
-Besides the group's two epochs (assigned_group.py) each member has its own epoch, and advances it at its own pace
+Besides the group's two epochs (groups/assigned_group.py) each member has its own epoch, and advances it at its own pace
 (reconciliation.py).
 
 Empty          no members
@@ -8,7 +8,7 @@ Assigning      the target epoch is lower than the group epoch
 Reconciling    some member does not have its part of the target yet
 Stable         all members have their part of the target
 
-Only replayed records change this state. Timers track live members: `restore` starts them after a load.
+Only replayed records change this state. Timers track live members: `restore` (targets.py) starts them after a load.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Groups change their protocol while they work (KIP-848), in the direction of `group.consumer.migration.policy`.
 
 Upgrade: the first member of the consumer protocol joins a classic group with members. The group becomes a consumer
-group, in which they continue as classic members (`join_consumer_group`). Downgrade: the last member of the consumer
+group, in which they continue as classic members (classic_members.py). Downgrade: the last member of the consumer
 protocol leaves, and the remaining members form a classic group again.
 
 A group may change in the middle of a rebalance, when members still own what they must revoke. No partition gets a
@@ -26,10 +26,11 @@ from ...rejection import Rejection
 from ...timers import Timer
 from ..classic.group import ClassicGroup, ClassicGroupState
 from ..classic.join_errors import join_error, sync_error
+from ..classic.lookup import find_or_make
 from ..classic.member import ClassicMember
 from ..classic.rebalance import prepare
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
-from ..classic.writing import delete_classic_group, find_or_make, write_group
+from ..classic.writing import delete_classic_group, write_group
 from .consumer_protocol import (
     MalformedEmbedded,
     by_id,

@@ -1,7 +1,4 @@
-"""Group epochs and target assignments of consumer groups.
-
-Group epochs and target assignments of consumer groups.
-"""
+"""Group epochs and target assignments of consumer groups, and the removal of members."""
 
 from __future__ import annotations
 

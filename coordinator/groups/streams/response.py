@@ -24,7 +24,7 @@ from .tasks import TaskId, by_subtopology
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The first version that can request the description of the topology (KIP-1331).
+#: The versions that can request the description of the topology (KIP-1331).
 WITH_DESCRIPTIONS = StreamsGroupHeartbeatResponse.versions_with("topology_description_required")
 
 

@@ -1,7 +1,4 @@
-"""Target assignments of streams groups, and their delays.
-
-Target assignments of streams groups, and the removal of members.
-"""
+"""Target assignments of streams groups and their delays, and the removal of members."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The authentication of one connection: a state machine without sockets, as Kafka's SaslServerAuthenticator.
 
-- `SaslServer`: the server's part of a SASL mechanism, one object for each exchange of tokens.
-- `Authentication`: the state machine. A session ends `connections.max.reauth.ms` after the authentication, or with
-  the credential if that is sooner; from then on every request but a SaslHandshake ends the connection.
+A session ends `connections.max.reauth.ms` after the authentication, or with the credential if that is sooner; from then
+on every request but a SaslHandshake ends the connection.
 
 ```
 INITIAL        ApiVersions (answered with an error: stays), SaslHandshake

@@ -1,9 +1,4 @@
-"""Authorization on a node: access rules, the authorizer that its configuration names, and sessions of clients.
-
-- `AccessRules`: the access rules of a cluster, indexed for decisions: StandardAuthorizer's semantics.
-- `StandardAuthorizer`: decides by super users and access rules.
-- `Authorization`: decides for clients, by the authorizer of `authorizer.class.name`, in the sessions of its clients.
-"""
+"""Authorization on a node: the authorizer of `authorizer.class.name` decides for clients, in their sessions."""
 
 from __future__ import annotations
 

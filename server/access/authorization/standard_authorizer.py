@@ -1,7 +1,4 @@
-"""The standard authorizer.
-
-The standard authorizer: super users, and the access rules of the metadata log.
-"""
+"""The standard authorizer: super users, and the access rules of the metadata log."""
 
 from __future__ import annotations
 

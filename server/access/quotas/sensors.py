@@ -1,8 +1,5 @@
 """Measures of the clients that have a quota of one kind: found by client, shared like the quota, bounded in number.
 
-- `Rate`, `TokenBucket`: rates as Apache Kafka measures them, sums over windows and a bucket of tokens.
-  `rate_throttle_ms` and `bucket_throttle_ms` compute the time that a client is throttled for.
-- `quota_of`: the quota that a client has, and the clients that share it.
 - `RateSensor`, `BucketSensor`: a measure against a quota; `Meters` are those of one client.
 - `Sensors`: all measures of one kind of quota.
 """

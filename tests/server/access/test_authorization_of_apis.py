@@ -27,7 +27,7 @@ from odradek.replication.controller.delegation_tokens import RemoveExpiredTokens
 from odradek.server.access.authorization.requirements import Checked, Deciding, Denial, check
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.controller.active_controller import decision_requirements
-from odradek.server.controller.pending_replies import Asked
+from odradek.server.controller.controller_request import Asked
 from odradek.server.endpoints import NodeEndpoints, endpoint_of
 from odradek.server.runtime.late_imports import LateImports
 from odradek.server.runtime.thread_pools import ThreadPools

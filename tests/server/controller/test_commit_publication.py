@@ -31,12 +31,12 @@ from odradek.server.controller.commits import (
     replay_decision,
     snapshot_commits,
 )
+from odradek.server.controller.controller_request import Asked
 from odradek.server.controller.flushed_end import FLUSHED_END, NOWHERE, FlushedEnd
 from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import Loaded, QuorumLog
 from odradek.server.controller.metadata_snapshots import SnapshotId, write_image_snapshot
 from odradek.server.controller.pending_replies import (
-    Asked,
     WaitingReplies,
     failed_here,
     not_controller,

@@ -254,7 +254,7 @@ class Ids:
         self.asked: list[tuple[AllocateProducerIdsRequest, int, Callable[[Any], None]]] = []
         self.taken: list[tuple[int, int]] = []
         self.floor = 0
-        self.ids = ProducerIds(0, lambda: 7, lambda *asked: self.asked.append(asked), lambda: self.floor)
+        self.ids = ProducerIds(0, lambda: 7, lambda *asked, **client: self.asked.append(asked), lambda: self.floor)
 
     def take(self) -> None:
         self.ids.take(lambda error, id_: self.taken.append((error, id_)))

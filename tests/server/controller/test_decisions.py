@@ -22,9 +22,9 @@ from odradek.server.access.quotas.sensors import BucketSensor
 from odradek.server.access.subsystem import AccessSubsystem
 from odradek.server.controller import active_controller
 from odradek.server.controller.active_controller import ActiveController, decision_requirements
+from odradek.server.controller.controller_request import Asked
 from odradek.server.controller.log_room import LogRoom
 from odradek.server.controller.metadata_batches import BatchTooLarge
-from odradek.server.controller.pending_replies import Asked
 from odradek.server.network.api_endpoint import SMALL_RESERVE, ApiEndpoint, Place
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.log_lines import RepeatedLines

@@ -8,8 +8,8 @@ from odradek.protocol.internal.cluster_metadata import TopicRecord
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.replication.controller.result import ControllerResult
 from odradek.server.controller import log_room
+from odradek.server.controller.controller_request import Asked
 from odradek.server.controller.log_room import PLENTY_BYTES, LogRoom
-from odradek.server.controller.pending_replies import Asked
 from odradek.server.runtime.log_lines import RepeatedLines
 
 RESERVE = 1000

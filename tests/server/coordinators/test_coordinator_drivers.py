@@ -18,8 +18,9 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.coordinators import coordinator_driver, group_driver
-from odradek.server.coordinators.coordinator_driver import HAND_OVER_S, java_hash
+from odradek.server.coordinators.coordinator_driver import HAND_OVER_S
 from odradek.server.coordinators.group_driver import GroupDriver
+from odradek.server.coordinators.java_hash import java_hash
 from odradek.server.partitions.transaction_marker import Marker
 from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.metadata_cache import MetadataCache
@@ -297,7 +298,7 @@ def test_changed_configuration_of_groups_reaches_the_shards(name: str, reaches: 
             [("reconfigure", i) for i in range(COUNT)] if reaches else []
         )
         for call in harness.calls:
-            limit = harness.hosted(call[1]).rules.max_message_bytes - coordinator_driver.RECORD_OVERHEAD_BYTES
+            limit = harness.hosted(call[1]).rules.max_message_bytes - coordinator_driver.GROUP_RECORD_OVERHEAD_BYTES
             assert call[2].max_record_bytes == limit
 
     simulated(story)

@@ -6,7 +6,8 @@ import asyncio
 
 import odradek
 import pytest
-from odradek.server.coordinators.coordinator_driver import MAX_REMEMBERED_CHARS, REMEMBERED_GROUPS, java_hash
+from odradek.server.coordinators.coordinator_driver import MAX_REMEMBERED_CHARS, REMEMBERED_GROUPS
+from odradek.server.coordinators.java_hash import java_hash
 from odradek.server.coordinators.monotonic_clock import MonotonicClock
 
 

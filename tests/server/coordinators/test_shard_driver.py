@@ -161,7 +161,7 @@ def batches(hosted: Hosted) -> list[int]:
 def test_records_are_parted_by_the_limit_of_a_batch_and_by_their_producers(tmp_path: Path) -> None:
     hosted = partition(tmp_path)
     key, value = encode_record(record(0))
-    room = len(key) + len(value or b"") + shard_batches.RECORD_OVERHEAD_BYTES
+    room = len(key) + len(value or b"") + shard_batches.RECORD_FRAME_BYTES
     hosted.rules = hosted.rules.__class__(None, None, False, 1 << 62, 1 << 62, True, 1, 3 * room, 1 << 30, 1 << 30)
     records = [record(number) for number in range(4)]
     records += [record(4, producer_id=7, producer_epoch=1), record(5, producer_id=7, producer_epoch=1)]

@@ -19,7 +19,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.partitions.append_rules import FOREVER_MS, AppendRules, Validation
 from odradek.server.partitions.batch_validation import check_batch
 from odradek.server.partitions.decompression import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
-from odradek.server.partitions.plain_batches import __name__, plain_header, pure_plain_header
+from odradek.server.partitions.plain_batches import __name__, pure_validated_header, validated_header
 
 from tests.hostile.poisoned_batches import KINDS, ODD
 
@@ -28,14 +28,14 @@ RULES = AppendRules(None, None, False, FOREVER_MS, 3_600_000, False, 1, 1 << 20,
 #: The limit on work for one request is counted by the request's time, so each check has its own time.
 _times = itertools.count(1_700_000_000_000)
 
-needs_kernel = pytest.mark.skipif(plain_header is pure_plain_header, reason="the kernel is not installed")
+needs_kernel = pytest.mark.skipif(validated_header is pure_validated_header, reason="the kernel is not installed")
 
 
 def looked(records: Any, rules: AppendRules = RULES, version: int = 9) -> BatchHeader | None:
     """Returns the result of both checks, which must be equal."""
     now_ms = next(_times)
-    found = plain_header(records, version, now_ms, rules, 77, 5)
-    assert pure_plain_header(records, version, next(_times), rules, 77, 5) == found, bytes(records).hex()
+    found = validated_header(records, version, now_ms, rules, 77, 5)
+    assert pure_validated_header(records, version, next(_times), rules, 77, 5) == found, bytes(records).hex()
     if found is not None:
         checked = check_batch(bytearray(records), rules, version, now_ms, "t-0")
         assert checked.buffer == records
@@ -102,7 +102,7 @@ def test_large_batches_are_left_to_threads() -> None:
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
 def test_one_request_has_its_share_of_the_loop(codec: Compression) -> None:
     half = bytearray(encode_batch([Record(0, next(_times), None, bytes(1 << 19))], compression=codec))
-    for look in (plain_header, pure_plain_header):
+    for look in (validated_header, pure_validated_header):
         now_ms = next(_times)
         results = [look(half, 9, now_ms, RULES, 0, 0) is not None for _ in range(4)]
         assert results == [True, True, False, False]
@@ -143,5 +143,5 @@ def test_kernel_validates_where_it_is_installed(is_installed: bool, monkeypatch:
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
-    found = loaded.plain_header(batch(), 9, next(_times), RULES, 77, 5)
+    found = loaded.validated_header(batch(), 9, next(_times), RULES, 77, 5)
     assert (found is None, len(calls)) == ((True, 1) if is_installed else (False, 0))
