@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
 from ...metadata.transactions import MetadataTransactions
-from ...protocol.apis import api_named
 from ...protocol.node_ids import NO_NODE
 from ...protocol.schema import Request, ResponseT
 from ...storage.files.failures import LogDirectoryFailure
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from .registration import Registration
 
 log = logging.getLogger("odradek.quorum")
-_HEARTBEAT_VERSION = api_named("BrokerHeartbeat").newest_version
 
 
 class OtherNodes(NamedTuple):
@@ -299,7 +297,7 @@ class QuorumDriver:
 
         def send() -> None:
             heartbeat = self._registration.heartbeat(self.broker_epoch, self.controller.next_offset - 1)
-            self.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
+            self.submit(heartbeat, heartbeat.newest_version(), lambda response: None)
 
         if CORDONED_KEY in names and self.is_active and self.is_alone:
             asyncio.get_running_loop().call_soon(send)

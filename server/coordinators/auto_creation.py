@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from ...client.shown_text import shown, shown_reason
 from ...metadata.internal_topics import INTERNAL_TOPICS
-from ...protocol.apis import api_named
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
 
 auto_creation_log = logging.getLogger("odradek.topics")
-#: With it the controller holds a client strictly to its quota of new partitions (KIP-599).
-_VERSION = api_named("CreateTopics").newest_version
 #: Topics in one request to the controller, which decides on all of them in one turn of the loop.
 MAX_AT_ONCE = 100
 #: Topics that wait to be created. Clients retry, so the others are created later.
@@ -66,7 +63,9 @@ class AutoCreation:
             if self._wanted:
                 asyncio.get_running_loop().call_soon(self._ask)
 
-        self._submit(CreateTopicsRequest(topics=topics), _VERSION, created, **client)
+        request = CreateTopicsRequest(topics=topics)
+        # From version 7 on the controller holds a client strictly to its quota of new partitions (KIP-599).
+        self._submit(request, request.newest_version(), created, **client)
 
     def _log_outcome(self, response: CreateTopicsResponse) -> None:
         """Logs failures, each once in a while: a client retries for a topic that cannot be created."""

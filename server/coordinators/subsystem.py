@@ -87,9 +87,7 @@ class CoordinatorsSubsystem(Subsystem):
 
     def create_topics(self, request: CreateTopicsRequest, created: Callable[[CreateTopicsResponse], None]) -> None:
         """Has the active controller create internal topics; see `CreateTopics`."""
-        from .topic_creation import CREATE_TOPICS_VERSION
-
-        self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created)
+        self._controller.driver.submit(request, request.newest_version(), created)
 
     def topic_creation(self) -> TopicCreation:
         """Returns what creates one internal topic."""
@@ -150,9 +148,7 @@ class CoordinatorsSubsystem(Subsystem):
     ) -> None:
         """The same as `create_topics`, on behalf of a client; see `CreateTopicsFor`."""
         fields: ClientFields = {} if client is None else {"principal": client[0], "client_host": client[1]}
-        from .topic_creation import CREATE_TOPICS_VERSION
-
-        self._controller.driver.submit(request, CREATE_TOPICS_VERSION, created, **fields)
+        self._controller.driver.submit(request, request.newest_version(), created, **fields)
 
 
 def _ignore() -> None:

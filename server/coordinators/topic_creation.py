@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...protocol.apis import api_named
 from ...protocol.errors import ErrorCode
 from ...storage.files.failures import advice
 from ...storage.files.room import check_room
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     from ..runtime.log_lines import RepeatedLines
 
 log = logging.getLogger("odradek.groups")
-CREATE_TOPICS_VERSION = api_named("CreateTopics").newest_version
 CREATE_TOPICS_TIMEOUT_MS = 30_000
-#: Sends the request, of CREATE_TOPICS_VERSION, to the active controller. The callback gets the response when the topics
+#: Sends the request, of the newest version, to the active controller. The callback gets the response when the topics
 #: are published on this broker.
 CreateTopics = Callable[["CreateTopicsRequest", Callable[["CreateTopicsResponse"], None]], None]
 #: The same on behalf of a client that the controller must authorize: principal and host, or None.

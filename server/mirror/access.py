@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.mirror")
 
 T = TypeVar("T")
-_CREATE_ACLS_VERSION, _ALTER_QUOTAS_VERSION = 3, 1
 #: Rules and quotas in one request to the controller; the next round sends the others.
 _MOST_AT_ONCE = 500
 _ACLS, _QUOTAS, _SHARE_GROUPS = "acls", "quotas", "share groups"
@@ -129,7 +128,7 @@ class LinkAccess:
         absent = [rule for rule in followed_rules(rules, self._link) if rule not in known]
         if absent:
             request = creations(absent[:_MOST_AT_ONCE])
-            response = await self._here.decide(request, _CREATE_ACLS_VERSION, CreateAclsResponse)
+            response = await self._here.decide(request, request.newest_version(), CreateAclsResponse)
             _note_error(_ACLS, ((one.error_code, one.error_message) for one in response.results), unfollowed)
 
     async def _follow_quotas(self, quotas: list[Quota], unfollowed: dict[str, str]) -> None:
@@ -146,7 +145,7 @@ class LinkAccess:
                 for quota in changed[:_MOST_AT_ONCE]
             ]
             request = AlterClientQuotasRequest(entries=entries)
-            response = await self._here.decide(request, _ALTER_QUOTAS_VERSION, AlterClientQuotasResponse)
+            response = await self._here.decide(request, request.newest_version(), AlterClientQuotasResponse)
             _note_error(_QUOTAS, ((one.error_code, one.error_message) for one in response.entries), unfollowed)
 
     async def _follow_share_group(

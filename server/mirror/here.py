@@ -42,7 +42,6 @@ ResponseT = TypeVar("ResponseT", bound="Message")
 #: The last versions that name topics.
 _COMMIT_VERSION = OffsetCommitRequestTopic.versions_with("name")[-1]
 _FETCH_VERSION = OffsetFetchRequestTopics.versions_with("name")[-1]
-_SHARE_VERSION = 0
 _TIMEOUT_MS = 10_000
 #: Partitions in one commit: a group's shard writes them in one turn.
 MOST_COMMITTED = 500
@@ -142,7 +141,12 @@ class Here:
         reply: asyncio.Future[AlterShareGroupOffsetsResponse | None] = asyncio.get_running_loop().create_future()
         request = alteration(group, offsets)
         self.peers().send(
-            endpoint, request, partial(_set, reply), timeout_ms=_TIMEOUT_MS, version=_SHARE_VERSION, purpose="mirrors"
+            endpoint,
+            request,
+            partial(_set, reply),
+            timeout_ms=_TIMEOUT_MS,
+            version=request.newest_version(),
+            purpose="mirrors",
         )
         return await reply
 

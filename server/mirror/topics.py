@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.mirror")
 
-_CREATE_TOPICS_VERSION = CreateTopicsRequest.newest_version()
 _CREATE_PARTITIONS_VERSION = CreatePartitionsRequest.newest_version()
 _ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
 #: Topics in one request to the controller.
@@ -90,7 +89,7 @@ class LinkTopics:
         if not asked:
             return
         request = CreateTopicsRequest(topics=asked, timeout_ms=_TIMEOUT_MS)
-        response = await self._here.decide(request, _CREATE_TOPICS_VERSION, CreateTopicsResponse)
+        response = await self._here.decide(request, request.newest_version(), CreateTopicsResponse)
         for result in response.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 words = f"it cannot be made: {ErrorCode(result.error_code).name} ({result.error_message})"

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from ...protocol.apis import api_named
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from .hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.partitions")
-
-_ASSIGN_VERSION = api_named("AssignReplicasToDirs").newest_version
 
 
 class Controller(Protocol):
@@ -71,7 +68,7 @@ class DirectoryReports:
             controller.broker_epoch,
             [AssignReplicasToDirsRequestDirectory(name, list(topics.values())) for name, topics in directories.items()],
         )
-        controller.submit(request, _ASSIGN_VERSION, _check_reported)
+        controller.submit(request, request.newest_version(), _check_reported)
 
 
 def _check_reported(response: Message) -> None:

@@ -21,6 +21,7 @@ PACKAGES = ("server", "coordinator", "replication", "protocol", "client", "admin
 HOMES = ("protocol/behaviour_versions.py", "protocol/feature_levels.py")
 #: Versions of formats of our own, and of records: they change with what is written, not with the schema.
 FORMATS = {
+    "admin/pipeline_progress.py: _VERSION = 1",
     "coordinator/groups/share/persister_requests.py: INTERNAL_VERSION = 0",
     "coordinator/groups/streams/description.py: REPORTED_VERSION = 1",
     "coordinator/groups/streams/description.py: TOPOLOGY_VERSION = 0",
