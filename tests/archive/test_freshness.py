@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle, pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -80,6 +81,9 @@ class _Cluster(_Closed):
 
 
 class _Archive(_Closed):
+    table = "orders"
+    offsets: Mapping[int, int] = MappingProxyType({})
+
     def __init__(self, turns: Turns, topic: str) -> None:
         self._turns = turns
         self.archived = Archived(topic, is_caught_up=True)
