@@ -17,7 +17,7 @@ QUERY_GROUPS, ARCHIVE_GROUPS, REPLAY_GROUPS = "odradek-query-", "odradek-archive
 NO_GROUP = "none"
 #: Limits of texts: the metadata of a commit has 4,096 bytes at most (`offset.metadata.max.bytes`).
 _MOST_NAME, _MOST_ERROR = 300, 500
-#: Of the text.
+#: Version of the text of a commit.
 _VERSION = 1
 
 
