@@ -151,6 +151,13 @@ def range_of(table: StoredTable, file: DataFile) -> FileRange:
     return FileRange(file.file_path, (low[0], high[0]), (low[1], high[1]), file.record_count)
 
 
+def limits_of(table: StoredTable, file: DataFile, column: str) -> tuple[int, int] | None:
+    """The least and the greatest value of a column of integers or times in a file; None where its manifest has none."""
+    number = table.schema().find_field(column).field_id
+    low, high = file.lower_bounds.get(number), file.upper_bounds.get(number)
+    return None if low is None or high is None else (_number(low), _number(high))
+
+
 def _number(bound: bytes) -> int:
     """A bound of an int or a long: Iceberg's single-value serialization."""
     return int.from_bytes(bound, "little", signed=True)

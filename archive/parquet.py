@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -317,6 +317,13 @@ class ParquetSource:
 
     def ranges(self) -> list[FileRange]:
         return [FileRange(one.path, one.partitions, one.offsets, one.rows) for one in self._files]
+
+    def open(self, range_: FileRange) -> IO[bytes]:
+        """The file of a range, open. Raises FileNotFoundError where an archiver has merged it meanwhile."""
+        path = self._folder / range_.path
+        with suppress(FileNotFoundError):
+            return path.open("rb")
+        return path.with_name(f"{path.name}{_STAGED}").open("rb")
 
     def read(self, partition: int, first_offset: int, next_offset: int) -> pa.Table:
         try:

@@ -153,7 +153,7 @@ class TopicArchive:
             covered, plan = self._with_inferred_type(cluster, covered, plan)
         read_began = time.monotonic()
         topic_id = _topic_id(plan)
-        _check_same_log(plan, covered, topic_id)
+        check_same_log(plan, covered, topic_id)
         self._offsets = dict(covered.offsets) if covered is not None else dict(plan.starts)
         self._offsets |= {one: start for one, start in plan.starts.items() if one not in self._offsets}
         starts = self._starts(covered)
@@ -391,7 +391,7 @@ def _topic_id(plan: Plan) -> str:
     return "" if found is None else uuid_to_text(found)
 
 
-def _check_same_log(plan: Plan, covered: Covered | None, topic_id: str) -> None:
+def check_same_log(plan: Plan, covered: Covered | None, topic_id: str) -> None:
     """Raises ArchiveError for a topic that was deleted and created again, or a log that lost records."""
     if covered is None:
         return

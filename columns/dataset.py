@@ -41,12 +41,10 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
         self, columns: Sequence[str] | None = None, filter: pa.compute.Expression | None = None, **options: object
     ) -> ds.Scanner:
         names = self.schema.names if columns is None else list(columns)
-        # An expression has no list of its fields; a name too many costs a column.
-        used = set(_NAME.findall(str(filter))) if filter is not None else set()
-        needed = [name for name in self.schema.names if name in names or name in used]
+        needed = used_columns(self.schema.names, names, filter)
         plan = pruned(self._scan.plan, filter, self.schema, whole_partitions=self._scan.latest_per_key)
         part = self._scan.select(needed).with_plan(plan)
-        if filter is not None and "key" in used:
+        if filter is not None and "key" in _NAME.findall(str(filter)):
             part = part.with_keys(keys_of(filter, self.schema.field("key").type == pa.string()))
         return ds.Scanner.from_batches(part.reader(), columns=names, filter=filter)
 
@@ -70,17 +68,8 @@ def pruned(
     """
     if filter is None:
         return plan
-    form, system = ds.IpcFileFormat(), pyarrow.fs.LocalFileSystem()
     times = _Times() if "timestamp" in _NAME.findall(str(filter)) else None
-    fragments = [
-        form.make_fragment(str(number), system, partition_expression=_guarantee(split, times))
-        for number, split in enumerate(plan.splits)
-    ]
-    try:
-        whole = ds.FileSystemDataset(fragments, schema, form, system)
-        kept = {int(fragment.path) for fragment in whole.get_fragments(filter)}
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # the scanner raises it, too
-        return plan
+    kept = possible([_guarantee(split, times) for split in plan.splits], filter, schema)
     parts, number = [], 0
     for one in plan.partitions:
         left = tuple(split for at, split in enumerate(one.splits, number) if at in kept)
@@ -89,6 +78,31 @@ def pruned(
             left = one.splits
         parts.append(replace(one, splits=left))
     return replace(plan, partitions=tuple(parts))
+
+
+def possible(guarantees: Sequence[pa.compute.Expression], filter: pa.compute.Expression, schema: pa.Schema) -> set[int]:
+    """The numbers of the parts of a dataset that may have a row which passes the filter. `guarantees`: conditions that every
+    row of a part passes.
+    """
+    form, system = ds.IpcFileFormat(), pyarrow.fs.LocalFileSystem()
+    fragments = [
+        form.make_fragment(str(number), system, partition_expression=guarantee)
+        for number, guarantee in enumerate(guarantees)
+    ]
+    try:
+        whole = ds.FileSystemDataset(fragments, schema, form, system)
+        return {int(fragment.path) for fragment in whole.get_fragments(filter)}
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # the scanner raises it, too
+        return set(range(len(guarantees)))
+
+
+def used_columns(names: Sequence[str], columns: Sequence[str], filter: pa.compute.Expression | None) -> list[str]:
+    """Those of the names that a scanner of `columns` with a filter needs, in their order.
+
+    An expression has no list of its fields; a name too many costs a column.
+    """
+    used = set(_NAME.findall(str(filter))) if filter is not None else set()
+    return [name for name in names if name in columns or name in used]
 
 
 def _guarantee(split: Split, times: _Times | None) -> pa.compute.Expression:

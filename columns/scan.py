@@ -140,7 +140,7 @@ class Scan:
             for batch in self._typed_records():
                 for name in names:
                     number = schema.get_field_index(name)
-                    batch = batch.set_column(number, schema.field(number), _text(batch.column(number)))
+                    batch = batch.set_column(number, schema.field(number), text_of(batch.column(number)))
                 if self._dates is not None and "timestamp" in self._options.columns:
                     batch, undated = _dated(batch, *self._dates)
                     self._note_undated(undated)
@@ -263,7 +263,8 @@ def _has(unread_offsets: Unread, other: Unread) -> bool:
     )
 
 
-def _text(values: pa.Array) -> pa.Array:
+def text_of(values: pa.Array) -> pa.Array:
+    """Bytes as text; those that are not UTF-8 are escapes such as `\\xff`."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,0 +1,53 @@
+"""The rows of a topic's log from the offsets on that its table covers, as the archiver would add them to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from ..columns import SCHEMA, Plan
+from ..columns.scan import Scan
+from ..columns.split_reader import ReadOptions
+from .rows import RowMaker, TypedRows
+
+#: Columns of a scan that decide about a row, whatever columns of the table are wanted.
+_ALWAYS = ("partition", "offset", "timestamp", "timestamp_type")
+
+
+class LogRows:
+    """Rows of a plan. Each reading has a maker of rows of its own, since readings may run side by side."""
+
+    def __init__(self, plan: Plan, make_rows: Callable[[], RowMaker]) -> None:
+        self.plan = plan
+        self._make_rows = make_rows
+
+    def batches(self, plan: Plan, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a part of the plan. Columns that neither `columns` nor the rows need are null."""
+        maker = self._make_rows()
+        needed = {*_ALWAYS, *columns}
+        if isinstance(maker, TypedRows):  # a value that does not fit is no row
+            needed.add("value")
+        for batch in Scan(plan, ReadOptions(tuple(name for name in SCHEMA.names if name in needed))):
+            whole = _completed(batch)
+            maker.prepare(whole)
+            yield maker.rows(whole).rows
+
+    def dead_letter_records(self) -> Iterator[pa.RecordBatch]:
+        """The records of the plan that are no rows, with the reasons (DEAD_LETTER_SCHEMA)."""
+        maker = self._make_rows()
+        for batch in Scan(self.plan, ReadOptions(tuple(SCHEMA.names))):
+            maker.prepare(batch)
+            found = maker.rows(batch).dead_letter_records
+            if found.num_rows:
+                yield found
+
+
+def _completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with null in the columns of a scan that it lacks."""
+    columns = [
+        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in SCHEMA
+    ]
+    schema = pa.schema([field.with_nullable(True) for field in SCHEMA])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,232 @@
+"""`odradek.relation`: the table of a topic up to the offsets of its commit, and the log from there on, as of one point.
+
+Each record is in it once. The offsets are in the commit of the rows, so the table ends where the log takes over, whenever an
+archiver commits, merges or expires. Records of the log become rows as the archiver would make them: in the columns of the
+table, and without those that do not fit, which are dead-letter records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyiceberg.catalog import Catalog
+
+from ..columns import Plan, ValueSchema
+from ..columns.cluster import Cluster
+from ..columns.cluster_plan import plan_topic
+from ..columns.dataset import possible, pruned, used_columns
+from ..columns.request import READ_COMMITTED, Request
+from ..columns.scan import text_of
+from ..protocol.uuids import uuid_to_text
+from .column_types import Times, grown
+from .conforming import conformed
+from .iceberg import DEFAULT_NAMESPACE, open_catalog
+from .log_rows import LogRows
+from .ownership import Owner, checked_name, dead_letter_name, table_name
+from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, check_fits, inferred_type, row_maker
+from .sampling import sample
+from .store import ArchiveError
+from .stored_rows import IcebergRows, ParquetRows, StoredPart, StoredRows
+from .topic_archive import check_same_log
+
+
+class Relation(ds.Dataset):  # type: ignore[misc]
+    """All records of a topic, each once, from its table and its log: `duckdb.sql("select count(*) from orders")`.
+
+    A `pyarrow.dataset.Dataset`, which DuckDB and Polars ask for the columns and the rows that a query needs: files and parts
+    of the log that have none are not read. Rows are in no order. Each reading gives the same rows.
+    """
+
+    def __init__(
+        self,
+        stored: StoredRows,
+        dead_letters: StoredRows | None,
+        log: LogRows,
+        schema: pa.Schema,
+        text_columns: Sequence[str] = (),
+    ) -> None:
+        """Made by `relation`. `schema`: the columns of the table, with those that records of the log add."""
+        self._stored = stored
+        self._dead_letters = dead_letters
+        self._log = log
+        self._schema = schema
+        self._text_columns = tuple(text_columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        made = self._schema
+        for name in self._text_columns:
+            made = made.set(made.get_field_index(name), pa.field(name, pa.string()))
+        return made
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Partition -> (the offset where the log takes over from the table, the offset after the last one)."""
+        return {one.partition: (one.start, one.end) for one in self._log.plan.partitions}
+
+    def as_text(self, columns: Sequence[str]) -> Relation:
+        """The same relation with `key` or `value` as text where they are bytes; others are escapes such as `\\xff`."""
+        found = [name for name in columns if pa.types.is_binary(self._schema.field(name).type)]
+        return Relation(self._stored, self._dead_letters, self._log, self._schema, found)
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **options: object
+    ) -> ds.Scanner:
+        """Arrow's scanner of columns and of the rows that pass a filter. Raises ArchiveError, ScanError as it reads."""
+        names = self.schema.names if columns is None else list(columns)
+        needed = used_columns(self.schema.names, names, filter) or ["offset"]
+        return ds.Scanner.from_batches(self._reader(needed, filter), columns=names, filter=filter)
+
+    def _reader(self, names: Sequence[str], filter: pc.Expression | None = None) -> pa.RecordBatchReader:
+        """The columns, of rows of which some may not pass the filter."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(schema, filter))
+
+    def _batches(self, schema: pa.Schema, filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        plan = pruned(self._log.plan, filter, self.schema)
+        stored = [name for name in schema.names if name in self._stored.schema.names]
+        for batch in self._stored.batches(partial(self._chosen, filter), stored):
+            yield self._aligned(batch, schema)
+        if plan.splits:
+            for batch in self._log.batches(plan, schema.names):
+                yield self._aligned(batch, schema)
+
+    def _chosen(self, filter: pc.Expression | None, parts: Sequence[StoredPart]) -> Sequence[StoredPart]:
+        if filter is None:
+            return parts
+        kept = possible([one.guarantee() for one in parts], filter, self.schema)
+        return [one for number, one in enumerate(parts) if number in kept]
+
+    def _aligned(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        return aligned(batch, schema, self._schema, self._text_columns)
+
+    def to_table(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **options: object
+    ) -> pa.Table:
+        return self.scanner(columns, filter).to_table()
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: object) -> int:
+        return int(self.scanner(["offset"], filter).count_rows())
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        # A scanner reads on threads of its own: these would wait for ever for Python's lock, which Polars holds meanwhile.
+        return self._reader(self.schema.names).__arrow_c_stream__(requested_schema)
+
+    def dead_letter_records(self) -> pa.Table:
+        """The records that are no rows, with their reasons: those beside the table, and those of the log."""
+        batches = list(self._log.dead_letter_records())
+        if self._dead_letters is not None:
+            assert self._stored.covered is not None
+            offsets = self._stored.covered.offsets
+            for batch in self._dead_letters.batches(lambda parts: parts, DEAD_LETTER_SCHEMA.names):
+                batches.append(_below(aligned(batch, DEAD_LETTER_SCHEMA, DEAD_LETTER_SCHEMA), offsets))
+        return pa.Table.from_batches(batches, DEAD_LETTER_SCHEMA)
+
+
+def aligned(
+    batch: pa.RecordBatch, schema: pa.Schema, whole: pa.Schema, text_columns: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """A batch with the columns of a schema: null where it lacks one, and of the types of `whole`, then text where wanted."""
+    columns = []
+    for field in schema:
+        kind = whole.field(field.name).type
+        number = batch.schema.get_field_index(field.name)
+        column = pa.nulls(batch.num_rows, kind) if number < 0 else batch.column(number)
+        if column.type != kind:
+            fitted = conformed(column, kind)
+            assert not fitted.bad, "a column of a table grows"
+            column = fitted.values
+        columns.append(text_of(column) if field.name in text_columns else column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _below(batch: pa.RecordBatch, offsets: Mapping[int, int]) -> pa.RecordBatch:
+    """The rows that a table with these offsets covers: dead-letter records are committed before the rows."""
+    ends = pa.array([offsets.get(one, 0) for one in batch.column("partition").to_pylist()], pa.int64())
+    return batch.filter(pc.less(batch.column("offset"), ends))
+
+
+def relation(
+    topic: str,
+    *,
+    bootstrap_servers: str | Sequence[str] | None = None,
+    client: Mapping[str, str] | None = None,
+    warehouse: str | Path | None = None,
+    catalog: Mapping[str, str] | Catalog | None = None,
+    parquet: str | Path | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+    table: str | None = None,
+    values: ValueSchema | str | None = None,
+    times: Times | str = Times.native,
+    isolation_level: str = READ_COMMITTED,
+) -> Relation:
+    """All records of a topic, each once: its table up to the offsets of its newest commit, and the log from there on.
+
+    `bootstrap_servers`, `client`: the cluster, as for `odradek.scan`. `warehouse`, `catalog` or `parquet`: where `odradek
+    archive` keeps the table; `namespace` and `table` where it has another name than the default one. `values`, `times`,
+    `isolation_level`: those of the archive; a table of raw values has none.
+
+    The end of the relation is that of the log at the call. Raises ArchiveError where there is no table or it is another
+    topic's, ScanError for a log that no longer has the records behind the table, ClusterError.
+    """
+    properties = dict(client or {})
+    if bootstrap_servers is not None:
+        is_text = isinstance(bootstrap_servers, str)
+        properties["bootstrap.servers"] = str(bootstrap_servers) if is_text else ",".join(bootstrap_servers)
+    if "bootstrap.servers" not in properties:
+        raise ArchiveError("a relation needs bootstrap_servers, or client with bootstrap.servers")
+    if sum(one is not None for one in (warehouse or catalog or None, parquet)) != 1:
+        raise ArchiveError("a relation needs the place of the table: warehouse, catalog or parquet")
+    name = checked_name(table or table_name(topic))
+    if parquet is not None:
+        folder = Path(parquet) / name
+        stored: StoredRows = ParquetRows(folder)
+        dead_letters: StoredRows | None = ParquetRows(folder, dead_letters=True)
+    else:
+        opened = catalog if isinstance(catalog, Catalog) else open_catalog(warehouse, catalog or {})
+        place = (*namespace.split("."), name)
+        dead_place = (*place[:-1], dead_letter_name(name))
+        stored = IcebergRows(opened, place)
+        dead_letters = IcebergRows(opened, dead_place) if opened.table_exists(dead_place) else None
+    named = ValueSchema(values) if isinstance(values, str) else values
+    make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times))
+    with Cluster(properties) as cluster:
+        plan = _plan(cluster, topic, stored, isolation_level)
+        schema = _schema(cluster, plan, stored, make_rows(schema=stored.schema))
+    return Relation(stored, dead_letters, LogRows(plan, partial(make_rows, schema=schema)), schema)
+
+
+def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str) -> Plan:
+    """The plan of what the log has behind the table. Raises ArchiveError for a table of another topic."""
+    (described,) = cluster.described([topic])
+    topic_id = "" if described.topic_id is None else uuid_to_text(described.topic_id.bytes)
+    Owner(topic, cluster.cluster_id(), topic_id).check(stored.owner, stored.name)
+    request = Request(isolation_level=isolation_level)
+    if stored.covered is not None:
+        request.start_offsets = dict(stored.covered.offsets)
+    plan = plan_topic(cluster, topic, request)
+    check_same_log(plan, stored.covered, topic_id)
+    return plan
+
+
+def _schema(cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker) -> pa.Schema:
+    """The columns of the table, with those that records of the log add. Raises ArchiveError for values of another kind."""
+    if isinstance(maker, TypedRows) and maker.is_inferred and "value" not in stored.schema.names:
+        found = sample(cluster, plan, skip_unreadable=False)
+        if found.rows:
+            maker.set_type(inferred_type(found))
+    check_fits(stored.schema, maker.schema, stored.name)
+    schema = grown(stored.schema, maker.schema)
+    has_struct = "value" in schema.names and pa.types.is_struct(schema.field("value").type)
+    has_whole_value = VALUE_BYTES in schema.names or VALUE_JSON in schema.names
+    if isinstance(maker, TypedRows) and maker.is_inferred and has_struct and not has_whole_value:
+        return schema.append(pa.field(VALUE_JSON, pa.string()))
+    return schema
