@@ -4,7 +4,7 @@
 own.
 `Security` says how their clients connect.
 `InvalidConfig` is what a broker's start raises for a property that it refuses.
-`scan` reads the records of a topic as Arrow, from a data directory or a running broker.
+`scan` reads the records of a topic as Arrow, from a data directory or a running broker, `relation` from its table and log.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .archive.relation import relation
     from .columns import scan
     from .metadata.configs import InvalidConfig
     from .server.access.provisioning import Security
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .testing.cluster import Cluster
 
 
-__all__ = ["Broker", "Cluster", "InvalidConfig", "Security", "__version__", "scan"]
+__all__ = ["Broker", "Cluster", "InvalidConfig", "Security", "__version__", "relation", "scan"]
 
 
 if not TYPE_CHECKING:  # a checker would take every name for one that is here
@@ -44,6 +45,10 @@ if not TYPE_CHECKING:  # a checker would take every name for one that is here
             from .server.access.provisioning import Security
 
             return Security
+        if name == "relation":
+            from .archive.relation import relation
+
+            return relation
         if name == "scan":
             from .columns import scan
 

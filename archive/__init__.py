@@ -17,6 +17,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `data_files.py`, `maintenance.py` | files of Iceberg tables; small files, old snapshots, files without a snapshot |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
+| `relation.py` | a table and its log as one; `stored_rows.py`, `log_rows.py`: its parts |
 | `replay.py` | a table back into a topic, with its progress in the transactions |
 | `table_status.py` | tables as they are, and their maintenance by a command |
 | `command.py`, `table_command.py`, `replay_command.py` | the commands; `table_options.py`: their options |

@@ -35,6 +35,7 @@ from .store import (
     Covered,
     FileRange,
     ForeignTable,
+    NoSuchTable,
     PartitionBy,
     bounded_tables,
     groups_to_merge,
@@ -296,7 +297,7 @@ class ParquetSource:
     """The files of a manifest that are read back (store.Source)."""
 
     def __init__(self, folder: str | Path, *, dead_letters: bool = False) -> None:
-        """Raises ArchiveError where the folder has no manifest."""
+        """Raises NoSuchTable where the folder has no manifest."""
         self._folder = Path(folder).absolute()
         self._has_dead_letters = dead_letters
         self.name = f"{self._folder}/{_DEAD_LETTERS}" if dead_letters else str(self._folder)
@@ -306,7 +307,7 @@ class ParquetSource:
     def _load(self) -> None:
         manifest = _Manifest.read(self._folder / MANIFEST)
         if manifest is None:
-            raise ArchiveError(f"{self._folder} has no {MANIFEST}")
+            raise NoSuchTable(f"{self._folder} has no {MANIFEST}")
         self.owner, self.covered = manifest.owner, manifest.covered
         self._files = manifest.dead_letter_files if self._has_dead_letters else manifest.files
         self.schema: pa.Schema = DEAD_LETTER_SCHEMA if self._has_dead_letters else manifest.schema

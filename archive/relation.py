@@ -28,7 +28,7 @@ from .conforming import conformed
 from .iceberg import DEFAULT_NAMESPACE, open_catalog
 from .log_rows import LogRows
 from .ownership import Owner, checked_name, dead_letter_name, table_name
-from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, check_fits, inferred_type, row_maker
+from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, form_of, inferred_type, row_maker
 from .sampling import sample
 from .store import ArchiveError
 from .stored_rows import IcebergRows, ParquetRows, StoredPart, StoredRows
@@ -56,6 +56,8 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         self._log = log
         self._schema = schema
         self._text_columns = tuple(text_columns)
+        #: The first error of a reading: an engine may raise an error of its own in place of it.
+        self.failure: Exception | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -88,6 +90,13 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         return pa.RecordBatchReader.from_batches(schema, self._batches(schema, filter))
 
     def _batches(self, schema: pa.Schema, filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._rows(schema, filter)
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+
+    def _rows(self, schema: pa.Schema, filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         plan = pruned(self._log.plan, filter, self.schema)
         stored = [name for name in schema.names if name in self._stored.schema.names]
         for batch in self._stored.batches(partial(self._chosen, filter), stored):
@@ -174,8 +183,8 @@ def relation(
     archive` keeps the table; `namespace` and `table` where it has another name than the default one. `values`, `times`,
     `isolation_level`: those of the archive; a table of raw values has none.
 
-    The end of the relation is that of the log at the call. Raises ArchiveError where there is no table or it is another
-    topic's, ScanError for a log that no longer has the records behind the table, ClusterError.
+    The end of the relation is that of the log at the call. Raises NoSuchTable, ArchiveError for a table of another topic or
+    of other values, ScanError for a log that no longer has the records behind the table, ClusterError.
     """
     properties = dict(client or {})
     if bootstrap_servers is not None:
@@ -223,10 +232,19 @@ def _schema(cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker) -
         found = sample(cluster, plan, skip_unreadable=False)
         if found.rows:
             maker.set_type(inferred_type(found))
-    check_fits(stored.schema, maker.schema, stored.name)
+    _check_form(stored, maker.schema)
     schema = grown(stored.schema, maker.schema)
     has_struct = "value" in schema.names and pa.types.is_struct(schema.field("value").type)
     has_whole_value = VALUE_BYTES in schema.names or VALUE_JSON in schema.names
     if isinstance(maker, TypedRows) and maker.is_inferred and has_struct and not has_whole_value:
         return schema.append(pa.field(VALUE_JSON, pa.string()))
     return schema
+
+
+def _check_form(stored: StoredRows, rows: pa.Schema) -> None:
+    """Raises ArchiveError where a table of typed values is asked for raw ones, or the other way round."""
+    if "value" in stored.schema.names and "value" in rows.names:
+        kept, asked = (form_of(schema.field("value").type) for schema in (stored.schema, rows))
+        if kept != asked:
+            advice = "name their format" if kept != "raw" else "name no format"
+            raise ArchiveError(f"table {stored.name} has {kept} values, and {asked} ones are asked for: {advice}")

@@ -325,13 +325,13 @@ def check_fits(table: pa.Schema, rows: pa.Schema, name: str) -> None:
         if field.name not in table.names:
             continue
         kind = storable(table.field(field.name).type)
-        if field.name == "value" and _form_of(kind) != _form_of(field.type):
+        if field.name == "value" and form_of(kind) != form_of(field.type):
             raise ArchiveError(
-                f"table {name} has {_form_of(kind)} values: name another, --table {name}=NAME, or make it anew, --rebuild"
+                f"table {name} has {form_of(kind)} values: name another, --table {name}=NAME, or make it anew, --rebuild"
             )
 
 
-def _form_of(kind: pa.DataType) -> str:
+def form_of(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return "typed"
     return "text" if pa.types.is_string(kind) else "raw"

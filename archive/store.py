@@ -46,6 +46,10 @@ class TableChanged(ArchiveError):
     """Another process has committed offsets to the table."""
 
 
+class NoSuchTable(ArchiveError):
+    """There is no table of this name."""
+
+
 class ForeignTable(ArchiveError):
     """The table is no table of an archiver."""
 

@@ -26,7 +26,7 @@ from .data_files import limits_of, range_of
 from .iceberg import arrow_schema, covered_of, owner_of
 from .ownership import Owner
 from .parquet import ParquetSource
-from .store import ArchiveError, Covered, FileRange
+from .store import ArchiveError, Covered, FileRange, NoSuchTable
 
 #: A manifest whose files are merged while they are opened is read again so many times.
 _MOST_LOOKS = 10
@@ -71,12 +71,12 @@ class IcebergRows:
     """The rows of a snapshot: the newest one when this is made (StoredRows)."""
 
     def __init__(self, catalog: Catalog, identifier: tuple[str, ...]) -> None:
-        """Raises ArchiveError where there is no such table, ForeignTable where it is no archive's."""
+        """Raises NoSuchTable, and ForeignTable where it is no archive's."""
         self.name = ".".join(identifier)
         try:
             self._table: StoredTable = catalog.load_table(identifier)
         except NoSuchTableError:
-            raise ArchiveError(f"the catalog has no table {self.name}") from None
+            raise NoSuchTable(f"the catalog has no table {self.name}") from None
         self.owner: Owner = owner_of(self._table)
         self.covered: Covered | None = covered_of(self._table)
         self.schema: pa.Schema = arrow_schema(self._table)
@@ -107,7 +107,7 @@ class ParquetRows:
     """The rows that the manifest of a folder covers when this is made (StoredRows)."""
 
     def __init__(self, folder: Path, *, dead_letters: bool = False) -> None:
-        """Raises ArchiveError where the folder has no manifest."""
+        """Raises NoSuchTable where the folder has no manifest."""
         self._folder, self._has_dead_letters = folder, dead_letters
         source = self._source()
         self.name: str = source.name

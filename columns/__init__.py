@@ -21,7 +21,6 @@
 | `latest_records.py` | the latest record of each key |
 | `dataset.py` | a scan that engines ask for columns and offsets |
 | `counting.py` | numbers of records of topics, by the headers of their batches |
-| `query_command.py` | `odradek query`; `query_scans.py`: its tables; `query_result.py`: its rows |
 | `value_schema.py` | the schema of values, as users name it |
 | `value_decoders.py` | the decoder of a schema: JSON, Avro or Protobuf |
 | `decoder.py` | what each decoder returns; `shown_value.py`: a value in the words of a reason |

@@ -32,6 +32,7 @@ ROOMS = (
     "coordinator",
     "metadata",
     "protocol",
+    "query",
     "records",
     "replication",
     "server",

@@ -25,7 +25,7 @@ class ClientCommand(NamedTuple):
 COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topic_command", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
-    ("query",): ClientCommand(".columns.query_command", "query topics with SQL"),
+    ("query",): ClientCommand(".query.command", "query topics with SQL"),
     ("archive",): ClientCommand(".archive.command", "keep topics as Iceberg tables or Parquet files"),
     ("table",): ClientCommand(".archive.table_command", "show and maintain the tables of `odradek archive`"),
     ("replay",): ClientCommand(".archive.replay_command", "write a table back into a topic"),

@@ -14,8 +14,8 @@ from odradek.columns import Inference, ValueSchema, inference, scan
 from odradek.columns import scan as scan_module_function
 from odradek.columns.json_decoder import JsonDecoder
 from odradek.columns.json_text_decoder import JsonTextDecoder
-from odradek.columns.query_scans import _FIRST_MS, _LAST_MS
 from odradek.protocol.records.record import Record
+from odradek.query.scans import _FIRST_MS, _LAST_MS
 from odradek.records import json_parsing
 
 from tests.columns.harness.logs import GeneratedLog

@@ -9,11 +9,11 @@ from ..admin.connection import Connection
 from ..cli.messages import warn
 from ..client.properties import is_of_store
 from ..client.wording import counted
-from .dataset import ScanDataset, UndecodableDataset
-from .errors import Unread
-from .scan import Scan, scan, with_values
-from .typed_rows import UNDECODABLE
-from .value_schema import ValueSchema
+from ..columns.dataset import ScanDataset, UndecodableDataset
+from ..columns.errors import Unread
+from ..columns.scan import Scan, scan, with_values
+from ..columns.typed_rows import UNDECODABLE
+from ..columns.value_schema import ValueSchema
 
 #: End of the name of a table of records that do not decode.
 _SUFFIX = ".undecodable"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import duckdb
 import typer
@@ -15,13 +16,31 @@ import typer
 from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..client.error_kinds import ErrorKind
 from ..client.user_errors import Misused, UserError
-from .errors import ScanError
-from .query_result import ResultFormat, write_result
-from .query_scans import QueryScans
-from .value_schema import ValueSchema
+from ..columns.errors import ScanError
+from ..columns.value_schema import ValueSchema
+from ..extras import install_command
+from .result import ResultFormat, write_result
+from .scans import QueryScans
+from .table_place import TablePlace
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+    from .tables import QueryTables
 
 app = new_app("Query topics with SQL.")
+Warehouse = Annotated[
+    Path | None,
+    typer.Option("--warehouse", metavar="DIR", help="read topics from the tables that `odradek archive` keeps here"),
+]
+Catalog = Annotated[
+    list[str] | None,
+    typer.Option("--catalog", metavar="KEY=VALUE", help="the same, by a property of PyIceberg's catalog; repeatable"),
+]
+Parquet = Annotated[Path | None, typer.Option("--parquet", metavar="DIR", help="the same, from Parquet files")]
+Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="of the tables")]
 _BY_NAME = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
 
 
@@ -59,9 +78,15 @@ def query(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="write to this file instead of standard output")
     ] = None,
+    warehouse: Warehouse = None,
+    catalog: Catalog = None,
+    parquet: Parquet = None,
+    namespace: Namespace = "kafka",
 ) -> None:
     """Query topics with SQL: `odradek query "select key, count(*) from orders group by key"`."""
     form = _form(output_format, file)
+    place = TablePlace(warehouse, catalog, parquet, namespace)
+    has_tables = _has_tables(place, without=data_dir is not None or latest_per_key or skip_unreadable)
     values = None
     if value_format not in (Form.text, Form.binary):
         values = ValueSchema.of_options(connection, value_format, value_schema, schema_registry, message)
@@ -71,23 +96,55 @@ def query(
         "on_unreadable": "skip" if skip_unreadable else "raise",
     }
     scans = QueryScans(connection, data_dir, options, value_format is not Form.binary, values)
-    with _explained(scans), duckdb.connect() as database:
+    readings: list[QueryScans | QueryTables] = [scans]
+    with _explained(readings), duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'")
-        for name in _tables(database, sql):
-            database.register(name, scans.table(name))
+        names = _tables(database, sql)
+        table: Callable[[str], ds.Dataset] = scans.table
+        if has_tables:
+            tables = _opened(place, connection, isolation_level, values, value_format)
+            readings.append(tables)
+            table = partial(tables.table, otherwise=scans.table)
+        for name in names:
+            database.register(name, table(name))
         write_result(database, sql, form, file)
         scans.warn()
 
 
+def _has_tables(place: TablePlace, *, without: bool) -> bool:
+    """Returns whether the query reads tables, too. `without`: its options are those of logs. Raises Misused."""
+    given = [one is not None for one in (place.warehouse or place.catalog or None, place.parquet)]
+    if not any(given):
+        return False
+    if all(given):
+        raise Misused("give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR")
+    if without:
+        raise Misused("--data-dir, --latest-per-key and --skip-unreadable read logs alone: leave out the tables")
+    folder = place.warehouse or place.parquet
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"there is no folder {folder}", ErrorKind.NOT_FOUND)
+    return True
+
+
+def _opened(
+    place: TablePlace, connection: Connection, isolation_level: Isolation, values: ValueSchema | None, form: Form
+) -> QueryTables:
+    try:
+        from .tables import QueryTables
+    except ImportError as error:
+        raise UserError(f"tables need PyIceberg ({error}): {install_command('tables')}") from None
+    return QueryTables(connection, place, isolation_level.value, values, form is not Form.binary)
+
+
 @contextmanager
-def _explained(scans: QueryScans) -> Iterator[None]:
+def _explained(readings: Sequence[QueryScans | QueryTables]) -> Iterator[None]:
     """Raises what a user meets as UserError: DuckDB has words of its own, with a traceback, for what a scan raises."""
     try:
         yield
     except (UserError, Misused):
         raise
     except Exception as error:
-        failure = scans.failure or error
+        failure = next((one.failure for one in readings if one.failure is not None), error)
         if isinstance(failure, ScanError | UserError):
             raise UserError(str(failure), failure.kind) from None
         if isinstance(failure, duckdb.Error | OSError):
