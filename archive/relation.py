@@ -242,9 +242,9 @@ def _schema(cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker) -
 
 
 def _check_form(stored: StoredRows, rows: pa.Schema) -> None:
-    """Raises ArchiveError where a table of typed values is asked for raw ones, or the other way round."""
+    """Raises ArchiveError where rows have typed values and the table raw ones, or the other way round."""
     if "value" in stored.schema.names and "value" in rows.names:
         kept, asked = (form_of(schema.field("value").type) for schema in (stored.schema, rows))
         if kept != asked:
             advice = "name their format" if kept != "raw" else "name no format"
-            raise ArchiveError(f"table {stored.name} has {kept} values, and {asked} ones are asked for: {advice}")
+            raise ArchiveError(f"the values of table {stored.name} are {kept}, not {asked}: {advice}")

@@ -327,7 +327,8 @@ def check_fits(table: pa.Schema, rows: pa.Schema, name: str) -> None:
         kind = storable(table.field(field.name).type)
         if field.name == "value" and form_of(kind) != form_of(field.type):
             raise ArchiveError(
-                f"table {name} has {form_of(kind)} values: name another, --table {name}=NAME, or make it anew, --rebuild"
+                f"the values of table {name} are {form_of(kind)}: name another, --table {name}=NAME, or make it anew, "
+                "--rebuild"
             )
 
 

@@ -275,5 +275,5 @@ def test_typed_table_needs_its_values(harness: Harness, tmp_path: Path) -> None:
     harness.create("typed_alone")
     harness.write("typed_alone", [json.dumps({"a": 1}).encode()])
     archived(harness, "iceberg", tmp_path, "typed_alone", values=INFERRED)
-    with pytest.raises(ArchiveError, match="typed values"):
+    with pytest.raises(ArchiveError, match="are typed, not raw: name their format"):
         related(harness, "iceberg", tmp_path, "typed_alone")

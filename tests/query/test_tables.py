@@ -67,7 +67,7 @@ def test_typed_table_takes_its_format(broker: odradek.Broker, run: Run, tmp_path
     done = run("query", "select sum(value.n) n from typed", "--value-format", "json", "--value-schema", "infer", *place)
     assert done.stdout == b"n\n3\n"
     refused = run("query", "select * from typed", *place, status=1)
-    assert b"has typed values, and raw ones are asked for: name their format" in refused.stderr
+    assert b"are typed, not raw: name their format" in refused.stderr
 
 
 @pytest.mark.parametrize(
