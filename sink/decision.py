@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -18,8 +18,8 @@ from ..admin.errors import NotSupported, RequestFailed
 from ..admin.nodes import describe_cluster
 from ..admin.session import Admin, Place
 from ..admin.transactions import describe_transactions
-from .ledger import MOST_SUPERSEDED, Attempt, Ledger, prefix_of
-from .requests import NotOpen, commit_ledger, end, open_ids, read_ledger, take_id
+from .ledger import MOST_SUPERSEDED, Attempt, Ledger, ledger_id
+from .requests import NotOpen, commit_ledger, end, open_attempts, read_ledger, take_id
 
 log = logging.getLogger("odradek.sink")
 
@@ -85,6 +85,10 @@ class Decisions:
     def read(self) -> Ledger:
         return read_ledger(self._admin, self._name, self._place)
 
+    def open_attempts(self) -> dict[str, str]:
+        """Transactional ids of attempts whose transactions are open, with the runs of the attempts."""
+        return open_attempts(self._admin, self._name, describe_cluster(self._admin).running)
+
     def finish(self) -> Ledger:
         """Carries out a decision that another process left. Raises Torn."""
         ledger = self.read()
@@ -111,13 +115,13 @@ class Decisions:
         except NotCommitted:
             self._abort(batch)
             raise
-        runs = {one.removeprefix(f"{self._name}.").split(".", 1)[0] for one in self._open_ids()}
-        ledger = decided(ledger, batch.query, batch.run, batch.number, batch.attempts, runs)
+        left_open = self.open_attempts()
+        ledger = decided(ledger, batch.query, batch.run, batch.number, batch.attempts, left_open.values())
         self.before("decide")
         commit_ledger(self._admin, self._name, self._place, producer, self._id, ledger)
         self._finished(ledger, producer)
         self.before("clear")
-        self._clear(ledger)
+        self._clear(ledger, left_open)
 
     def give_up(self, batch: WrittenBatch) -> None:
         """Aborts what a batch has written, unless it was decided: Spark also aborts a batch whose commit has failed."""
@@ -133,7 +137,7 @@ class Decisions:
 
     @property
     def _id(self) -> str:
-        return f"{self._name}.ledger"
+        return ledger_id(self._name)
 
     def _take(self) -> tuple[int, int]:
         return take_id(self._admin, self._id, _LEDGER_TIMEOUT_MS)
@@ -192,20 +196,14 @@ class Decisions:
                     f"'kafka.transaction.timeout.ms' ({state.timeout_ms}) and the brokers' transaction.max.timeout.ms"
                 )
 
-    def _open_ids(self) -> list[str]:
-        return [
-            one
-            for one in open_ids(self._admin, f"{self._name}.", describe_cluster(self._admin).running)
-            if one != self._id
-        ]
+    def _clear(self, ledger: Ledger, left_open: Mapping[str, str]) -> None:
+        """Aborts what attempts that do not count have left open before the decision: readers would wait for its time-out.
 
-    def _clear(self, ledger: Ledger) -> None:
-        """Aborts what attempts that do not count have left open: readers would wait for its time-out."""
-        chosen = {one.transactional_id(self._name, ledger.run) for one in ledger.attempts}
-        prefixes = tuple(prefix_of(self._name, run) for run in (ledger.run, *ledger.superseded))
-        for name in self._open_ids():
-            if name in chosen or not name.startswith(prefixes):
-                continue
+        An attempt that has begun since then is left to the next batch.
+        """
+        chosen = {attempt.transactional_id(self._name, ledger.run) for attempt in ledger.attempts}
+        runs = {ledger.run, *ledger.superseded}
+        for name in (name for name, run in left_open.items() if run in runs and name not in chosen):
             try:
                 take_id(self._admin, name, _LEDGER_TIMEOUT_MS)
             except RequestFailed as error:  # the batch is whole; the next one tries again

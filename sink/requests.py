@@ -31,7 +31,7 @@ from ..protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from .ledger import Ledger, decoded, piece_count
+from .ledger import Ledger, decoded, group_of, piece_count, run_of
 
 T = TypeVar("T")
 #: Versions of a producer before KIP-890, part 2.
@@ -178,10 +178,6 @@ def read_ledger(admin: Admin, name: str, place: Place) -> Ledger:
     return decoded(batch, pieces)
 
 
-def group_of(name: str, piece: int) -> str:
-    return f"{name}.{piece}" if piece else name
-
-
 def _committed(admin: Admin, group: str, place: Place) -> tuple[int, str] | None:
     """The offset of a group for a partition, and the text beside it; None without a commit."""
     topic, partition = place
@@ -205,15 +201,19 @@ def _committed(admin: Admin, group: str, place: Place) -> tuple[int, str] | None
     return _patiently(admin, step)
 
 
-def open_ids(admin: Admin, prefix: str, nodes: Sequence[int]) -> list[str]:
-    """Transactional ids of open transactions that begin with the prefix (KIP-664). Brokers before 3.0 do not list any."""
+def open_attempts(admin: Admin, ledger: str, nodes: Sequence[int]) -> dict[str, str]:
+    """Transactional ids of a ledger's attempts whose transactions are open (KIP-664), with the runs of the attempts.
+
+    Brokers before 3.0 do not list any.
+    """
     request = ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[])
-    found: set[str] = set()
+    runs: dict[str, str] = {}
     for node in nodes:
         try:
             response = admin.ask(request, node)
         except RequestFailed:
             continue  # one that is down coordinates none
-        if not response.error_code:
-            found.update(one.transactional_id for one in response.transaction_states)
-    return sorted(name for name in found if name.startswith(prefix))
+        for listed in response.transaction_states if not response.error_code else ():
+            if (run := run_of(listed.transactional_id, ledger)) is not None:
+                runs[listed.transactional_id] = run
+    return dict(sorted(runs.items()))

@@ -15,7 +15,8 @@ from odradek.client.cluster import Address, Cluster
 from odradek.protocol.records.compression import Compression
 from odradek.sink.batches import Producer
 from odradek.sink.decision import Decisions, NotCommitted, Torn, WrittenBatch
-from odradek.sink.ledger import Attempt
+from odradek.sink.ledger import Attempt, Ledger, ledger_id
+from odradek.sink.requests import commit_ledger, read_ledger, take_id
 from odradek.sink.transaction import TransactionWriter
 
 from compat_tests.broker_process import BrokerProcess
@@ -49,8 +50,8 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 class Query:
     """A query with its topic and ledger, whose tasks and drivers run here."""
 
-    def __init__(self, admin: Admin, bootstrap: str) -> None:
-        self.name = f"query-{next(_numbers)}"
+    def __init__(self, admin: Admin, bootstrap: str, name: str = "") -> None:
+        self.name = name or f"query-{next(_numbers)}"
         self.admin, self.bootstrap = admin, bootstrap
         make_topic(bootstrap, self.name, PARTITIONS)
 
@@ -91,7 +92,7 @@ class Query:
         return sorted(found)
 
     def has_open_transactions(self) -> bool:
-        return bool(self.decisions()._open_ids())
+        return bool(self.decisions().open_attempts())
 
 
 def rows(*batches: int) -> list[str]:
@@ -157,6 +158,31 @@ def test_attempts_that_do_not_count_are_aborted_with_the_batch(query: Query) -> 
     query.decisions().commit(batch)
     assert not query.has_open_transactions()
     assert query.committed() == rows(0)
+
+
+@pytest.mark.parametrize("suffix", [".v2", ".run-a", ".1", ".ledger", "."])
+def test_ledger_whose_name_begins_with_that_of_another_keeps_its_transactions(query: Query, suffix: str) -> None:
+    other = Query(query.admin, query.bootstrap, query.name + suffix)
+    begun = other.batch("run-a", 0)
+    other.task(TASKS, "run-a", 0)  # an attempt that does not count
+    query.decisions().commit(query.batch("run-a", 0))
+    assert len(other.decisions().open_attempts()) == TASKS + 1
+    assert query.decisions().read().superseded == ()
+    other.decisions().commit(begun)
+    assert (query.committed(), other.committed()) == (rows(0), rows(0))
+    assert not other.has_open_transactions()
+
+
+def test_ledger_of_many_pieces_leaves_the_one_whose_name_ends_with_their_number(query: Query) -> None:
+    place = (query.name, 0)
+    many = tuple(Attempt(task, 0, task * 7919 % 10_007 << 20, task % 9) for task in range(900))
+    long, short = Ledger(4, "query", "run", True, many), Ledger(7, "query", "run", True)
+    assert len(long.encoded()) > 1
+    for name, ledger in ((f"{query.name}.1", short), (query.name, long)):
+        producer = take_id(query.admin, ledger_id(name), LONG_MS)
+        commit_ledger(query.admin, name, place, producer, ledger_id(name), ledger)
+    assert read_ledger(query.admin, query.name, place) == long
+    assert read_ledger(query.admin, f"{query.name}.1", place) == short
 
 
 def test_run_that_another_one_has_followed_decides_nothing_more(query: Query) -> None:
