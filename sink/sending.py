@@ -60,6 +60,7 @@ class Sender:
         self._threads = ThreadPoolExecutor(_MOST_NODES)
 
     def close(self) -> None:
+        """Returns when no request is on its way."""
         self._threads.shutdown(cancel_futures=True)
 
     def send(self, batches: Iterable[Batch]) -> None:

@@ -63,6 +63,8 @@ class TransactionWriter:
     def abort(self) -> None:
         """Gives up what was written. A transaction that cannot be ended now is aborted with the next batch, or times out."""
         if self._sender is not None:
+            # A batch that a broker before KIP-890 takes after the abort would begin a transaction that nothing ends.
+            self._sender.close()
             with contextlib.suppress(NotOpen, RequestFailed):
                 end(self._admin, self._id, self.producer, commits=False)
 
