@@ -1,4 +1,4 @@
-"""An administrator of a broker in this process. A test sees each request before it is sent, and may hold it up or fail it."""
+"""An administrator of a broker in this process: a test sees each request before it is sent, and may hold or fail it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TIMEOUT_S = 30.0
 
 
 class InterceptedAdmin(Admin):
-    """`before` is called with each request; what it raises is the request's error. `after`: with those that have a response."""
+    """`before` is called with each request, and raises the error of one; `after` with each that has a response."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
