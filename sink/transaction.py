@@ -16,7 +16,7 @@ from ..admin.topics import described_topics
 from ..protocol.errors import ErrorCode
 from .batches import Batch, Batches, Producer
 from .columns import InvalidRows, Rows, rows_of
-from .requests import NotOpen, end, take_id
+from .requests import end, take_id
 from .sending import Sender
 
 
@@ -66,7 +66,7 @@ class TransactionWriter:
         if self._sender is not None:
             # A batch that a broker before KIP-890 takes after the abort would begin a transaction that nothing ends.
             self._sender.close()
-            with contextlib.suppress(NotOpen, RequestFailed):
+            with contextlib.suppress(RequestFailed):
                 end(self._admin, self._id, self.producer, commits=False)
 
     def _began(self) -> Sender:

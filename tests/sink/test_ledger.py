@@ -108,7 +108,7 @@ def test_run_may_decide_the_batch_after_the_last_and_no_other_twice() -> None:
     assert judged(ledger, "q", "r", 5) is Verdict.DECIDES
     assert judged(ledger, "q", "r2", 9) is Verdict.DECIDES
     assert judged(ledger, "q", "r2", 4) is Verdict.IS_REPEATED
-    assert judged(ledger, "q", "r", 0) is Verdict.IS_REPEATED
+    assert judged(ledger, "q", "r", 3) is judged(ledger, "q", "r2", 0) is Verdict.IS_OUTDATED
     assert judged(ledger, "q", "old", 5) is Verdict.IS_SUPERSEDED
     assert judged(ledger, "other query", "r3", 0) is Verdict.DECIDES
     assert judged(Ledger(), "q", "r", 0) is Verdict.DECIDES
