@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,8 +105,7 @@ def _times(array: pa.Array | None) -> Numbers | None:
         raise InvalidRows(f"the column '{TIMESTAMP}' is {array.type}, not a timestamp")
     numbers = array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
     if numbers.null_count:
-        now = pc.cast(pa.scalar(np.datetime64("now", "ms").astype(np.int64)), pa.int64())
-        numbers = numbers.fill_null(now)
+        numbers = numbers.fill_null(int(time.time() * 1000))
     return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False))
 
 

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..admin.errors import RequestFailed
-from ..admin.nodes import describe_cluster
 from ..admin.session import Admin, Place
 from .ledger import MOST_SUPERSEDED, Attempt, Ledger, ledger_id
-from .open_transactions import NotCommitted, OpenTransactions
+from .open_transactions import NotCommitted, OpenTransactions, abort_late
 from .requests import PATIENCE_S, end, is_unstable, open_attempts, read_ledger, take_id, write_ledger
 
 log = logging.getLogger("odradek.sink")
@@ -100,7 +99,7 @@ class Decisions:
 
     def open_attempts(self) -> dict[str, str]:
         """Transactional ids of attempts whose transactions are open, with the runs of the attempts."""
-        return open_attempts(self._admin, self._name, describe_cluster(self._admin).running)
+        return open_attempts(self._admin, self._name)
 
     def finish(self) -> Ledger:
         """Carries out a decision that another process left. Raises Torn."""
@@ -129,8 +128,8 @@ class Decisions:
             if not is_to_write(self._name, ledger, batch.query, batch.run, batch.number):
                 self._abort(batch)
                 return
-            until = time.monotonic() + self._transactions(batch.number, batch.run, batch.attempts).check()
             left_open = self.open_attempts()
+            until = time.monotonic() + self._transactions(batch.number, batch.run, batch.attempts).check()
             ledger = decided(ledger, batch.query, batch.run, batch.number, batch.attempts, left_open.values())
             self._decide(ledger, producer, until)
         except NotCommitted:
@@ -148,6 +147,7 @@ class Decisions:
             self._finished(ledger, producer)
         else:
             self._abort(batch)
+        abort_late(self._admin, (name for name, run in self.open_attempts().items() if run == batch.run))
 
     def _abort(self, batch: WrittenBatch) -> None:
         self._transactions(batch.number, batch.run, batch.attempts).end(commits=False)
@@ -211,8 +211,4 @@ class Decisions:
         """
         chosen = {attempt.transactional_id(self._name, ledger.run) for attempt in ledger.attempts}
         runs = {ledger.run, *ledger.superseded}
-        for name in (name for name, run in left_open.items() if run in runs and name not in chosen):
-            try:
-                take_id(self._admin, name, LEDGER_TIMEOUT_MS)
-            except RequestFailed as error:  # the batch is whole; the next one tries again
-                log.warning("ledger %s: the transaction %s stays open: %s", self._name, name, error)
+        abort_late(self._admin, (name for name, run in left_open.items() if run in runs and name not in chosen))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -11,12 +12,16 @@ from ..admin.errors import NotSupported, RequestFailed
 from ..admin.session import Admin
 from ..admin.transactions import TransactionDescription, describe_transactions
 from .ledger import Attempt
-from .requests import PATIENCE_S, PAUSE_S, NotOpen, end, may_pass
+from .requests import PATIENCE_S, PAUSE_S, NotOpen, end, may_pass, open_attempts, take_id
+
+log = logging.getLogger("odradek.sink")
 
 #: Nothing is decided when a transaction is so near to its time-out.
 LEAST_LEFT_MS = 10_000
 _OPEN, _COMMITTED = "Ongoing", ("PrepareCommit", "CompleteCommit")
 _THREADS = 8
+#: Time-out of transactions of a producer that begins none.
+_TIMEOUT_MS = 60_000
 
 
 class NotCommitted(Exception):
@@ -29,6 +34,7 @@ class OpenTransactions:
     def __init__(self, admin: Admin, subject: str, ledger: str, run: str, attempts: Iterable[Attempt]) -> None:
         self._admin = admin
         self._subject = subject
+        self._ledger = ledger
         self._attempts = {attempt.transactional_id(ledger, run): attempt for attempt in attempts}
         #: Called before each end: tests end the process there.
         self.before_end: Callable[[], None] = lambda: None
@@ -87,6 +93,12 @@ class OpenTransactions:
             raise errors[0]
         return sorted(lost)
 
+    def abort_others(self) -> None:
+        """Aborts what other attempts of the same ledger have left open."""
+        abort_late(
+            self._admin, (name for name in open_attempts(self._admin, self._ledger) if name not in self._attempts)
+        )
+
     def _outcome(self, name: str, commits: bool) -> RequestFailed | None:
         """The error of one end."""
         attempt = self._attempts[name]
@@ -96,6 +108,15 @@ class OpenTransactions:
         except RequestFailed as error:
             return error
         return None
+
+
+def abort_late(admin: Admin, names: Iterable[str]) -> None:
+    """Aborts transactions of attempts that do not count, by their ids: readers would wait for their time-outs."""
+    for name in names:
+        try:
+            take_id(admin, name, _TIMEOUT_MS)
+        except RequestFailed as error:  # nothing is missing; its time-out ends it
+            log.warning("the transaction %s stays open: %s", name, error)
 
 
 def _is_of(state: TransactionDescription, attempt: Attempt) -> bool:

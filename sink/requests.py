@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ..admin.errors import NoResponse, RequestFailed, ResponseError, UnknownNode, check
+from ..admin.nodes import describe_cluster
 from ..admin.session import GROUP, TRANSACTION, Admin, Place
 from ..client.errors import LoginRejected
 from ..client.versions import Bounds
@@ -212,14 +213,14 @@ def _committed(
     return _patiently(admin, step, passes)
 
 
-def open_attempts(admin: Admin, ledger: str, nodes: Sequence[int]) -> dict[str, str]:
+def open_attempts(admin: Admin, ledger: str) -> dict[str, str]:
     """Transactional ids of a ledger's attempts whose transactions are open (KIP-664), with the runs of the attempts.
 
     Brokers before 3.0 do not list any.
     """
     request = ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[])
     runs: dict[str, str] = {}
-    for node in nodes:
+    for node in describe_cluster(admin).running:
         try:
             response = admin.ask(request, node)
         except RequestFailed:

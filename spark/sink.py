@@ -116,6 +116,7 @@ class BatchWriter(DataSourceArrowWriter):
             transactions = self._transactions(admin, messages)
             transactions.check()
             lost = transactions.end(commits=True)
+            transactions.abort_others()
         if lost:
             tasks = ", ".join(str(attempt.task) for attempt in lost)
             raise RequestFailed(
@@ -127,6 +128,7 @@ class BatchWriter(DataSourceArrowWriter):
             transactions = self._transactions(admin, messages)
             # Spark also aborts a write whose commit has failed: a part of its rows may be there.
             transactions.end(commits=transactions.is_commit_begun())
+            transactions.abort_others()
 
     def _transactions(self, admin: Admin, messages: Messages) -> OpenTransactions:
         attempts = [one.attempt for one in messages if one is not None and one.attempt is not None]
@@ -140,6 +142,8 @@ def check_rows(schema: StructType, options: SinkOptions) -> None:
         raise InvalidOptions("Required attribute 'value' not found")
     if unknown := [name for name in names if name not in COLUMNS]:
         raise InvalidOptions(f"a record has no '{unknown[0]}'; the columns of the sink are {', '.join(COLUMNS)}")
+    if twice := [name for name in COLUMNS if names.count(name) > 1]:
+        raise InvalidOptions(f"there are {names.count(twice[0])} columns '{twice[0]}'; a record has one")
     if "topic" not in names and not options.topic:
         raise InvalidOptions(
             "topic option required when no 'topic' attribute is present. Use the 'topic' option for setting a topic"

@@ -278,6 +278,7 @@ def test_batch_that_spark_gives_up_after_a_failed_commit_is_there_whole_or_not_a
     batch = query.batch("run-a", 0)
     with pytest.raises(Died):
         query.decisions(dies_before(step, 1)).commit(batch)
+    query.task(TASKS, "run-a", 0)  # an attempt that Spark killed
     is_decided = step not in ("take", "write", "decide")
     query.decisions().give_up(batch)
     assert query.decisions().read().batch == (0 if is_decided else -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -31,10 +32,12 @@ COMMITTED, ABORTED = ("PrepareCommit", "CompleteCommit"), ("PrepareAbort", "Comp
 NO_ACCESS = ResponseError("transaction", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def written(admin: InterceptedAdmin, topic: str, ledger: str, run: str, tasks: int = TASKS) -> list[Attempt]:
+def written(
+    admin: InterceptedAdmin, topic: str, ledger: str, run: str, tasks: Iterable[int] = range(TASKS)
+) -> list[Attempt]:
     """The open transactions of tasks."""
     attempts = []
-    for task in range(tasks):
+    for task in tasks:
         attempt = Attempt(task, 0, -1, -1)
         name = attempt.transactional_id(ledger, run)
         with closing(TransactionWriter(admin, name, 60_000, Producer(-1, -1), topic, 30.0)) as writer:
@@ -87,7 +90,7 @@ def test_end_without_a_response_is_an_error_when_the_patience_is_over(
     admin: InterceptedAdmin, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_transactions, "PATIENCE_S", 0.0)
-    attempts = written(admin, topic, topic, "run", 3)
+    attempts = written(admin, topic, topic, "run", range(3))
     admin.before = Failing(f"{topic}.run.1.0", NoResponse("no response"), 99)
     with pytest.raises(NoResponse):
         OpenTransactions(admin, "the batch", topic, "run", attempts).end(commits=True)
@@ -96,7 +99,7 @@ def test_end_without_a_response_is_an_error_when_the_patience_is_over(
 
 
 def test_transactions_that_are_not_open_are_returned_in_their_order(admin: InterceptedAdmin, topic: str) -> None:
-    attempts = written(admin, topic, topic, "run", 4)
+    attempts = written(admin, topic, topic, "run", range(4))
     OpenTransactions(admin, "the batch", topic, "run", [attempts[3], attempts[1]]).end(commits=False)
     transactions = OpenTransactions(admin, "the batch", topic, "run", attempts)
     with pytest.raises(NotCommitted, match=r"the batch took longer .*kafka\.transaction\.timeout\.ms' \(60000\)"):
@@ -107,7 +110,7 @@ def test_transactions_that_are_not_open_are_returned_in_their_order(admin: Inter
 
 
 def test_decision_is_in_time_until_a_margin_before_the_first_time_out(admin: InterceptedAdmin, topic: str) -> None:
-    attempts = written(admin, topic, topic, "run", 2)
+    attempts = written(admin, topic, topic, "run", range(2))
     assert 30 < OpenTransactions(admin, "the batch", topic, "run", attempts).check() <= 50
 
 
@@ -126,7 +129,7 @@ def test_batch_query_whose_commit_fails_half_way_is_committed_by_the_abort(
     admin: InterceptedAdmin, topic: str, batch_writer: BatchWriter
 ) -> None:
     ledger = batch_writer.name
-    attempts = written(admin, topic, ledger, "", 4)
+    attempts = written(admin, topic, ledger, "", range(4))
     messages = [Written(None), None, *(Written(attempt) for attempt in attempts)]
     admin.before = Failing(f"{ledger}..2.0", NO_ACCESS, 1)
     with pytest.raises(ResponseError):
@@ -139,13 +142,27 @@ def test_batch_query_of_which_a_transaction_has_timed_out_commits_none(
     admin: InterceptedAdmin, topic: str, batch_writer: BatchWriter
 ) -> None:
     ledger = batch_writer.name
-    attempts = written(admin, topic, ledger, "", 4)
+    attempts = written(admin, topic, ledger, "", range(4))
     OpenTransactions(admin, "the write", ledger, "", attempts[2:3]).end(commits=False)
     messages = [Written(attempt) for attempt in attempts]
     with pytest.raises(NotCommitted, match="the write took longer than its transactions may"):
         batch_writer.commit(messages)
     batch_writer.abort(messages)
     assert set(states(admin, attempts, ledger, "")) <= set(ABORTED)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_batch_query_leaves_no_transaction_of_an_attempt_that_spark_killed(
+    admin: InterceptedAdmin, topic: str, batch_writer: BatchWriter, commits: bool
+) -> None:
+    ledger = batch_writer.name
+    killed, counted = written(admin, topic, ledger, "", [0]), written(admin, topic, ledger, "", [1])
+    others = written(admin, topic, f"{ledger}.2", "", [0])
+    end = batch_writer.commit if commits else batch_writer.abort
+    end([Written(attempt) for attempt in counted])
+    assert states(admin, killed, ledger, "") == ["Empty"]
+    assert set(states(admin, counted, ledger, "")) <= set(COMMITTED if commits else ABORTED)
+    assert states(admin, others, f"{ledger}.2", "") == ["Ongoing"]
 
 
 @pytest.mark.parametrize(

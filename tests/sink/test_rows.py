@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import zlib
 from typing import Any
 
@@ -224,6 +225,13 @@ def test_open_payloads_of_all_topics_have_one_limit(monkeypatch: pytest.MonkeyPa
         place = (one.topic, one.partition)
         assert read_header(one.content).base_sequence == sequences.get(place, 0)
         sequences[place] = sequences.get(place, 0) + one.records
+
+
+def test_time_that_is_null_is_the_present() -> None:
+    least_ms = int(time.time() * 1000)
+    batch = pa.record_batch({"value": pa.array([b"v"]), "timestamp": pa.array([None], pa.timestamp("us", "UTC"))})
+    (stamp,) = np.asarray(rows_of(batch).columns[0])
+    assert least_ms <= stamp <= int(time.time() * 1000)
 
 
 def test_strings_and_large_types_are_bytes() -> None:
