@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ..admin.errors import RequestFailed
 from ..admin.session import Admin, Place
 from .ledger import MOST_SUPERSEDED, Attempt, Ledger, ledger_id
-from .open_transactions import NotCommitted, OpenTransactions, abort_late
+from .open_transactions import NotCommitted, OpenTransactions, abort_late, abort_open
 from .requests import PATIENCE_S, end, is_unstable, open_attempts, read_ledger, take_id, write_ledger
 
 log = logging.getLogger("odradek.sink")
@@ -139,6 +139,16 @@ class Decisions:
         self.before("clear")
         self._clear(ledger, left_open)
 
+    def clear(self, run: str) -> None:
+        """Aborts what earlier runs have left open, after a batch in which a run has written nothing.
+
+        Such a batch may be one that a driver has died after, before it could do the same.
+        """
+        ledger = self.read()
+        earlier = {ledger.run, *ledger.superseded} - {run}
+        if ledger.is_ended and run != ledger.run:
+            abort_open(self._admin, self._name, lambda name, of_run: of_run in earlier)
+
     def give_up(self, batch: WrittenBatch) -> None:
         """Aborts what a batch has written, unless it was decided: Spark also aborts a batch whose commit has failed."""
         producer = self._take()
@@ -147,7 +157,7 @@ class Decisions:
             self._finished(ledger, producer)
         else:
             self._abort(batch)
-        abort_late(self._admin, (name for name, run in self.open_attempts().items() if run == batch.run))
+        abort_open(self._admin, self._name, lambda name, run: run == batch.run)
 
     def _abort(self, batch: WrittenBatch) -> None:
         self._transactions(batch.number, batch.run, batch.attempts).end(commits=False)
@@ -211,4 +221,4 @@ class Decisions:
         """
         chosen = {attempt.transactional_id(self._name, ledger.run) for attempt in ledger.attempts}
         runs = {ledger.run, *ledger.superseded}
-        abort_late(self._admin, (name for name, run in left_open.items() if run in runs and name not in chosen))
+        abort_late(self._admin, [name for name, run in left_open.items() if run in runs and name not in chosen])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ..admin.errors import NotSupported, RequestFailed
@@ -95,9 +95,7 @@ class OpenTransactions:
 
     def abort_others(self) -> None:
         """Aborts what other attempts of the same ledger have left open."""
-        abort_late(
-            self._admin, (name for name in open_attempts(self._admin, self._ledger) if name not in self._attempts)
-        )
+        abort_open(self._admin, self._ledger, lambda name, run: name not in self._attempts)
 
     def _outcome(self, name: str, commits: bool) -> RequestFailed | None:
         """The error of one end."""
@@ -110,13 +108,30 @@ class OpenTransactions:
         return None
 
 
-def abort_late(admin: Admin, names: Iterable[str]) -> None:
-    """Aborts transactions of attempts that do not count, by their ids: readers would wait for their time-outs."""
-    for name in names:
+def abort_open(admin: Admin, ledger: str, is_late: Callable[[str, str], bool]) -> None:
+    """Aborts open transactions of attempts that do not count, by their ids and runs. Raises nothing."""
+    try:
+        left_open = open_attempts(admin, ledger)
+    except RequestFailed as error:
+        log.warning("ledger %s: transactions of late attempts stay open: %s", ledger, error)
+        return
+    abort_late(admin, [name for name, run in left_open.items() if is_late(name, run)])
+
+
+def abort_late(admin: Admin, names: Sequence[str]) -> None:
+    """Aborts transactions of attempts that do not count: readers would wait for their time-outs. Raises nothing.
+
+    Nothing is missing where one stays open. The next batch aborts it, or its time-out.
+    """
+    until = time.monotonic() + PATIENCE_S
+    for index, name in enumerate(names):
         try:
             take_id(admin, name, _TIMEOUT_MS)
-        except RequestFailed as error:  # nothing is missing; its time-out ends it
+        except RequestFailed as error:
             log.warning("the transaction %s stays open: %s", name, error)
+            if time.monotonic() > until:
+                log.warning("%d further transactions of late attempts stay open", len(names) - index - 1)
+                return
 
 
 def _is_of(state: TransactionDescription, attempt: Attempt) -> bool:

@@ -83,12 +83,19 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Written(attempt, query, short_run, rows)
 
     def commit(self, messages: Messages, batchId: int) -> None:
-        if (batch := _batch(messages, batchId)) is not None:
-            with Connection(self._options.client).admin() as admin:
-                self._decisions(admin).commit(batch)
+        batch = _batch(messages, batchId)
+        if batch is None:
+            return
+        with Connection(self._options.client).admin() as admin:
+            decisions = self._decisions(admin)
+            if batch.attempts:
+                decisions.commit(batch)
+            else:
+                decisions.clear(batch.run)
 
     def abort(self, messages: Messages, batchId: int) -> None:
-        if (batch := _batch(messages, batchId)) is not None:
+        batch = _batch(messages, batchId)
+        if batch is not None:
             with Connection(self._options.client).admin() as admin:
                 self._decisions(admin).give_up(batch)
 
@@ -179,10 +186,9 @@ def written(
 
 
 def _batch(messages: Messages, number: int) -> WrittenBatch | None:
-    """None where no task has written a row."""
-    found = [one for one in messages if one is not None and one.attempt is not None]
-    if not found:
+    """None where no task has ended."""
+    reports = [report for report in messages if report is not None]
+    if not reports:
         return None
-    return WrittenBatch(
-        number, found[0].query, found[0].run, tuple(one.attempt for one in found if one.attempt is not None)
-    )
+    attempts = tuple(report.attempt for report in reports if report.attempt is not None)
+    return WrittenBatch(number, reports[0].query, reports[0].run, attempts)

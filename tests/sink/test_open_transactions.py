@@ -13,6 +13,7 @@ from odradek.admin.connection import Connection
 from odradek.admin.errors import NoResponse, RequestFailed, ResponseError
 from odradek.admin.transactions import describe_transactions
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.sink import open_transactions
 from odradek.sink.batches import Producer
@@ -163,6 +164,19 @@ def test_batch_query_leaves_no_transaction_of_an_attempt_that_spark_killed(
     assert states(admin, killed, ledger, "") == ["Empty"]
     assert set(states(admin, counted, ledger, "")) <= set(COMMITTED if commits else ABORTED)
     assert states(admin, others, f"{ledger}.2", "") == ["Ongoing"]
+
+
+def test_batch_query_is_committed_where_killed_attempts_cannot_be_listed(
+    admin: InterceptedAdmin, topic: str, batch_writer: BatchWriter
+) -> None:
+    def before(request: Any) -> None:
+        if isinstance(request, DescribeClusterRequest):
+            raise NO_ACCESS
+
+    attempts = written(admin, topic, batch_writer.name, "", range(2))
+    admin.before = before
+    batch_writer.commit([Written(attempt) for attempt in attempts])
+    assert set(states(admin, attempts, batch_writer.name, "")) <= set(COMMITTED)
 
 
 @pytest.mark.parametrize(
