@@ -1,7 +1,8 @@
 """Random walks of a query whose drivers die, pause and come back: each batch that Spark has planned is in the topic once.
 
-Spark plans a batch once, and goes on to the next one when the commit of the sink has returned. A new driver has a new run, and
-runs the last planned batch again. A paused driver goes on in the middle of its commit, after others have taken over.
+Spark plans a batch once, and goes on to the next one when the commit of the sink has returned. A new driver has a new run,
+and runs the last planned batch again. A paused driver goes on in the middle of its commit, after others have taken over.
+Spark gives up a batch whose commit has failed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from odradek.admin.errors import RequestFailed
+from odradek.admin.errors import NoResponse, RequestFailed
 from odradek.sink.decision import WrittenBatch, is_to_write
 from odradek.sink.open_transactions import NotCommitted
 
@@ -22,7 +23,6 @@ __all__ = ["admin", "bootstrap"]
 
 pytestmark = pytest.mark.timeout(240)
 TURNS = 12
-_MOST_ENDS = TASKS * 2
 
 
 class Walk:
@@ -38,9 +38,9 @@ class Walk:
         self._depth = 0
 
     def turn(self) -> None:
-        """Runs the planned batch once: to its end, to a death, or with a pause in which others run."""
+        """Runs the planned batch once: to its end, to a death or an error, or with a pause in which others run."""
         run, number = self._run, self.planned
-        kind = self.rng.choice(("whole", "whole", "dies", "dies", "pauses"))
+        kind = self.rng.choice(("whole", "dies", "dies", "fails", "pauses"))
         step, times = self.rng.choice(STEPS), self.rng.randint(1, 3)
         self.story.append(f"{'  ' * self._depth}{run} batch {number} {kind} before {step} ({times})")
         try:
@@ -82,6 +82,7 @@ class Walk:
 
     def _hook(self, kind: str, step: str, times: int) -> Callable[[str], None]:
         left = [times if step == "end one" else 1]
+        has_happened: list[str] = []
         lock = threading.Lock()
 
         def before(name: str) -> None:
@@ -91,8 +92,12 @@ class Walk:
                 is_there = left[0] <= 0
                 if kind == "dies" and is_there:
                     raise Died(name)
-                if kind == "pauses" and is_there and left[0] > -_MOST_ENDS and self._depth == 0:
-                    left[0] = -_MOST_ENDS
+                if not is_there or has_happened:
+                    return
+                has_happened.append(name)
+                if kind == "fails":
+                    raise NoResponse(f"no response before {name}")
+                if kind == "pauses" and self._depth == 0:
                     self._pause()
 
         return before
