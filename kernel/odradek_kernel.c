@@ -701,7 +701,7 @@ static PyMethodDef methods[] = {
      "decompress"},
     {"encode_rows", py_encode_rows, METH_VARARGS,
      "encode_rows(out, size, records, rows, first, base_timestamp, columns) -> rows, size, needed bytes, max timestamp: see "
-     "sink/encoding.py"},
+     "sink/rows.py"},
     {"find_record", py_find_record, METH_VARARGS,
      "find_record(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
     {"load_isal", py_load_isal, METH_VARARGS,

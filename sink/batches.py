@@ -1,4 +1,4 @@
-"""Record batches of one topic, one after another for each partition, from rows of Arrow."""
+"""Record batches of the topics of a task, one after another for each partition, from rows of Arrow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..admin.session import Place
 from ..protocol.records import batch as layout
 from ..protocol.records.compression import Compression, compress
 from . import rows as loops
 from .columns import InvalidRows, Rows
 from .rows import Numbers
 
-#: Bytes of all payloads that are not whole yet: with many partitions each has less than its size.
+#: Bytes of all payloads of a task that are not whole yet. With many partitions each has less than its size, and with very
+#: many the oldest one is sealed before a further one is begun.
 MOST_OPEN_BYTES, LEAST_PAYLOAD_BYTES = 32 << 20, 16 << 10
 #: Sequences of a producer start again at 0 after this one (KIP-98).
 _MOST_SEQUENCE = 0x7FFFFFFF
@@ -42,73 +44,104 @@ class Batch(NamedTuple):
     content: bytes
 
 
-class TopicBatches:
-    """Batches of a topic. A payload is open until it is full, or `finish` is called."""
+class Batches:
+    """Batches of all topics. A payload is open until it is full, until others need its memory, or until `finish`."""
 
-    def __init__(self, topic: str, partitions: int, producer: Producer) -> None:
-        self.topic = topic
-        self._count = partitions
+    def __init__(self, producer: Producer) -> None:
         self._producer = producer
-        self._open: dict[int, _Payload] = {}
-        self._sequences: dict[int, int] = {}
-        self._payload_bytes = max(LEAST_PAYLOAD_BYTES, min(producer.payload_bytes, MOST_OPEN_BYTES // partitions))
+        #: Partitions of the topics that rows were added for.
+        self._counts: dict[str, int] = {}
+        #: The oldest one first.
+        self._open: dict[Place, _Payload] = {}
+        self._open_bytes = 0
+        self._sequences: dict[Place, int] = {}
 
-    def add(self, rows: Rows, now_ms: int, chosen: Numbers | None = None) -> Iterator[Batch]:
-        """Takes rows, all or those of `chosen` (numbers of rows). Yields batches that are full. Raises InvalidRows."""
+    @property
+    def open_bytes(self) -> int:
+        """Memory of the payloads that are open."""
+        return self._open_bytes
+
+    def add(
+        self, topic: str, partitions: int, rows: Rows, now_ms: int, chosen: Numbers | None = None
+    ) -> Iterator[Batch]:
+        """Takes rows for a topic of so many partitions: all, or those of `chosen` (numbers of rows, ascending).
+
+        Yields batches that are full. Raises InvalidRows.
+        """
         numbers = np.arange(rows.count, dtype=np.int32) if chosen is None else chosen
         if not len(numbers):
             return
-        partitions = self._partitions(rows)[numbers]
-        order = np.argsort(partitions, kind="stable")
-        sorted_partitions, sorted_rows = partitions[order], np.ascontiguousarray(numbers[order], dtype=np.int32)
-        ends = np.flatnonzero(np.diff(sorted_partitions)) + 1
-        for part in np.split(sorted_rows, ends):
-            yield from self._append(int(partitions[np.searchsorted(numbers, part[0])]), rows, part, now_ms)
+        self._counts[topic] = partitions
+        found = self._partitions(topic, rows, numbers)
+        order = np.argsort(found, kind="stable")
+        sorted_partitions, sorted_rows = found[order], np.ascontiguousarray(numbers[order], dtype=np.int32)
+        starts = np.flatnonzero(np.diff(sorted_partitions, prepend=-1))
+        for partition, part in zip(sorted_partitions[starts], np.split(sorted_rows, starts[1:]), strict=True):
+            yield from self._append((topic, int(partition)), rows, part, now_ms)
 
     def finish(self) -> Iterator[Batch]:
         """Yields the batches that are open."""
-        for partition in sorted(self._open):
-            yield self._sealed(partition)
+        for place in sorted(self._open):
+            yield self._sealed(place)
 
-    def _append(self, partition: int, rows: Rows, part: Numbers, now_ms: int) -> Iterator[Batch]:
-        at = 0
+    def _append(self, place: Place, rows: Rows, part: Numbers, now_ms: int) -> Iterator[Batch]:
+        at = needed = 0
         while at < len(part):
-            payload = self._open.get(partition)
+            payload = self._open.get(place)
             if payload is None:
+                room = max(needed, self._room())
+                yield from self._released(room)
                 base = now_ms if rows.columns[0] is None else int(rows.columns[0][part[at]])
-                payload = self._open[partition] = _Payload(self._payload_bytes, base)
+                payload = self._open[place] = _Payload(room, base)
+                self._open_bytes += room
             count, needed = payload.append(rows, part, at)
             at += count
             if not needed:
                 continue
             if payload.records:
-                yield self._sealed(partition)
-            else:
-                payload.grow(needed)
+                yield self._sealed(place)
+            else:  # a record that is larger than a payload
+                self._close(place)
 
-    def _sealed(self, partition: int) -> Batch:
-        payload = self._open.pop(partition)
-        producer, sequence = self._producer, self._sequences.get(partition, 0)
-        self._sequences[partition] = (sequence + payload.records) & _MOST_SEQUENCE
+    def _room(self) -> int:
+        """Bytes of a new payload."""
+        share = MOST_OPEN_BYTES // sum(self._counts.values())
+        return max(LEAST_PAYLOAD_BYTES, min(self._producer.payload_bytes, share))
+
+    def _released(self, room: int) -> Iterator[Batch]:
+        """Yields the oldest batches, until so many bytes may be open besides the others."""
+        while self._open and self._open_bytes + room > MOST_OPEN_BYTES:
+            yield self._sealed(next(iter(self._open)))
+
+    def _close(self, place: Place) -> _Payload:
+        payload = self._open.pop(place)
+        self._open_bytes -= len(payload.out)
+        return payload
+
+    def _sealed(self, place: Place) -> Batch:
+        payload = self._close(place)
+        producer, sequence = self._producer, self._sequences.get(place, 0)
+        self._sequences[place] = (sequence + payload.records) & _MOST_SEQUENCE
         content = compress(producer.compression, memoryview(payload.out)[: payload.size], producer.level)
         fields = (
             0, layout.HEADER_BYTES - layout.LOG_OVERHEAD + len(content), layout.NO_LEADER_EPOCH, layout.MAGIC, 0,
             producer.compression | layout.TRANSACTIONAL_FLAG, payload.records - 1, payload.base_timestamp,
             payload.max_timestamp, producer.id, producer.epoch, sequence, payload.records,
         )  # fmt: skip
-        return Batch(self.topic, partition, payload.records, layout.sealed(fields, content))
+        return Batch(*place, payload.records, layout.sealed(fields, content))
 
-    def _partitions(self, rows: Rows) -> Numbers:
-        """The partition of each row: that of its column, else by its key, else one for all rows without a key."""
-        found = np.empty(rows.count, dtype=np.int32)
-        loops.partitions_of_keys(found, rows.keys, self._count, self._producer.partitioner)
+    def _partitions(self, topic: str, rows: Rows, numbers: Numbers) -> Numbers:
+        """The partition of each of the rows: that of its column, else by its key, else one for all without a key."""
+        count = self._counts[topic]
+        by_key = np.empty(rows.count, dtype=np.int32)
+        loops.partitions_of_keys(by_key, rows.keys, count, self._producer.partitioner)
+        found = by_key[numbers]
         if rows.partitions is not None:
-            found = np.where(rows.partitions < 0, found, rows.partitions)
-        found[found == loops.NO_PARTITION] = random.randrange(self._count)
-        if rows.count and int(found.max()) >= self._count:
-            raise InvalidRows(
-                f"a row has the partition {int(found.max())}, and the topic {self.topic} has {self._count}, from 0 on"
-            )
+            given = rows.partitions[numbers]
+            found = np.where(given == loops.NO_PARTITION, found, given)
+        found[found == loops.NO_PARTITION] = random.randrange(count)
+        if (largest := int(found.max())) >= count:
+            raise InvalidRows(f"a row has the partition {largest}, and the topic {topic} has {count}, from 0 on")
         return found
 
 
@@ -130,7 +163,3 @@ class _Payload:
             self.max_timestamp = newest if not self.records else max(self.max_timestamp, newest)
         self.records += count
         return count, needed
-
-    def grow(self, room: int) -> None:
-        """For a record that is larger than a payload."""
-        self.out = bytearray(room)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .rows import Columns, Numbers
+from .rows import NO_PARTITION, Columns, Numbers
 
 #: The names of columns, as the Kafka sink of Spark has them, and `timestamp`.
 TOPIC, PARTITION, KEY, VALUE, HEADERS, TIMESTAMP = COLUMNS = (
@@ -19,6 +20,7 @@ TOPIC, PARTITION, KEY, VALUE, HEADERS, TIMESTAMP = COLUMNS = (
     "headers",
     "timestamp",
 )
+_MOST_PARTITION = (1 << 31) - 1
 
 
 class InvalidRows(ValueError):
@@ -27,7 +29,7 @@ class InvalidRows(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one batch of Arrow. `columns`: buffers as `encode_rows` takes them. The arrays keep the buffers alive."""
+    """Rows of one batch of Arrow. `columns`: buffers as `encode_rows` takes them, which keep their memory alive."""
 
     count: int
     columns: Columns
@@ -36,7 +38,6 @@ class Rows:
     topics: pa.Array | None
     #: Partitions of rows, NO_PARTITION for null; None without such a column.
     partitions: Numbers | None
-    kept: tuple[object, ...]
 
 
 def rows_of(batch: pa.RecordBatch) -> Rows:
@@ -48,11 +49,7 @@ def rows_of(batch: pa.RecordBatch) -> Rows:
         raise InvalidRows(f"there is no use for the column '{unknown[0]}'; a record has {', '.join(COLUMNS)}")
     keys, values = _texts(KEY, found.get(KEY)), _texts(VALUE, found[VALUE])
     times, headers = _times(found.get(TIMESTAMP)), _headers(found.get(HEADERS))
-    partitions = None
-    if (given := found.get(PARTITION)) is not None:
-        if not pa.types.is_integer(given.type):
-            raise InvalidRows(f"the column '{PARTITION}' is {given.type}, not an integer")
-        partitions = given.fill_null(-1).cast(pa.int32()).to_numpy(zero_copy_only=False)
+    partitions = _partitions(found.get(PARTITION))
     topics = found.get(TOPIC)
     if topics is not None:
         if not (pa.types.is_string(topics.type) or pa.types.is_large_string(topics.type)):
@@ -61,7 +58,21 @@ def rows_of(batch: pa.RecordBatch) -> Rows:
             raise InvalidRows(f"null topic present in the data; the column '{TOPIC}' needs a name in each row")
     key_buffers = _buffers(keys)
     columns = (times, *key_buffers, *_buffers(values), *headers)
-    return Rows(batch.num_rows, columns, key_buffers, topics, partitions, (keys, values, batch))
+    return Rows(batch.num_rows, columns, key_buffers, topics, partitions)
+
+
+def _partitions(array: pa.Array | None) -> Numbers | None:
+    """Spark's Kafka sink fails for a negative number, too."""
+    if array is None or pa.types.is_null(array.type):
+        return None
+    if not pa.types.is_integer(array.type):
+        raise InvalidRows(f"the column '{PARTITION}' is {array.type}, not an integer")
+    bounds = pc.min_max(array).as_py()
+    least, most = bounds["min"], bounds["max"]
+    if least is not None and not 0 <= least <= most <= _MOST_PARTITION:
+        raise InvalidRows(f"a row has the partition {least if least < 0 else most}")
+    numbers: Numbers = array.cast(pa.int32()).fill_null(NO_PARTITION).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _whole(array: pa.Array) -> pa.Array:
@@ -94,8 +105,7 @@ def _times(array: pa.Array | None) -> Numbers | None:
         raise InvalidRows(f"the column '{TIMESTAMP}' is {array.type}, not a timestamp")
     numbers = array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
     if numbers.null_count:
-        now = pc.cast(pa.scalar(np.datetime64("now", "ms").astype(np.int64)), pa.int64())
-        numbers = numbers.fill_null(now)
+        numbers = numbers.fill_null(int(time.time() * 1000))
     return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False))
 
 
@@ -111,6 +121,6 @@ def _headers(array: pa.Array | None) -> Columns:
     array = _whole(array)
     pair_keys, pair_values = array.values.flatten()
     keys, values = _texts("headers.key", pair_keys), _texts("headers.value", pair_values)
-    if keys is None or keys.null_count:
+    if array.flatten().flatten()[0].null_count:  # of the pairs that rows have: a slice has others
         raise InvalidRows(f"null key present in the column '{HEADERS}'")
     return (array.buffers()[1], *_buffers(keys), *_buffers(values))

@@ -7,36 +7,29 @@ A decision that was not carried out is carried out before anything else.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..admin.errors import NotSupported, RequestFailed
-from ..admin.nodes import describe_cluster
+from ..admin.errors import RequestFailed
 from ..admin.session import Admin, Place
-from ..admin.transactions import describe_transactions
-from .ledger import MOST_SUPERSEDED, Attempt, Ledger, prefix_of
-from .requests import NotOpen, commit_ledger, end, open_ids, read_ledger, take_id
+from .ledger import MOST_SUPERSEDED, Attempt, Ledger, ledger_id
+from .open_transactions import NotCommitted, OpenTransactions, abort_late, abort_open
+from .requests import PATIENCE_S, end, is_unstable, open_attempts, read_ledger, take_id, write_ledger
 
 log = logging.getLogger("odradek.sink")
 
 #: Time-out of the transaction of the ledger itself.
-_LEDGER_TIMEOUT_MS = 60_000
-#: A batch is not decided when its transactions are so near to their time-out.
-LEAST_LEFT_MS = 10_000
-_OPEN = "Ongoing"
-_THREADS = 8
+LEDGER_TIMEOUT_MS = 60_000
+#: A driver that decides takes less from the writing of a ledger to the end of its transaction.
+UNSTABLE_S = 5.0
 
 
 class Verdict(enum.Enum):
-    DECIDES, IS_REPEATED, IS_SUPERSEDED = range(3)
-
-
-class NotCommitted(Exception):
-    """A batch that was not decided: nothing of it is in the topics."""
+    DECIDES, IS_REPEATED, IS_SUPERSEDED, IS_OUTDATED = range(4)
 
 
 class Torn(Exception):
@@ -44,12 +37,31 @@ class Torn(Exception):
 
 
 def judged(ledger: Ledger, query: str, run: str, batch: int) -> Verdict:
-    """The right of a run to decide a batch, by the ledger. Another query with the same ledger counts its batches anew."""
+    """The right of a run to decide a batch, by the ledger. Another query with the same ledger counts its batches anew.
+
+    Spark plans a batch once, and runs the last one that it has planned again. One before that of the ledger is by an older
+    checkpoint, and may have other rows than the batch of its number that is in the topics.
+    """
     if run in ledger.superseded:
         return Verdict.IS_SUPERSEDED
-    if query == ledger.query and batch <= ledger.batch:
-        return Verdict.IS_REPEATED
-    return Verdict.DECIDES
+    if query != ledger.query or batch > ledger.batch:
+        return Verdict.DECIDES
+    return Verdict.IS_REPEATED if batch == ledger.batch else Verdict.IS_OUTDATED
+
+
+def is_to_write(name: str, ledger: Ledger, query: str, run: str, batch: int) -> bool:
+    """Returns False for a batch that is in the topics. Raises NotCommitted where the run may not decide it."""
+    match judged(ledger, query, run, batch):
+        case Verdict.IS_SUPERSEDED:
+            raise NotCommitted(f"batch {batch} of the ledger {name!r}: another run of the query has taken over")
+        case Verdict.IS_OUTDATED:
+            raise NotCommitted(
+                f"batch {batch} of the ledger {name!r}: batch {ledger.batch} of the same query is in the topics, so the "
+                "checkpoint is an older one. Restore the newer checkpoint, or start the query with another 'ledger', which "
+                "writes all rows after this checkpoint again"
+            )
+        case verdict:
+            return verdict is Verdict.DECIDES
 
 
 def decided(
@@ -85,39 +97,57 @@ class Decisions:
     def read(self) -> Ledger:
         return read_ledger(self._admin, self._name, self._place)
 
+    def open_attempts(self) -> dict[str, str]:
+        """Transactional ids of attempts whose transactions are open, with the runs of the attempts."""
+        return open_attempts(self._admin, self._name)
+
     def finish(self) -> Ledger:
         """Carries out a decision that another process left. Raises Torn."""
-        ledger = self.read()
+        try:
+            ledger = read_ledger(self._admin, self._name, self._place, UNSTABLE_S)
+        except RequestFailed as error:
+            if not is_unstable(error):
+                raise
+            # A driver has died before its decision: its transaction is aborted with the id, not after its time-out.
+            producer = self._take()
+            return self._finished(self.read(), producer)
         if ledger.is_ended:
             return ledger
         producer = self._take()
         return self._finished(self.read(), producer)
 
     def commit(self, batch: WrittenBatch) -> None:
-        """Raises NotCommitted, Torn, and RequestFailed, after which the batch may be decided: the next start finds out."""
+        """Raises NotCommitted, Torn, and RequestFailed, after which the batch may be decided: the next start finds out.
+
+        RequestFailed is NotOpen where another driver has taken the ledger.
+        """
         self.before("take")
         producer = self._take()
         ledger = self._finished(self.read(), producer)
-        verdict = judged(ledger, batch.query, batch.run, batch.number)
-        if verdict is not Verdict.DECIDES:
-            self._abort(batch)
-            if verdict is Verdict.IS_SUPERSEDED:
-                raise NotCommitted(
-                    f"batch {batch.number} of the ledger {self._name!r}: another run of the query has taken over"
-                )
-            return
         try:
-            self._check_open(batch)
+            if not is_to_write(self._name, ledger, batch.query, batch.run, batch.number):
+                self._abort(batch)
+                return
+            left_open = self.open_attempts()
+            until = time.monotonic() + self._transactions(batch.number, batch.run, batch.attempts).check()
+            ledger = decided(ledger, batch.query, batch.run, batch.number, batch.attempts, left_open.values())
+            self._decide(ledger, producer, until)
         except NotCommitted:
             self._abort(batch)
             raise
-        runs = {one.removeprefix(f"{self._name}.").split(".", 1)[0] for one in self._open_ids()}
-        ledger = decided(ledger, batch.query, batch.run, batch.number, batch.attempts, runs)
-        self.before("decide")
-        commit_ledger(self._admin, self._name, self._place, producer, self._id, ledger)
         self._finished(ledger, producer)
         self.before("clear")
-        self._clear(ledger)
+        self._clear(ledger, left_open)
+
+    def clear(self, run: str) -> None:
+        """Aborts what earlier runs have left open, after a batch in which a run has written nothing.
+
+        Such a batch may be one that a driver has died after, before it could do the same.
+        """
+        ledger = self.read()
+        earlier = {ledger.run, *ledger.superseded} - {run}
+        if ledger.is_ended and run != ledger.run:
+            abort_open(self._admin, self._name, lambda name, of_run: of_run in earlier)
 
     def give_up(self, batch: WrittenBatch) -> None:
         """Aborts what a batch has written, unless it was decided: Spark also aborts a batch whose commit has failed."""
@@ -127,86 +157,68 @@ class Decisions:
             self._finished(ledger, producer)
         else:
             self._abort(batch)
+        abort_open(self._admin, self._name, lambda name, run: run == batch.run)
 
     def _abort(self, batch: WrittenBatch) -> None:
-        self._end_all(batch.attempts, batch.run, commits=False)
+        self._transactions(batch.number, batch.run, batch.attempts).end(commits=False)
 
     @property
     def _id(self) -> str:
-        return f"{self._name}.ledger"
+        return ledger_id(self._name)
 
     def _take(self) -> tuple[int, int]:
-        return take_id(self._admin, self._id, _LEDGER_TIMEOUT_MS)
+        return take_id(self._admin, self._id, LEDGER_TIMEOUT_MS)
+
+    def _transactions(self, number: int, run: str, attempts: Iterable[Attempt]) -> OpenTransactions:
+        subject = f"batch {number} of the ledger {self._name!r}"
+        transactions = OpenTransactions(self._admin, subject, self._name, run, attempts)
+        transactions.before_end = lambda: self.before("end one")
+        return transactions
+
+    def _decide(self, ledger: Ledger, producer: tuple[int, int], until: float) -> None:
+        """Raises NotCommitted where the transactions of the batch could time out before they are ended."""
+        self.before("write")
+        write_ledger(self._admin, self._name, self._place, producer, self._id, ledger)
+        self.before("decide")
+        left_s = until - time.monotonic()
+        if left_s < 0:
+            with contextlib.suppress(RequestFailed):
+                end(self._admin, self._id, producer, commits=False)
+            raise NotCommitted(
+                f"batch {ledger.batch} of the ledger {self._name!r}: the brokers took longer for the ledger than the "
+                "time-out of the batch's transactions leaves: raise 'kafka.transaction.timeout.ms'"
+            )
+        end(self._admin, self._id, producer, commits=True, patience_s=min(left_s, PATIENCE_S))
 
     def _finished(self, ledger: Ledger, producer: tuple[int, int]) -> Ledger:
         """The ledger after all its transactions were committed, and that was written down."""
         if ledger.is_ended:
             return ledger
         self.before("end")
-        lost = self._end_all(ledger.attempts, ledger.run, commits=True)
-        if lost and not self._skips_expired:
-            tasks = ", ".join(str(one.task) for one in lost)
-            raise Torn(
-                f"batch {ledger.batch} of the ledger {self._name!r} was decided, and the transactions of its tasks {tasks} "
-                "had been aborted by their time-out: what they wrote is missing. Write it again, then start the query "
-                "once with the option 'skipExpired' set to true"
-            )
+        lost = self._transactions(ledger.batch, ledger.run, ledger.attempts).end(commits=True)
+        if lost:
+            self._check_torn(ledger, ", ".join(str(attempt.task) for attempt in lost))
         ended = replace(ledger, is_ended=True)
         self.before("note")
-        commit_ledger(self._admin, self._name, self._place, producer, self._id, ended)
+        write_ledger(self._admin, self._name, self._place, producer, self._id, ended)
+        end(self._admin, self._id, producer, commits=True)
         return ended
 
-    def _end_all(self, attempts: Sequence[Attempt], run: str, *, commits: bool) -> list[Attempt]:
-        """Returns those that were not open."""
+    def _check_torn(self, ledger: Ledger, tasks: str) -> None:
+        """Raises Torn, unless such a batch is given up."""
+        words = (
+            f"batch {ledger.batch} of the ledger {self._name!r} was decided, and the transactions of its tasks {tasks} "
+            "had been aborted by their time-out: what they wrote is missing"
+        )
+        if not self._skips_expired:
+            raise Torn(f"{words}. Write it again, then start the query once with the option 'skipExpired' set to true")
+        log.warning("%s, and given up by the option 'skipExpired'", words)
 
-        def is_ended(attempt: Attempt) -> bool:
-            name = attempt.transactional_id(self._name, run)
-            self.before("end one")
-            try:
-                end(self._admin, name, (attempt.producer_id, attempt.producer_epoch), commits=commits)
-            except NotOpen:
-                return False
-            return True
+    def _clear(self, ledger: Ledger, left_open: Mapping[str, str]) -> None:
+        """Aborts what attempts that do not count have left open before the decision: readers would wait for its time-out.
 
-        with ThreadPoolExecutor(min(_THREADS, len(attempts)) or 1) as threads:
-            results = list(threads.map(is_ended, attempts))
-        return [one for one, is_done in zip(attempts, results, strict=True) if not is_done]
-
-    def _check_open(self, batch: WrittenBatch) -> None:
-        """Raises NotCommitted if a transaction has timed out, or may before it is ended."""
-        names = {one.transactional_id(self._name, batch.run): one for one in batch.attempts}
-        try:
-            states = describe_transactions(self._admin, names)
-        except NotSupported:
-            return  # before Apache Kafka 3.0
-        except RequestFailed as error:
-            raise NotCommitted(f"batch {batch.number}: {error}") from error
-        now_ms = int(time.time() * 1000)
-        for name, attempt in names.items():
-            state = states[name]
-            is_same = (state.producer_id, state.producer_epoch) == (attempt.producer_id, attempt.producer_epoch)
-            left_ms = state.start_time_ms + state.timeout_ms - now_ms
-            if state.state != _OPEN or not is_same or left_ms < min(LEAST_LEFT_MS, state.timeout_ms // 4):
-                raise NotCommitted(
-                    f"batch {batch.number} took longer than its transactions may: make batches smaller, or raise "
-                    f"'kafka.transaction.timeout.ms' ({state.timeout_ms}) and the brokers' transaction.max.timeout.ms"
-                )
-
-    def _open_ids(self) -> list[str]:
-        return [
-            one
-            for one in open_ids(self._admin, f"{self._name}.", describe_cluster(self._admin).running)
-            if one != self._id
-        ]
-
-    def _clear(self, ledger: Ledger) -> None:
-        """Aborts what attempts that do not count have left open: readers would wait for its time-out."""
-        chosen = {one.transactional_id(self._name, ledger.run) for one in ledger.attempts}
-        prefixes = tuple(prefix_of(self._name, run) for run in (ledger.run, *ledger.superseded))
-        for name in self._open_ids():
-            if name in chosen or not name.startswith(prefixes):
-                continue
-            try:
-                take_id(self._admin, name, _LEDGER_TIMEOUT_MS)
-            except RequestFailed as error:  # the batch is whole; the next one tries again
-                log.warning("ledger %s: the transaction %s stays open: %s", self._name, name, error)
+        An attempt that has begun since then is left to the next batch.
+        """
+        chosen = {attempt.transactional_id(self._name, ledger.run) for attempt in ledger.attempts}
+        runs = {ledger.run, *ledger.superseded}
+        abort_late(self._admin, [name for name, run in left_open.items() if run in runs and name not in chosen])

@@ -2,13 +2,16 @@
 
 It is a commit of the group of the query's name for the first partition of a topic. The offset is the number of the batch,
 the rest is a text beside it. Brokers limit such a text (`offset.metadata.max.bytes`, 4,096), so a long one has more pieces,
-in the groups NAME.1, NAME.2 and so on: one transaction commits them all.
+in the groups NAME:1, NAME:2 and so on: one transaction commits them all. Transactional ids are NAME.RUN.TASK.ATTEMPT and
+NAME.ledger. Names of ledgers may have dots, and one may begin with another: a run has no dot, and a name no colon, so that
+each id and each group belong to one ledger.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import zlib
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ LEDGER_GROUPS = "odradek-sink-"
 MOST_SUPERSEDED = 20
 _VERSION = 1
 _ATTEMPT = struct.Struct(">IHqh")
+_ATTEMPT_ID = re.compile(r"(.+)\.([^.]*)\.[0-9]+\.[0-9]+", re.DOTALL)
 
 
 class DamagedLedger(ValueError):
@@ -42,12 +46,24 @@ class Attempt:
     producer_epoch: int
 
     def transactional_id(self, ledger: str, run: str) -> str:
-        return f"{prefix_of(ledger, run)}{self.task}.{self.number}"
+        """A run has ids of its own, so no other one fences them."""
+        assert "." not in run, run
+        return f"{ledger}.{run}.{self.task}.{self.number}"
 
 
-def prefix_of(ledger: str, run: str) -> str:
-    """The beginning of the transactional ids of a run. A run has ids of its own, so no other one fences them."""
-    return f"{ledger}.{run}."
+def run_of(transactional_id: str, ledger: str) -> str | None:
+    """The run whose attempt has the transactional id; None for an id of another ledger, or of no attempt."""
+    parts = _ATTEMPT_ID.fullmatch(transactional_id)
+    return parts[2] if parts is not None and parts[1] == ledger else None
+
+
+def ledger_id(ledger: str) -> str:
+    """The transactional id with which a ledger is committed."""
+    return f"{ledger}.ledger"
+
+
+def group_of(ledger: str, piece: int) -> str:
+    return f"{ledger}:{piece}" if piece else ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ late end of an earlier one cannot meet it. A request that gets no response is se
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ..admin.errors import NoResponse, RequestFailed, ResponseError, UnknownNode, check
+from ..admin.nodes import describe_cluster
 from ..admin.session import GROUP, TRANSACTION, Admin, Place
 from ..client.errors import LoginRejected
 from ..client.versions import Bounds
@@ -31,22 +33,14 @@ from ..protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from .ledger import Ledger, decoded, piece_count
+from .ledger import Ledger, decoded, group_of, piece_count, run_of
 
 T = TypeVar("T")
 #: Versions of a producer before KIP-890, part 2.
 _INIT, _ADD, _ADD_OFFSETS, _COMMIT_OFFSETS, _END = Bounds(0, 5), Bounds(0, 3), Bounds(0, 3), Bounds(0, 4), Bounds(0, 4)
 #: Topics by name.
 _FETCH_OFFSETS = Bounds(7, 9)
-_PATIENCE_S, _PAUSE_S = 60.0, 0.05
-_PASSING = frozenset(
-    (
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
-        ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-    )
-)  # fmt: skip
+PATIENCE_S, PAUSE_S = 60.0, 0.05
 #: The transaction is not open any more: it was ended otherwise, or its producer is another one.
 _NOT_OPEN = frozenset(
     (
@@ -56,18 +50,30 @@ _NOT_OPEN = frozenset(
 )  # fmt: skip
 
 
-class NotOpen(Exception):
-    """A transaction that cannot be ended so: it had been ended otherwise, by its time-out or by another producer."""
+class NotOpen(RequestFailed):
+    """A transaction is not open any more: it was ended otherwise, by its time-out, or by another producer of its id."""
 
 
 def may_pass(error: RequestFailed) -> bool:
+    """Returns whether the same request, sent again later, may have no error."""
     if isinstance(error, ResponseError):
-        return error.code in _PASSING
+        return error.code in ErrorCode.__members__.values() and ErrorCode(error.code).retriable
     return isinstance(error, NoResponse | UnknownNode) and not isinstance(error, LoginRejected)
 
 
-def _patiently(admin: Admin, step: Callable[[], T]) -> T:
-    return admin.patiently(step, may_pass, patience_s=_PATIENCE_S, pause_s=_PAUSE_S)
+def _patiently(
+    admin: Admin,
+    step: Callable[[], T],
+    passes: Callable[[RequestFailed], bool] = may_pass,
+    patience_s: float = PATIENCE_S,
+) -> T:
+    """Raises NotOpen for an error of a transaction that is not open any more."""
+    try:
+        return admin.patiently(step, passes, patience_s=patience_s, pause_s=PAUSE_S)
+    except ResponseError as error:
+        if error.code in _NOT_OPEN:
+            raise NotOpen(str(error)) from None
+        raise
 
 
 def take_id(admin: Admin, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
@@ -75,7 +81,7 @@ def take_id(admin: Admin, transactional_id: str, timeout_ms: int) -> tuple[int, 
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
     def step() -> tuple[int, int]:
-        response = admin.ask(request, admin.coordinator(transactional_id, TRANSACTION), _INIT)
+        response = admin.ask(request, admin.coordinator_now(transactional_id, TRANSACTION), _INIT)
         check(f"transaction {transactional_id}", response.error_code)
         return response.producer_id, response.producer_epoch
 
@@ -95,7 +101,7 @@ def add_partitions(admin: Admin, transactional_id: str, producer: tuple[int, int
     )
 
     def step() -> None:
-        response = admin.ask(request, admin.coordinator(transactional_id, TRANSACTION), _ADD)
+        response = admin.ask(request, admin.coordinator_now(transactional_id, TRANSACTION), _ADD)
         results = [
             (topic.name, one.partition_index, one.partition_error_code)
             for topic in response.results_by_topic_v3_and_below
@@ -109,26 +115,26 @@ def add_partitions(admin: Admin, transactional_id: str, producer: tuple[int, int
     _patiently(admin, step)
 
 
-def end(admin: Admin, transactional_id: str, producer: tuple[int, int], *, commits: bool) -> None:
+def end(
+    admin: Admin, transactional_id: str, producer: tuple[int, int], *, commits: bool, patience_s: float = PATIENCE_S
+) -> None:
     """Commits or aborts a transaction of any process's producer. Raises NotOpen; an end that was made is made again."""
     request = EndTxnRequest(transactional_id, producer[0], producer[1], commits)
 
     def step() -> None:
-        response = admin.ask(request, admin.coordinator(transactional_id, TRANSACTION), _END)
+        response = admin.ask(request, admin.coordinator_now(transactional_id, TRANSACTION), _END)
         check(f"transaction {transactional_id}", response.error_code)
 
-    try:
-        _patiently(admin, step)
-    except ResponseError as error:
-        if error.code in _NOT_OPEN:
-            raise NotOpen(str(error)) from None
-        raise
+    _patiently(admin, step, patience_s=patience_s)
 
 
-def commit_ledger(
+def write_ledger(
     admin: Admin, name: str, place: Place, producer: tuple[int, int], transactional_id: str, ledger: Ledger
 ) -> None:
-    """Commits a ledger in a transaction of the producer. Raises NotOpen where another producer has taken its id."""
+    """Makes a ledger part of a transaction of the producer, whose commit is the decision.
+
+    Raises NotOpen where another producer has taken the id.
+    """
     topic, partition = place
     for index, piece in enumerate(ledger.encoded()):
         group = group_of(name, index)
@@ -147,42 +153,44 @@ def commit_ledger(
         def step(
             add: AddOffsetsToTxnRequest = add, commit: TxnOffsetCommitRequest = commit, group: str = group
         ) -> None:
-            added = admin.ask(add, admin.coordinator(transactional_id, TRANSACTION), _ADD_OFFSETS)
+            added = admin.ask(add, admin.coordinator_now(transactional_id, TRANSACTION), _ADD_OFFSETS)
             check(f"group {group} in transaction {transactional_id}", added.error_code)
-            response = admin.ask(commit, admin.coordinator(group, GROUP), _COMMIT_OFFSETS)
+            response = admin.ask(commit, admin.coordinator_now(group, GROUP), _COMMIT_OFFSETS)
             for one in (each for found in response.topics for each in found.partitions):
                 check(f"the commit of group {group} for {topic}-{one.partition_index}", one.error_code)
 
-        try:
-            _patiently(admin, step)
-        except ResponseError as error:
-            if error.code in _NOT_OPEN:
-                raise NotOpen(str(error)) from None
-            raise
-    end(admin, transactional_id, producer, commits=True)
+        _patiently(admin, step)
 
 
-def read_ledger(admin: Admin, name: str, place: Place) -> Ledger:
-    """The ledger of the last transaction that was committed; waits for one whose end is not written yet.
+def read_ledger(admin: Admin, name: str, place: Place, unstable_s: float = PATIENCE_S) -> Ledger:
+    """The ledger of the last transaction that was committed.
 
-    Raises DamagedLedger.
+    Waits for one whose end is not written yet, and then raises ResponseError. Raises DamagedLedger.
     """
-    found = _committed(admin, group_of(name, 0), place)
+    until = time.monotonic() + unstable_s
+
+    def passes(error: RequestFailed) -> bool:
+        return may_pass(error) and not (is_unstable(error) and time.monotonic() > until)
+
+    found = _committed(admin, group_of(name, 0), place, passes)
     if found is None:
         return Ledger()
     batch, first = found
     pieces = [first]
     for index in range(1, piece_count(first)):
-        piece = _committed(admin, group_of(name, index), place)
+        piece = _committed(admin, group_of(name, index), place, passes)
         pieces.append("" if piece is None else piece[1])
     return decoded(batch, pieces)
 
 
-def group_of(name: str, piece: int) -> str:
-    return f"{name}.{piece}" if piece else name
+def is_unstable(error: RequestFailed) -> bool:
+    """Returns whether a ledger is part of a transaction that has not ended."""
+    return isinstance(error, ResponseError) and error.code == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
-def _committed(admin: Admin, group: str, place: Place) -> tuple[int, str] | None:
+def _committed(
+    admin: Admin, group: str, place: Place, passes: Callable[[RequestFailed], bool]
+) -> tuple[int, str] | None:
     """The offset of a group for a partition, and the text beside it; None without a commit."""
     topic, partition = place
     request = OffsetFetchRequest(
@@ -193,7 +201,7 @@ def _committed(admin: Admin, group: str, place: Place) -> tuple[int, str] | None
     )
 
     def step() -> tuple[int, str] | None:
-        response = admin.ask(request, admin.coordinator(group, GROUP), _FETCH_OFFSETS)
+        response = admin.ask(request, admin.coordinator_now(group, GROUP), _FETCH_OFFSETS)
         answered = response.groups[0] if response.groups else response
         check(f"group {group}", answered.error_code)
         for one in (each for found in answered.topics for each in found.partitions):
@@ -202,18 +210,22 @@ def _committed(admin: Admin, group: str, place: Place) -> tuple[int, str] | None
                 return one.committed_offset, one.metadata or ""
         return None
 
-    return _patiently(admin, step)
+    return _patiently(admin, step, passes)
 
 
-def open_ids(admin: Admin, prefix: str, nodes: Sequence[int]) -> list[str]:
-    """Transactional ids of open transactions that begin with the prefix (KIP-664). Brokers before 3.0 do not list any."""
+def open_attempts(admin: Admin, ledger: str) -> dict[str, str]:
+    """Transactional ids of a ledger's attempts whose transactions are open (KIP-664), with the runs of the attempts.
+
+    Brokers before 3.0 do not list any.
+    """
     request = ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[])
-    found: set[str] = set()
-    for node in nodes:
+    runs: dict[str, str] = {}
+    for node in describe_cluster(admin).running:
         try:
             response = admin.ask(request, node)
         except RequestFailed:
             continue  # one that is down coordinates none
-        if not response.error_code:
-            found.update(one.transactional_id for one in response.transaction_states)
-    return sorted(name for name in found if name.startswith(prefix))
+        for listed in response.transaction_states if not response.error_code else ():
+            if (run := run_of(listed.transactional_id, ledger)) is not None:
+                runs[listed.transactional_id] = run
+    return dict(sorted(runs.items()))

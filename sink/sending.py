@@ -26,14 +26,6 @@ MOST_REQUEST_BYTES, MOST_WAITING_BYTES = 8 << 20, 32 << 20
 _ALL_REPLICAS = -1
 _PAUSE_S, _MOST_NODES = 0.1, 64
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-_PASSING = frozenset(
-    (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR,
-    )
-)  # fmt: skip
 
 
 class Sender:
@@ -60,6 +52,7 @@ class Sender:
         self._threads = ThreadPoolExecutor(_MOST_NODES)
 
     def close(self) -> None:
+        """Returns when no request is on its way."""
         self._threads.shutdown(cancel_futures=True)
 
     def send(self, batches: Iterable[Batch]) -> None:
@@ -148,7 +141,7 @@ class Sender:
                     del self._waiting[place]
                 continue
             rejection = ResponseError(f"{place[0]}-{place[1]} on broker {node}", code, message)
-            if code not in _PASSING:
+            if not may_pass(rejection):
                 raise rejection
             self._again(place, rejection)
 
@@ -167,8 +160,9 @@ class Sender:
         try:
             topics = described_topics(self._admin, sorted({topic for topic, _ in places}))
         except RequestFailed as error:
-            passes = may_pass(error) or (isinstance(error, ResponseError) and error.code in _PASSING)
-            if not passes or any(now > self._until.setdefault(place, now + self._deadline_s) for place in places):
+            if not may_pass(error) or any(
+                now > self._until.setdefault(place, now + self._deadline_s) for place in places
+            ):
                 raise
             topics = []
         for topic in topics:

@@ -14,9 +14,9 @@ from ..admin.errors import RequestFailed, ResponseError
 from ..admin.session import Admin
 from ..admin.topics import described_topics
 from ..protocol.errors import ErrorCode
-from .batches import Batch, Producer, TopicBatches
+from .batches import Batch, Batches, Producer
 from .columns import InvalidRows, Rows, rows_of
-from .requests import NotOpen, end, take_id
+from .requests import end, take_id
 from .sending import Sender
 
 
@@ -37,7 +37,9 @@ class TransactionWriter:
         self._topic = topic
         self._deadline_s = deadline_s
         self._sender: Sender | None = None
-        self._topics: dict[str, TopicBatches] = {}
+        self._batches = Batches(how)
+        #: Numbers of partitions of topics.
+        self._counts: dict[str, int] = {}
         self.producer = (-1, -1)
         self.rows = 0
 
@@ -49,52 +51,50 @@ class TransactionWriter:
         if not batch.num_rows:
             return
         rows = rows_of(batch)
-        self._began().send(self._batches(rows))
+        self._began().send(self._added(rows))
         self.rows += rows.count
 
     def flush(self) -> None:
         """Returns when brokers have acknowledged all rows; the transaction stays open."""
         if self._sender is None:
             return
-        for topic in self._topics.values():
-            self._sender.send(topic.finish())
+        self._sender.send(self._batches.finish())
         self._sender.flush()
 
     def abort(self) -> None:
         """Gives up what was written. A transaction that cannot be ended now is aborted with the next batch, or times out."""
         if self._sender is not None:
-            with contextlib.suppress(NotOpen, RequestFailed):
+            # A batch that a broker before KIP-890 takes after the abort would begin a transaction that nothing ends.
+            self._sender.close()
+            with contextlib.suppress(RequestFailed):
                 end(self._admin, self._id, self.producer, commits=False)
 
     def _began(self) -> Sender:
         if self._sender is None:
             self.producer = take_id(self._admin, self._id, self._timeout_ms)
+            self._batches = Batches(replace(self._how, id=self.producer[0], epoch=self.producer[1]))
             self._sender = Sender(
                 self._admin, self._id, self.producer, self._deadline_s, int(self._deadline_s * 1000) // 4
             )
         return self._sender
 
-    def _batches(self, rows: Rows) -> Iterator[Batch]:
+    def _added(self, rows: Rows) -> Iterator[Batch]:
         now_ms = int(time.time() * 1000)
-        if rows.topics is None:
-            if not self._topic:
-                raise InvalidRows("topic option required when no 'topic' column is present; use the option 'topic'")
-            yield from self._of(self._topic).add(rows, now_ms)
-            return
-        if self._topic:
-            yield from self._of(self._topic).add(rows, now_ms)
+        if rows.topics is None and not self._topic:
+            raise InvalidRows("topic option required when no 'topic' column is present; use the option 'topic'")
+        if rows.topics is None or self._topic:
+            yield from self._batches.add(self._topic, self._count_of(self._topic), rows, now_ms)
             return
         names: pa.DictionaryArray = rows.topics.dictionary_encode()
         indexes = names.indices.to_numpy(zero_copy_only=False)
         for index, name in enumerate(names.dictionary.to_pylist()):
-            yield from self._of(name).add(rows, now_ms, np.flatnonzero(indexes == index).astype(np.int32))
+            chosen = np.flatnonzero(indexes == index).astype(np.int32)
+            yield from self._batches.add(name, self._count_of(name), rows, now_ms, chosen)
 
-    def _of(self, topic: str) -> TopicBatches:
-        found = self._topics.get(topic)
-        if found is None:
+    def _count_of(self, topic: str) -> int:
+        if topic not in self._counts:
             (described,) = described_topics(self._admin, [topic])
-            if described.error_code or not described.partitions:
-                raise ResponseError(f"topic {topic}", described.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            how = replace(self._how, id=self.producer[0], epoch=self.producer[1])
-            found = self._topics[topic] = TopicBatches(topic, len(described.partitions), how)
-        return found
+            if not described.partitions:
+                raise ResponseError(f"topic {topic}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._counts[topic] = len(described.partitions)
+        return self._counts[topic]

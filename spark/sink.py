@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,9 +20,9 @@ from ..admin.connection import Connection
 from ..admin.errors import RequestFailed
 from ..sink.batches import Producer
 from ..sink.columns import COLUMNS, VALUE
-from ..sink.decision import Decisions, WrittenBatch
+from ..sink.decision import Decisions, WrittenBatch, is_to_write
 from ..sink.ledger import Attempt, Ledger
-from ..sink.requests import NotOpen, end
+from ..sink.open_transactions import OpenTransactions
 from ..sink.transaction import TransactionWriter
 from .options import InvalidOptions
 from .sink_input import Input, batches_of
@@ -66,7 +65,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._schema = schema
         self._done = Ledger()
         if not runs(_COMMITS):  # a commit reads the ledger itself
-            with _admin(options) as admin:
+            with Connection(options.client).admin() as admin:
                 self._done = self._decisions(admin).finish()
 
     def write(self, iterator: Iterator[Input]) -> Written:
@@ -76,7 +75,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not query or not run or not batch:
             raise RuntimeError(f"Spark names no query, run and batch to the task: {query}, {run}, {batch}")
         short_run = hashlib.sha256(run.encode()).hexdigest()[:_RUN_CHARS]
-        if query == self._done.query and int(batch) <= self._done.batch:
+        if not is_to_write(self._options.ledger, self._done, query, short_run, int(batch)):
             for _ in iterator:  # Spark waits until its rows are taken
                 pass
             return Written(None, query, short_run)
@@ -84,13 +83,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Written(attempt, query, short_run, rows)
 
     def commit(self, messages: Messages, batchId: int) -> None:
-        if (batch := _batch(messages, batchId)) is not None:
-            with _admin(self._options) as admin:
-                self._decisions(admin).commit(batch)
+        batch = _batch(messages, batchId)
+        if batch is None:
+            return
+        with Connection(self._options.client).admin() as admin:
+            decisions = self._decisions(admin)
+            if batch.attempts:
+                decisions.commit(batch)
+            else:
+                decisions.clear(batch.run)
 
     def abort(self, messages: Messages, batchId: int) -> None:
-        if (batch := _batch(messages, batchId)) is not None:
-            with _admin(self._options) as admin:
+        batch = _batch(messages, batchId)
+        if batch is not None:
+            with Connection(self._options.client).admin() as admin:
                 self._decisions(admin).give_up(batch)
 
     def _decisions(self, admin: Admin) -> Decisions:
@@ -106,31 +112,34 @@ class BatchWriter(DataSourceArrowWriter):
         check_rows(schema, options)
         self._options = options
         self._schema = schema
-        self._name = f"odradek-batch-{uuid.uuid4().hex[:16]}"
+        self.name = f"odradek-batch-{uuid.uuid4().hex[:16]}"
 
     def write(self, iterator: Iterator[Input]) -> Written:
-        attempt, rows = written(iterator, self._schema, self._options, self._name, "")
+        attempt, rows = written(iterator, self._schema, self._options, self.name, "")
         return Written(attempt, rows=rows)
 
     def commit(self, messages: Messages) -> None:
-        self._end(messages, commits=True)
+        with Connection(self._options.client).admin() as admin:
+            transactions = self._transactions(admin, messages)
+            transactions.check()
+            lost = transactions.end(commits=True)
+            transactions.abort_others()
+        if lost:
+            tasks = ", ".join(str(attempt.task) for attempt in lost)
+            raise RequestFailed(
+                f"the transactions of the tasks {tasks} had timed out: raise 'kafka.transaction.timeout.ms', or write less"
+            )
 
     def abort(self, messages: Messages) -> None:
-        self._end(messages, commits=False)
+        with Connection(self._options.client).admin() as admin:
+            transactions = self._transactions(admin, messages)
+            # Spark also aborts a write whose commit has failed: a part of its rows may be there.
+            transactions.end(commits=transactions.is_commit_begun())
+            transactions.abort_others()
 
-    def _end(self, messages: Messages, *, commits: bool) -> None:
-        lost = []
-        with _admin(self._options) as admin:
-            for attempt in (one.attempt for one in messages if one is not None and one.attempt is not None):
-                producer = (attempt.producer_id, attempt.producer_epoch)
-                try:
-                    end(admin, attempt.transactional_id(self._name, ""), producer, commits=commits)
-                except NotOpen:
-                    lost.append(attempt.task)
-        if lost and commits:
-            raise RequestFailed(
-                f"the transactions of the tasks {lost} had timed out: raise 'kafka.transaction.timeout.ms', or write less"
-            )
+    def _transactions(self, admin: Admin, messages: Messages) -> OpenTransactions:
+        attempts = [one.attempt for one in messages if one is not None and one.attempt is not None]
+        return OpenTransactions(admin, "the write", self.name, "", attempts)
 
 
 def check_rows(schema: StructType, options: SinkOptions) -> None:
@@ -140,6 +149,8 @@ def check_rows(schema: StructType, options: SinkOptions) -> None:
         raise InvalidOptions("Required attribute 'value' not found")
     if unknown := [name for name in names if name not in COLUMNS]:
         raise InvalidOptions(f"a record has no '{unknown[0]}'; the columns of the sink are {', '.join(COLUMNS)}")
+    if twice := [name for name in COLUMNS if names.count(name) > 1]:
+        raise InvalidOptions(f"there are {names.count(twice[0])} columns '{twice[0]}'; a record has one")
     if "topic" not in names and not options.topic:
         raise InvalidOptions(
             "topic option required when no 'topic' attribute is present. Use the 'topic' option for setting a topic"
@@ -155,7 +166,7 @@ def written(
     attempt = Attempt(context.partitionId(), context.attemptNumber(), -1, -1)
     how = Producer(-1, -1, options.compression, None, options.payload_bytes, options.partitioner)
     deadline_s = options.delivery_timeout_ms / 1000
-    with _admin(options) as admin:
+    with Connection(options.client).admin() as admin:
         writer = TransactionWriter(
             admin, attempt.transactional_id(name, run), options.transaction_timeout_ms, how, options.topic, deadline_s
         )
@@ -175,16 +186,9 @@ def written(
 
 
 def _batch(messages: Messages, number: int) -> WrittenBatch | None:
-    """None where no task has written a row."""
-    found = [one for one in messages if one is not None and one.attempt is not None]
-    if not found:
+    """None where no task has ended."""
+    reports = [report for report in messages if report is not None]
+    if not reports:
         return None
-    return WrittenBatch(
-        number, found[0].query, found[0].run, tuple(one.attempt for one in found if one.attempt is not None)
-    )
-
-
-@contextmanager
-def _admin(options: SinkOptions) -> Iterator[Admin]:
-    with Connection(options.client).admin() as admin:
-        yield admin
+    attempts = tuple(report.attempt for report in reports if report.attempt is not None)
+    return WrittenBatch(number, reports[0].query, reports[0].run, attempts)

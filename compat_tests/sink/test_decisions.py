@@ -13,9 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from odradek.admin.session import Admin
 from odradek.client.cluster import Address, Cluster
 from odradek.protocol.records.compression import Compression
+from odradek.sink import decision
 from odradek.sink.batches import Producer
-from odradek.sink.decision import Decisions, NotCommitted, Torn, WrittenBatch
-from odradek.sink.ledger import Attempt
+from odradek.sink.decision import Decisions, Torn, WrittenBatch
+from odradek.sink.ledger import Attempt, Ledger, ledger_id
+from odradek.sink.open_transactions import NotCommitted
+from odradek.sink.requests import end, read_ledger, take_id, write_ledger
 from odradek.sink.transaction import TransactionWriter
 
 from compat_tests.broker_process import BrokerProcess
@@ -24,7 +27,7 @@ from compat_tests.recipes import eventually, make_topic
 pytestmark = pytest.mark.timeout(240)
 PARTITIONS, TASKS, ROWS = 3, 3, 40
 #: Steps of `Decisions.commit`, and how often each comes until the last.
-STEPS = ("take", "decide", "end", "end one", "note", "clear")
+STEPS = ("take", "write", "decide", "end", "end one", "note", "clear")
 LONG_MS, SHORT_MS = 60_000, 1_000
 _numbers = count()
 
@@ -49,8 +52,8 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 class Query:
     """A query with its topic and ledger, whose tasks and drivers run here."""
 
-    def __init__(self, admin: Admin, bootstrap: str) -> None:
-        self.name = f"query-{next(_numbers)}"
+    def __init__(self, admin: Admin, bootstrap: str, name: str = "") -> None:
+        self.name = name or f"query-{next(_numbers)}"
         self.admin, self.bootstrap = admin, bootstrap
         make_topic(bootstrap, self.name, PARTITIONS)
 
@@ -91,7 +94,7 @@ class Query:
         return sorted(found)
 
     def has_open_transactions(self) -> bool:
-        return bool(self.decisions()._open_ids())
+        return bool(self.decisions().open_attempts())
 
 
 def rows(*batches: int) -> list[str]:
@@ -159,6 +162,32 @@ def test_attempts_that_do_not_count_are_aborted_with_the_batch(query: Query) -> 
     assert query.committed() == rows(0)
 
 
+@pytest.mark.parametrize("suffix", [".v2", ".run-a", ".1", ".ledger", "."])
+def test_ledger_whose_name_begins_with_that_of_another_keeps_its_transactions(query: Query, suffix: str) -> None:
+    other = Query(query.admin, query.bootstrap, query.name + suffix)
+    begun = other.batch("run-a", 0)
+    other.task(TASKS, "run-a", 0)  # an attempt that does not count
+    query.decisions().commit(query.batch("run-a", 0))
+    assert len(other.decisions().open_attempts()) == TASKS + 1
+    assert query.decisions().read().superseded == ()
+    other.decisions().commit(begun)
+    assert (query.committed(), other.committed()) == (rows(0), rows(0))
+    assert not other.has_open_transactions()
+
+
+def test_ledger_of_many_pieces_leaves_the_one_whose_name_ends_with_their_number(query: Query) -> None:
+    place = (query.name, 0)
+    many = tuple(Attempt(task, 0, task * 7919 % 10_007 << 20, task % 9) for task in range(900))
+    long, short = Ledger(4, "query", "run", True, many), Ledger(7, "query", "run", True)
+    assert len(long.encoded()) > 1
+    for name, ledger in ((f"{query.name}.1", short), (query.name, long)):
+        producer = take_id(query.admin, ledger_id(name), LONG_MS)
+        write_ledger(query.admin, name, place, producer, ledger_id(name), ledger)
+        end(query.admin, ledger_id(name), producer, commits=True)
+    assert read_ledger(query.admin, query.name, place) == long
+    assert read_ledger(query.admin, f"{query.name}.1", place) == short
+
+
 def test_run_that_another_one_has_followed_decides_nothing_more(query: Query) -> None:
     query.decisions().commit(query.batch("run-a", 0))
     query.decisions().commit(query.batch("run-b", 1))
@@ -209,14 +238,50 @@ def test_decided_batch_whose_transactions_time_out_is_named_until_it_is_given_up
     assert query.committed() == rows(1)
 
 
-@pytest.mark.parametrize("step", ["take", "decide", "end", "end one", "note", "clear"])
+def test_driver_that_dies_with_its_ledger_written_and_not_decided_holds_up_no_start(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision, "UNSTABLE_S", 0.0)
+    monkeypatch.setattr(decision, "LEDGER_TIMEOUT_MS", 600_000)  # longer than requests are repeated
+    query.decisions().commit(query.batch("run-a", 0))
+    with pytest.raises(Died):
+        query.decisions(dies_before("decide", 1)).commit(query.batch("run-a", 1))
+    assert query.decisions().finish().batch == 0
+
+
+def test_batch_whose_ledger_is_written_too_late_is_not_decided(query: Query) -> None:
+    def late(step: str) -> None:
+        if step == "decide":
+            eventually(lambda: not query.has_open_transactions(), what="the transactions time out")
+
+    with pytest.raises(NotCommitted, match="the brokers took longer for the ledger"):
+        query.decisions(late).commit(query.batch("run-a", 0, SHORT_MS * 5))
+    assert query.decisions().read().batch == -1
+    query.decisions().commit(query.batch("run-b", 0))
+    assert query.committed() == rows(0)
+
+
+def test_batch_of_an_older_checkpoint_is_an_error_and_not_taken_for_the_one_of_its_number(query: Query) -> None:
+    for number in range(3):
+        query.decisions().commit(query.batch("run-a", number))
+    with pytest.raises(
+        NotCommitted, match="batch 2 of the same query is in the topics, so the checkpoint is an older one"
+    ):
+        query.decisions().commit(query.batch("run-b", 1))
+    assert not query.has_open_transactions()
+    query.decisions().commit(query.batch("run-b", 2))
+    assert query.committed() == rows(0, 1, 2)
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_batch_that_spark_gives_up_after_a_failed_commit_is_there_whole_or_not_at_all(query: Query, step: str) -> None:
     batch = query.batch("run-a", 0)
     with pytest.raises(Died):
         query.decisions(dies_before(step, 1)).commit(batch)
-    is_decided = query.decisions().read().batch == 0
-    assert is_decided == (step not in ("take", "decide"))
+    query.task(TASKS, "run-a", 0)  # an attempt that Spark killed
+    is_decided = step not in ("take", "write", "decide")
     query.decisions().give_up(batch)
+    assert query.decisions().read().batch == (0 if is_decided else -1)
     assert not query.has_open_transactions()
     assert query.committed() == (rows(0) if is_decided else [])
     query.decisions().commit(query.batch("run-b", 0))

@@ -15,7 +15,7 @@ from ...admin.group_offsets import Committed, committed
 from ...admin.pipeline_progress import ARCHIVE_GROUPS, QUERY_GROUPS, REPLAY_GROUPS, newest_progress
 from ...admin.places import Place
 from ...admin.replay_progress import parse_replay_progress
-from ...sink.ledger import LEDGER_GROUPS, DamagedLedger, Ledger, decoded, piece_count
+from ...sink.ledger import LEDGER_GROUPS, DamagedLedger, Ledger, decoded, group_of, piece_count
 from .pipeline import MOST_PARTITIONS, MOST_PIPELINES, Kind, Pipeline, Reading, read_until
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _sink(group: _Group, groups: Mapping[str, _Group]) -> list[Pipeline]:
     try:
         pieces = [first.metadata]
         for index in range(1, piece_count(first.metadata)):
-            piece = groups.get(f"{group.group}.{index}")
+            piece = groups.get(group_of(group.group, index))
             pieces.append(piece.commits[place].metadata if piece is not None and place in piece.commits else "")
         ledger: Ledger = decoded(first.offset, pieces)
     except DamagedLedger:

@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.sink.decision import Verdict, decided, judged
-from odradek.sink.ledger import MOST_SUPERSEDED, Attempt, DamagedLedger, Ledger, decoded, piece_count
+from odradek.sink.ledger import (
+    MOST_SUPERSEDED,
+    Attempt,
+    DamagedLedger,
+    Ledger,
+    decoded,
+    group_of,
+    ledger_id,
+    piece_count,
+    run_of,
+)
+from odradek.spark.options import InvalidOptions
+from odradek.spark.sink_options import parse_sink
 
 #: The default of `offset.metadata.max.bytes`.
 MOST_BROKER_CHARS = 4096
@@ -28,6 +40,28 @@ ledgers = st.builds(
     st.lists(attempts, max_size=30).map(tuple),
     st.lists(st.text("ab", max_size=16), max_size=MOST_SUPERSEDED).map(tuple),
 )
+#: Names of ledgers of which one may be the beginning of another, or look like a run, a task or the ledger's own id.
+names = st.lists(st.sampled_from(["a", "b", "0", "1", "ledger", ".", "-"]), min_size=1, max_size=8).map("".join)
+runs = st.sampled_from(["", "a", "0", "ledger", "-"])
+
+
+@given(names, names, runs, attempts)
+def test_transactional_id_belongs_to_one_ledger_and_run(name: str, other: str, run: str, attempt: Attempt) -> None:
+    transactional_id = attempt.transactional_id(name, run)
+    assert run_of(transactional_id, name) == run
+    assert run_of(transactional_id, other) == (run if other == name else None)
+    assert run_of(ledger_id(other), name) is None
+
+
+@given(st.lists(st.tuples(names, st.integers(0, 12)), unique=True, max_size=12))
+def test_each_piece_of_each_ledger_has_a_group_of_its_own(pieces: list[tuple[str, int]]) -> None:
+    assert len({group_of(name, piece) for name, piece in pieces}) == len(pieces)
+
+
+@pytest.mark.parametrize("name", ["orders:1", ":", "orders\n"])
+def test_name_of_a_ledger_that_could_be_the_group_of_a_piece_is_refused(name: str) -> None:
+    with pytest.raises(InvalidOptions, match="Option 'ledger' takes"):
+        parse_sink({"kafka.bootstrap.servers": "127.0.0.1:9092", "ledger": name})
 
 
 @given(ledgers)
@@ -74,7 +108,7 @@ def test_run_may_decide_the_batch_after_the_last_and_no_other_twice() -> None:
     assert judged(ledger, "q", "r", 5) is Verdict.DECIDES
     assert judged(ledger, "q", "r2", 9) is Verdict.DECIDES
     assert judged(ledger, "q", "r2", 4) is Verdict.IS_REPEATED
-    assert judged(ledger, "q", "r", 0) is Verdict.IS_REPEATED
+    assert judged(ledger, "q", "r", 3) is judged(ledger, "q", "r2", 0) is Verdict.IS_OUTDATED
     assert judged(ledger, "q", "old", 5) is Verdict.IS_SUPERSEDED
     assert judged(ledger, "other query", "r3", 0) is Verdict.DECIDES
     assert judged(Ledger(), "q", "r", 0) is Verdict.DECIDES

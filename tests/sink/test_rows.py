@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import zlib
 from typing import Any
 
@@ -17,7 +18,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.sink import batches as batches_module
 from odradek.sink import rows as loops
-from odradek.sink.batches import Batch, Producer, TopicBatches
+from odradek.sink.batches import Batch, Batches, Producer
 from odradek.sink.columns import InvalidRows, rows_of
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -49,8 +50,8 @@ def made_by(name: str, batch: pa.RecordBatch, monkeypatch: pytest.MonkeyPatch, *
         patched.setattr(loops, "encode_rows", IMPLEMENTATIONS[name][0])
         patched.setattr(loops, "partitions_of_keys", IMPLEMENTATIONS[name][1])
         random.seed(7)
-        made = TopicBatches("orders", 3, Producer(9, 2, **producer))
-        return [*made.add(rows_of(batch), NOW_MS), *made.finish()]
+        made = Batches(Producer(9, 2, **producer))
+        return [*made.add("orders", 3, rows_of(batch), NOW_MS), *made.finish()]
 
 
 @given(
@@ -158,19 +159,86 @@ def test_columns_of_other_types_are_refused_by_name(columns: dict[str, pa.Array]
 
 def test_partition_of_a_column_has_precedence_and_is_checked() -> None:
     columns = {"key": pa.array([b"k"] * 3), "value": pa.array([b"v"] * 3), "partition": pa.array([2, 0, 2], pa.int32())}
-    made = TopicBatches("orders", 3, Producer(1, 0))
-    found = [*made.add(rows_of(pa.record_batch(columns)), 0), *made.finish()]
+    made = Batches(Producer(1, 0))
+    found = [*made.add("orders", 3, rows_of(pa.record_batch(columns)), 0), *made.finish()]
     assert sorted((one.partition, one.records) for one in found) == [(0, 1), (2, 2)]
     columns["partition"] = pa.array([0, 3, 0], pa.int32())
     with pytest.raises(InvalidRows, match="partition 3, and the topic orders has 3"):
-        list(made.add(rows_of(pa.record_batch(columns)), 0))
+        list(made.add("orders", 3, rows_of(pa.record_batch(columns)), 0))
+
+
+def test_partition_of_a_row_is_checked_by_its_own_topic() -> None:
+    columns = {"value": pa.array([b"a", b"b", b"c"]), "partition": pa.array([9, 0, None], pa.int32())}
+    rows, made = rows_of(pa.record_batch(columns)), Batches(Producer(1, 0))
+    of_wide, of_narrow = np.array([0], dtype=np.int32), np.array([1, 2], dtype=np.int32)
+    found = [*made.add("narrow", 1, rows, 0, of_narrow), *made.add("wide", 10, rows, 0, of_wide), *made.finish()]
+    assert [(one.topic, one.partition, one.records) for one in found] == [("narrow", 0, 2), ("wide", 9, 1)]
+    with pytest.raises(InvalidRows, match="partition 9, and the topic narrow has 1"):
+        list(made.add("narrow", 1, rows, 0, of_wide))
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [pa.array([-1], pa.int32()), pa.array([0, -7], pa.int64()), pa.array([1 << 31]), pa.array([1 << 63], pa.uint64())],
+)
+def test_partition_that_no_topic_has_is_refused(partitions: pa.Array) -> None:
+    batch = pa.record_batch({"value": pa.array([b"v"] * len(partitions)), "partition": partitions})
+    with pytest.raises(InvalidRows, match=f"a row has the partition {partitions[-1]}"):
+        rows_of(batch)
+
+
+def test_partitions_may_be_numbers_of_any_width() -> None:
+    for kind in (pa.int8(), pa.int64(), pa.uint8(), pa.uint64()):
+        batch = pa.record_batch({"value": pa.array([b"v"] * 3), "partition": pa.array([2, None, 0], kind)})
+        found = rows_of(batch).partitions
+        assert found is not None and found.tolist() == [2, loops.NO_PARTITION, 0]
+
+
+def test_headers_without_a_key_are_refused_in_rows_of_the_batch_alone() -> None:
+    headers = pa.array([[{"key": "a", "value": b""}], [{"key": None, "value": b""}]], HEADERS)
+    batch = pa.record_batch({"value": pa.array([b"v", b"w"]), "headers": headers})
+    assert rows_of(batch.slice(0, 1)).count == 1
+    for refused in (batch, batch.slice(1)):
+        with pytest.raises(InvalidRows, match="null key"):
+            rows_of(refused)
+
+
+def test_open_payloads_of_all_topics_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "MOST_OPEN_BYTES", 200_000)
+    made, expected, found = Batches(Producer(1, 0)), [], []
+    for turn in range(3):
+        for topic in range(30):
+            values = [b"%d-%d-%d" % (turn, topic, row) for row in range(20)] + [b"x" * 30_000]
+            rows = rows_of(pa.record_batch({"value": pa.array(values)}))
+            for batch in made.add(f"topic-{topic}", 2, rows, turn):
+                found.append(batch)
+                assert made.open_bytes <= 200_000
+            assert made.open_bytes <= 200_000
+            expected += [(f"topic-{topic}", value) for value in values]
+    found += made.finish()
+    assert made.open_bytes == 0
+    assert sorted(expected) == sorted(
+        (one.topic, record.value) for one in found for record in decode_batch(one.content)
+    )
+    sequences: dict[tuple[str, int], int] = {}
+    for one in found:
+        place = (one.topic, one.partition)
+        assert read_header(one.content).base_sequence == sequences.get(place, 0)
+        sequences[place] = sequences.get(place, 0) + one.records
+
+
+def test_time_that_is_null_is_the_present() -> None:
+    least_ms = int(time.time() * 1000)
+    batch = pa.record_batch({"value": pa.array([b"v"]), "timestamp": pa.array([None], pa.timestamp("us", "UTC"))})
+    (stamp,) = np.asarray(rows_of(batch).columns[0])
+    assert least_ms <= stamp <= int(time.time() * 1000)
 
 
 def test_strings_and_large_types_are_bytes() -> None:
     for kind in (pa.string(), pa.large_string(), pa.large_binary()):
         text = ["ä", None] if kind in (pa.string(), pa.large_string()) else ["ä".encode(), None]
-        made = TopicBatches("orders", 1, Producer(1, 0))
-        list(made.add(rows_of(pa.record_batch({"value": pa.array(text, kind)})), 5))
+        made = Batches(Producer(1, 0))
+        list(made.add("orders", 1, rows_of(pa.record_batch({"value": pa.array(text, kind)})), 5))
         (one,) = made.finish()
         assert [(record.value, record.timestamp) for record in decode_batch(one.content)] == [
             ("ä".encode(), 5),
@@ -180,7 +248,7 @@ def test_strings_and_large_types_are_bytes() -> None:
 
 def test_record_larger_than_a_payload_is_a_batch_of_its_own() -> None:
     values = [b"a", b"x" * 3_000_000, b"b"]
-    made = TopicBatches("orders", 1, Producer(1, 0, payload_bytes=20_000))
-    found = [*made.add(rows_of(pa.record_batch({"value": pa.array(values)})), 5), *made.finish()]
+    made = Batches(Producer(1, 0, payload_bytes=20_000))
+    found = [*made.add("orders", 1, rows_of(pa.record_batch({"value": pa.array(values)})), 5), *made.finish()]
     assert [record.value for one in found for record in decode_batch(one.content)] == values
     assert [one.records for one in found] == [1, 1, 1]

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 from odradek.sink.columns import rows_of
+from odradek.spark.options import InvalidOptions
+from odradek.spark.sink import check_rows
 from odradek.spark.sink_input import ROWS, batches_of
+from odradek.spark.sink_options import SinkOptions
 from pyspark.sql import Row
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
 
@@ -66,3 +69,17 @@ def test_batches_of_arrow_pass_as_they_are() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["a"]})
     (found,) = batches_of([batch], StructType([StructField("value", StringType())]))
     assert found is batch
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("key",), "'value' not found"),
+        (("value", "vlaue"), "a record has no 'vlaue'"),
+        (("value", "key", "value"), "there are 2 columns 'value'; a record has one"),
+        (("value",), "topic option required"),
+    ],
+)
+def test_columns_of_which_no_record_can_be_made_are_refused(names: tuple[str, ...], words: str) -> None:
+    with pytest.raises(InvalidOptions, match=words):
+        check_rows(StructType([StructField(name, StringType()) for name in names]), SinkOptions({}))

@@ -1,0 +1,63 @@
+"""The transaction of a task's attempt: it is aborted when nothing of it is on its way to a broker."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from odradek.admin.transactions import describe_transactions
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.sink import sending
+from odradek.sink.batches import Producer
+from odradek.sink.transaction import TransactionWriter
+
+from tests.sink.intercepted_admin import InterceptedAdmin
+
+DEADLINE_S = 30.0
+#: Rows of more than one payload, so that a write sends some of them.
+ROWS = pa.record_batch({"value": pa.array([b"v" * 1000] * 100)})
+
+
+def writer(admin: InterceptedAdmin, topic: str) -> TransactionWriter:
+    how = Producer(-1, -1, payload_bytes=1)
+    return TransactionWriter(admin, f"{topic}.run.0.0", 60_000, how, topic, DEADLINE_S)
+
+
+def test_abort_is_sent_after_the_responses_of_all_batches(
+    admin: InterceptedAdmin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_sent, may_go_on = threading.Event(), threading.Event()
+    events: list[str] = []
+
+    class Threads(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            may_go_on.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def before(request: Any) -> None:
+        if isinstance(request, ProduceRequest):
+            is_sent.set()
+            assert may_go_on.wait(DEADLINE_S)
+        elif isinstance(request, EndTxnRequest):
+            events.append("abort")
+            may_go_on.set()
+
+    def after(request: Any) -> None:
+        if isinstance(request, ProduceRequest):
+            events.append("response")
+
+    monkeypatch.setattr(sending, "ThreadPoolExecutor", Threads)
+    admin.before, admin.after = before, after
+    with closing(writer(admin, topic)) as writes:
+        writes.write(ROWS)
+        assert is_sent.wait(DEADLINE_S)
+        writes.abort()
+    assert events == ["response", "abort"]
+    admin.before = admin.after = lambda request: None
+    name = f"{topic}.run.0.0"
+    assert describe_transactions(admin, [name])[name].state in ("PrepareAbort", "CompleteAbort")
