@@ -19,7 +19,7 @@ from odradek.sink.ledger import Attempt
 from odradek.sink.transaction import TransactionWriter
 
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.recipes import eventually, make_topic
+from compat_tests.recipes import eventually, is_end_of_partition, make_topic
 
 pytestmark = pytest.mark.timeout(240)
 PARTITIONS, TASKS, ROWS = 3, 3, 40
@@ -84,7 +84,7 @@ class Query:
             while len(ended) < PARTITIONS:
                 message = consumer.poll(30)
                 assert message is not None
-                if message.error():
+                if is_end_of_partition(message):
                     ended.add(message.partition())
                 else:
                     found.append((message.value() or b"").decode())
