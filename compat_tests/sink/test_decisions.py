@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
 
@@ -12,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from odradek.admin.session import Admin
 from odradek.client.cluster import Address, Cluster
+from odradek.client.errors import RequestFailed
 from odradek.protocol.records.compression import Compression
 from odradek.sink.batches import Producer
 from odradek.sink.decision import Decisions, NotCommitted, Torn, WrittenBatch
@@ -169,19 +171,16 @@ def test_run_that_another_one_has_followed_decides_nothing_more(query: Query) ->
 
 def test_one_of_two_drivers_with_the_same_batch_decides(query: Query) -> None:
     both = [query.batch("run-a", 0), query.batch("run-b", 0)]
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
 
     def commit(batch: WrittenBatch) -> None:
         try:
             query.decisions().commit(batch)
-        except Exception as error:  # fenced by the other one, which decides
+        except (NotCommitted, RequestFailed) as error:  # fenced by the other one, which decides
             failures.append(error)
 
-    threads = [threading.Thread(target=commit, args=(batch,)) for batch in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(both)) as threads:
+        list(threads.map(commit, both))  # raises any other error of theirs
     assert len(failures) < 2
     query.decisions().commit(query.batch("run-c", 0))
     query.decisions().commit(query.batch("run-c", 1))

@@ -16,6 +16,7 @@ from odradek.columns.inference import MOST_FIELDS
 
 from tests.archive.harness.broker import Harness
 from tests.archive.harness.tables import KINDS, open_table, source_of
+from tests.harness.examples import examples
 
 _OPTIONS = ArchiveOptions(values=ValueSchema("json"))
 _SCALARS = st.sampled_from([0, 1, 1.5, -(2**60), 2**63 - 1, 2**70, "x", "7", True, None, 1e300])
@@ -82,7 +83,7 @@ def test_integer_then_fraction_is_the_same_table_in_one_commit_or_two(
     assert archive(harness, kind, tmp_path / "two", topic).commits == 0
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=_RECORDS, cuts=st.sets(st.integers(1, 5), min_size=1, max_size=2))
 def test_table_does_not_depend_on_where_commits_end(
     harness: Harness, kind: str, tmp_path_factory: pytest.TempPathFactory, records: list[bytes], cuts: set[int]
