@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from odradek.admin.session import Admin
 from odradek.client.cluster import Address, Cluster
-from odradek.client.errors import RequestFailed
 from odradek.protocol.records.compression import Compression
 from odradek.sink.batches import Producer
 from odradek.sink.decision import Decisions, NotCommitted, Torn, WrittenBatch
 from odradek.sink.ledger import Attempt
+from odradek.sink.requests import NotOpen
 from odradek.sink.transaction import TransactionWriter
 
 from compat_tests.broker_process import BrokerProcess
@@ -176,7 +176,7 @@ def test_one_of_two_drivers_with_the_same_batch_decides(query: Query) -> None:
     def commit(batch: WrittenBatch) -> None:
         try:
             query.decisions().commit(batch)
-        except (NotCommitted, RequestFailed) as error:  # fenced by the other one, which decides
+        except (NotCommitted, NotOpen) as error:  # fenced by the other one, which decides
             failures.append(error)
 
     with ThreadPoolExecutor(len(both)) as threads:
