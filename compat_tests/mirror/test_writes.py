@@ -25,7 +25,7 @@ def test_records_that_are_not_acknowledged_fail_the_round(
     taking: Any = _Side(odradek.bootstrap)
     rounds.write_all(taking, b"1-after")
     assert len(rounds.acknowledged) > 0
-    make_topic(odradek.bootstrap, "other", faults.PARTITIONS, {"min.insync.replicas": "2"})  # there is one replica
+    make_topic(odradek.bootstrap, "other", faults.PARTITIONS, {"max.message.bytes": "100"})
     monkeypatch.setattr(faults, "TOPIC", "other")
     monkeypatch.setattr(faults, "_DEADLINE_S", 2)
     with pytest.raises(AssertionError, match=r"0 of 300 records '2-after' are acknowledged"):
