@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
+from .dataset_scanner import DatasetScanner
 from .directory import segments_of
 from .key_conditions import keys_of
 from .plan import Plan
@@ -46,7 +47,7 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
         part = self._scan.select(needed).with_plan(plan)
         if filter is not None and "key" in _NAME.findall(str(filter)):
             part = part.with_keys(keys_of(filter, self.schema.field("key").type == pa.string()))
-        return ds.Scanner.from_batches(part.reader(), columns=names, filter=filter)
+        return DatasetScanner(part.reader(), names, filter)
 
     def to_table(
         self, columns: Sequence[str] | None = None, filter: pa.compute.Expression | None = None, **options: object
@@ -163,5 +164,4 @@ class UndecodableDataset(ds.Dataset):  # type: ignore[misc]
         part = self._scan.select(["value_error"])
         for _ in part:
             pass
-        batches = part.undecodable.to_batches()
-        return ds.Scanner.from_batches(batches, schema=self._fields, columns=columns, filter=filter)
+        return ds.InMemoryDataset(part.undecodable, self._fields).scanner(columns=columns, filter=filter)

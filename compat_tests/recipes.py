@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -29,6 +29,17 @@ def eventually(probe: Callable[[], T], *, what: str, deadline_s: float = DEADLIN
             return found
         assert time.monotonic() < deadline, f"in {deadline_s} s it did not happen that {what}"
         time.sleep(_POLL_S)
+
+
+def is_end_of_partition(message: Message) -> bool:
+    """Returns whether a message stands for the end of a partition in place of a record. Raises AssertionError for an error:
+    a reader that takes one for an end misses the rest.
+    """
+    error = message.error()
+    if error is None:
+        return False
+    assert error.code() == KafkaError._PARTITION_EOF, error
+    return True
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> bytes:

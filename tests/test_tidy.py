@@ -156,3 +156,23 @@ def docstring_of(name: str) -> str:
 def test_every_file_says_what_it_is_for(sources: list[str]) -> None:
     silent = [name for name in sources if name.split("/")[0] in ROOMS and not docstring_of(name)]
     assert not silent
+
+
+@kept_facts
+def fixed_examples(name: str) -> list[int]:
+    """Returns the lines that give Hypothesis a number of examples which no option of the run reduces."""
+    calls = [node for node in nodes_of(name) if isinstance(node, ast.Call)]
+    given = [one for call in calls for one in call.keywords if one.arg == "max_examples"]
+    return [one.value.lineno for one in given if _is_fixed(one.value)]
+
+
+def _is_fixed(count: ast.expr) -> bool:
+    if isinstance(count, ast.Name):
+        return count.id.isupper()
+    return not isinstance(count, ast.Call) and ast.unparse(count) != "1"
+
+
+def test_numbers_of_examples_are_reduced_by_the_options_of_a_run(sources: list[str]) -> None:
+    """`make check` runs a tenth of them: tests/harness/examples.py."""
+    fixed = [f"{name}:{line}" for name in sources for line in fixed_examples(name)]
+    assert fixed == []

@@ -27,6 +27,8 @@ from kafka.errors import KafkaError
 from odradek.archive import ArchiveError, IcebergSource, ParquetSource, open_catalog
 from odradek.archive.parquet import MANIFEST
 from odradek.archive.store import Covered, Source
+from pyiceberg.exceptions import NoSuchTableError
+from sqlalchemy.exc import SQLAlchemyError
 
 from compat_tests.archive.dying import PLACES
 from compat_tests.odradek_process import OdradekProcess
@@ -143,7 +145,7 @@ class Round:
             from odradek.archive.iceberg import covered_of
 
             return covered_of(open_catalog(self._folder / "tables", {}).load_table(f"kafka.{TOPIC}"))
-        except Exception:  # no table yet, or a file that was replaced just now
+        except (OSError, NoSuchTableError, SQLAlchemyError):  # no table yet, or a file that was replaced just now
             return None
 
     # ---- the archiver

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from compat_tests.broker_process import free_port
 from compat_tests.cli import committing
 from compat_tests.cli.caught_up import await_brokers
 from compat_tests.cli.commands import Done, Run, odradek_command
-from compat_tests.recipes import DEADLINE_S, eventually
+from compat_tests.recipes import DEADLINE_S, eventually, is_end_of_partition
 
 #: Attempts to kill a process before it ends by itself, which may fail on a busy machine.
 _TRIES = 10
@@ -39,7 +39,7 @@ def all_of(bootstrap: str, topic: str, partitions: int, isolation: str = "read_c
     while left:
         assert time.monotonic() < deadline
         for message in consumer.consume(1000, 0.5):
-            if message.error() is not None:
+            if is_end_of_partition(message):
                 left.discard(message.partition())
             else:
                 about = (message.partition(), message.offset(), message.timestamp()[1])
@@ -237,7 +237,7 @@ def end_of(bootstrap: str, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends"})
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), DEADLINE_S)[1])
-    except Exception:  # not there yet
+    except KafkaException:  # not there yet
         return -1
     finally:
         consumer.close()

@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import json
 import re
-import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from odradek.console.formats import NONE
 
-from compat_tests.broker_process import free_port
+from compat_tests.broker_process import free_ports
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.three_node_cluster import three_nodes
 from compat_tests.console.process import ConsoleProcess, Visitor
@@ -74,19 +73,10 @@ class Seen:
         return found
 
 
-def free_ports(count: int) -> range:
-    """Ports that follow each other."""
-    while True:
-        found = range(first := free_port(), first + count)
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in found:
-                stack.enter_context(contextlib.closing(socket.create_server(("127.0.0.1", port))))
-            return found
-
-
 @pytest.fixture(scope="module", params=["one", "three"])
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    folder, ports = tmp_path_factory.mktemp(request.param), free_ports(1 if request.param == "one" else 3)
+    folder, count = tmp_path_factory.mktemp(request.param), 1 if request.param == "one" else 3
+    ports = range(first := free_ports(count), first + count)
     config = {**_QUICK, "odradek.metrics.port": str(ports[0])}
     with contextlib.ExitStack() as stack:
         kit = None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from odradek.storage.files.lock_holder import lock_holder
 
-from compat_tests.broker_process import free_port
+from compat_tests.broker_process import free_ports
 from tests.docs.pages import DOCS, blocks
 from tests.docs.shells import write_kafka_tools
 
@@ -34,14 +34,14 @@ def folder(java_tools: None, tmp_path: Path) -> Iterator[Path]:
             os.kill(pid, signal.SIGKILL)
 
 
-def free_ports() -> dict[str, str]:
+def ports_of_page() -> dict[str, str]:
     """Ports in a row for the nodes, in place of those of the page."""
-    brokers, controllers = free_port() - 1, free_port() - 1
+    brokers, controllers = free_ports(4), free_ports(4)
     return {f"{9091 + n}": str(brokers + n) for n in range(4)} | {f"{9190 + n}": str(controllers + n) for n in range(4)}
 
 
 def test_blocks_of_the_page_move_a_cluster_and_a_node_back(folder: Path, tmp_path: Path) -> None:
-    tools, ports = tmp_path / "tools", free_ports()
+    tools, ports = tmp_path / "tools", ports_of_page()
     write_kafka_tools(tools)
     path = os.pathsep.join((str(tools), str(Path(sys.executable).parent), os.environ["PATH"]))
     found = [block for block in blocks(DOCS / "migration.md") if block.language == "sh" and block.title != "install"]

@@ -82,7 +82,6 @@ class AiokafkaClient(Client):
         except (
             KafkaError,
             OSError,
-            AssertionError,
             ValueError,
             asyncio.CancelledError,
             concurrent.futures.CancelledError,
@@ -136,15 +135,13 @@ class AiokafkaClient(Client):
         self._wait(work())
 
     def poll(self, timeout_s: float) -> list[Got]:
-        async def work() -> list[Got]:
+        async def work() -> list[Any]:
             consumer = await self._reader()
             found = await consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=_BATCH)
-            return [
-                Got(Key(record.topic, record.partition), record.offset, record.value.decode())
-                for record in itertools.chain.from_iterable(found.values())
-            ]
+            return list(itertools.chain.from_iterable(found.values()))
 
-        return self._wait(work())
+        records = self._wait(work())
+        return [Got(Key(one.topic, one.partition), one.offset, one.value.decode()) for one in records]
 
     def commit(self, offsets: Mapping[Key, int]) -> None:
         async def work() -> None:

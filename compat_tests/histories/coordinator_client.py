@@ -47,7 +47,7 @@ class CoordinatorClient:
     def call(self, request: Message, version: int) -> Any:
         try:
             return self._connected().call(request, version)
-        except (OSError, AssertionError) as error:
+        except OSError as error:
             self.close()
             raise Unknown(str(error)) from None
 

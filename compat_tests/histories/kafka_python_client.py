@@ -149,7 +149,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 def _unknown() -> Iterator[None]:
     try:
         yield
-    except (KafkaError, OSError, AssertionError, ValueError) as error:
+    except (KafkaError, OSError, ValueError) as error:
         raise Unknown(f"{type(error).__name__}: {error}") from None
 
 

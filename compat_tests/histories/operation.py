@@ -56,6 +56,8 @@ KINDS = (SEND, POLL, TXN, ASSIGN, SUBSCRIBE, SEEK, REBALANCE, COMMIT, JOIN, READ
 #: The kinds whose value is a list of micro-operations.
 RECORD_KINDS = (SEND, POLL, TXN)
 READ_COMMITTED = "read_committed"
+#: The error of a transaction that its client has aborted.
+ABORTED = "aborted"
 #: The process of the recorder itself, which reads everything at the end: its lag is of no interest.
 RECORDER = 0
 

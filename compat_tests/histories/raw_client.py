@@ -50,7 +50,7 @@ class RawClient(Client):
             self._wires[key] = self._connected(key)
         try:
             return self._wires[key].call(request, version)
-        except (OSError, AssertionError) as error:
+        except OSError as error:
             self._forget(key)
             raise Unknown(str(error)) from None
 

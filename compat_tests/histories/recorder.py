@@ -23,10 +23,14 @@ class Recorder:
         self._lock = threading.Lock()
         self._processes = itertools.count(1)
         self._values = itertools.count(1)
+        #: Process -> the name of the thread that began it.
+        self.thread_of: dict[int, str] = {}
 
     def next_process(self) -> int:
         with self._lock:
-            return next(self._processes)
+            process = next(self._processes)
+            self.thread_of[process] = threading.current_thread().name
+            return process
 
     def next_value(self) -> str:
         """Returns a value that no operation has sent."""

@@ -13,7 +13,7 @@ from odradek.protocol.uuids import uuid_to_text
 from compat_tests.asking import ask_any
 
 from .client import Identity, Key
-from .operation import DELETE, OK, Operation
+from .operation import DELETE, OK, POLL, SEND, Operation
 from .raw_client import RawClient
 from .recorder import now_ns
 from .session import Session
@@ -40,7 +40,7 @@ def recreator() -> Worker:
                 Operation(setting.recorder.next_process(), DELETE, OK, now, now_ns(), [str(key)], "raw")
             )
 
-    return Worker(f"delete and create {_NAME}", work)
+    return Worker(f"delete and create {_NAME}", work, (SEND, POLL, DELETE))
 
 
 def _use(setting: Setting, rng: Random, key: Key) -> None:

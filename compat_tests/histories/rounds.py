@@ -23,6 +23,7 @@ from compat_tests.share_faults.group import SharedTopic
 from .aiokafka_client import AiokafkaClient
 from .cluster_faults import FAULTS
 from .drain import drain, ends, is_caught_up
+from .idle_workers import idle_workers
 from .kafka_python_client import KafkaPythonClient
 from .librdkafka_client import LibrdkafkaClient
 from .operation import read
@@ -130,16 +131,19 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     verdict: Verdict | None = None
     late: str = ""
+    #: Workers, with the operations of which none had an effect: a history without them has no anomaly either.
+    idle: Sequence[str] = ()
     seconds: float = 0.0
 
     @property
     def is_good(self) -> bool:
-        return self.verdict is not None and not self.verdict.violations and not self.late
+        return self.verdict is not None and not self.verdict.violations and not self.late and not self.idle
 
     def __str__(self) -> str:
         counts = Counter(fault.partition(" of ")[0] for fault in self.faults)
         head = f"seed {self.seed}, {self.plan.kind}, {self.seconds:.0f} s, faults: {dict(counts)}"
-        return "\n".join([head, *([f"late: {self.late}"] if self.late else []), str(self.verdict or "no verdict")])
+        lines = [head, *([f"late: {self.late}"] if self.late else []), *(f"idle: {one}" for one in self.idle)]
+        return "\n".join([*lines, str(self.verdict or "no verdict")])
 
 
 def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -162,9 +166,17 @@ def execute(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] =
                 drain(cluster.bootstrap, keys, recorder, plan.settle_s)
         except (AssertionError, BrokerFailed) as late:
             outcome.late = str(late)
-    outcome.verdict = judge(read(path))
+    history = read(path)
+    outcome.verdict = judge(history)
+    outcome.idle = idle_workers(plan_workers(plan), recorder.thread_of, history)
     outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def plan_workers(plan: Plan) -> list[Worker]:
+    workers = [worker for name in plan.workloads for worker in WORKLOADS[name]]
+    assert len({worker.name for worker in workers}) == len(workers), "two workers have one name"
+    return workers
 
 
 @contextmanager
@@ -190,7 +202,7 @@ def make_topics(cluster: FaultyCluster) -> None:
 
 @contextmanager
 def _running(plan: Plan, seed: int, setting: Setting) -> Iterator[dict[Worker, threading.Thread]]:
-    workers = [worker for name in plan.workloads for worker in WORKLOADS[name]]
+    workers = plan_workers(plan)
     failures: list[str] = []
 
     def run(worker: Worker) -> None:
@@ -199,7 +211,9 @@ def _running(plan: Plan, seed: int, setting: Setting) -> Iterator[dict[Worker, t
         except Exception as error:
             failures.append(f"{worker.name}: {type(error).__name__}: {error}")
 
-    threads = {worker: threading.Thread(target=run, args=(worker,), daemon=True) for worker in workers}
+    threads = {
+        worker: threading.Thread(target=run, name=worker.name, args=(worker,), daemon=True) for worker in workers
+    }
     try:
         for thread in threads.values():
             thread.start()

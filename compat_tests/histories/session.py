@@ -6,7 +6,23 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from .client import Client, Got, Identity, Key, Refused, Sending, Unknown
-from .operation import ASSIGN, COMMIT, CRASH, FAIL, INFO, JOIN, OK, POLL, SEEK, SEND, SUBSCRIBE, TXN, Content, Operation
+from .operation import (
+    ABORTED,
+    ASSIGN,
+    COMMIT,
+    CRASH,
+    FAIL,
+    INFO,
+    JOIN,
+    OK,
+    POLL,
+    SEEK,
+    SEND,
+    SUBSCRIBE,
+    TXN,
+    Content,
+    Operation,
+)
 from .recorder import Recorder, now_ns
 
 #: How long one poll waits for records.
@@ -124,7 +140,7 @@ class Session:
             asked_for_commit = commits
             client.end(commits=commits)
             if not commits:
-                raise Refused("aborted")
+                raise Refused(ABORTED)
 
         done = self._do(
             TXN,

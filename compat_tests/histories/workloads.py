@@ -20,10 +20,14 @@ from .operation import (
     INFO,
     JOIN,
     OK,
+    POLL,
     READ,
     RISE,
+    SEND,
     SHARE_ACKNOWLEDGE,
     SHARE_POLL,
+    SUBSCRIBE,
+    TXN,
     WRITE,
     Content,
     Operation,
@@ -53,10 +57,14 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """A workload of one thread. `Setting.caught_up` ends it if it `catches_up`, otherwise `stopped`."""
+    """A workload of one thread. `Setting.caught_up` ends it if it `catches_up`, otherwise `stopped`.
+
+    `kinds`: the operations of which it completes some in every round.
+    """
 
     name: str
     work: Callable[[Setting, Random], None]
+    kinds: Sequence[str]
     catches_up: bool = False
 
     def run(self, setting: Setting, rng: Random) -> None:
@@ -64,7 +72,7 @@ class Worker:
             self.work(setting, rng)
 
 
-Maker = Callable[[Identity], Client]
+Maker = type[Client]
 
 
 def keys_of(topic: str) -> list[Key]:
@@ -80,7 +88,7 @@ def sender(make: Maker, topic: str) -> Worker:
                 session.crash()
         session.close()
 
-    return Worker(f"send to {topic}", work)
+    return Worker(f"send to {topic} by {make.name}", work, (SEND,))
 
 
 def reader(make: Maker, topics: Sequence[str], name: str) -> Worker:
@@ -93,7 +101,7 @@ def reader(make: Maker, topics: Sequence[str], name: str) -> Worker:
                 session.crash()
         session.close()
 
-    return Worker(f"read {', '.join(topics)}", work, catches_up=True)
+    return Worker(f"read {', '.join(topics)} as {name}", work, (POLL,), catches_up=True)
 
 
 def subscriber(make: Maker, name: str, *, is_consumer_protocol: bool = False) -> Worker:
@@ -110,7 +118,7 @@ def subscriber(make: Maker, name: str, *, is_consumer_protocol: bool = False) ->
                 session.crash()
         session.close()
 
-    return Worker(f"subscribe to {QUEUE} as {name}", work)
+    return Worker(f"subscribe to {QUEUE} as {name}", work, (POLL, COMMIT))
 
 
 def appender(make: Maker, name: str, aborted_share: float) -> Worker:
@@ -128,7 +136,7 @@ def appender(make: Maker, name: str, aborted_share: float) -> Worker:
                 session.crash()
         session.close()
 
-    return Worker(f"append in transactions as {name}", work)
+    return Worker(f"append in transactions as {name}", work, (TXN,))
 
 
 def copier(make: Maker, name: str) -> Worker:
@@ -144,7 +152,8 @@ def copier(make: Maker, name: str) -> Worker:
                 session.crash()
         session.close()
 
-    return Worker(f"copy {SOURCE} to {COPIES} as {name}", work, catches_up=True)
+    # There are more copiers than partitions: one of them may have nothing to copy.
+    return Worker(f"copy {SOURCE} to {COPIES} as {name}", work, (SUBSCRIBE,), catches_up=True)
 
 
 def register_user(number: int) -> Worker:
@@ -177,7 +186,7 @@ def register_user(number: int) -> Worker:
         offsets.close()
         epochs.close()
 
-    return Worker(f"registers {number}", work)
+    return Worker(f"registers {number}", work, (READ, WRITE, RISE))
 
 
 def raw_member(number: int, group: str = MEMBERS_GROUP) -> Worker:
@@ -214,7 +223,7 @@ def raw_member(number: int, group: str = MEMBERS_GROUP) -> Worker:
                 is_member = False
         member.close()
 
-    return Worker(f"raw member {number}", work)
+    return Worker(f"raw member {number}", work, (JOIN, COMMIT))
 
 
 def _goes_on(member: RawMember) -> bool:
@@ -247,7 +256,7 @@ def sharer(number: int) -> Worker:
                 consumer.close()
             setting.recorder.fault("a member of the share group left", began)
 
-    return Worker(f"share as {number}", work, catches_up=True)
+    return Worker(f"share as {number}", work, (SHARE_POLL, SHARE_ACKNOWLEDGE), catches_up=True)
 
 
 _WORDS = {

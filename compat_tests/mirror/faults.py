@@ -47,6 +47,8 @@ _RECORDS = 300
 #: Large enough that the pages of a full disk have no room for them.
 _PADDING = b"." * 400
 _DEADLINE_S = 180
+#: Limits of a record that the cluster may not take, and of the report about it.
+_TIMEOUT_S, _FLUSH_S = 20, 10
 #: Durations of a stop of a process, and of a cut of the network.
 _STILL_S, _CUT_S = 1.5, (0.5, 5.0)
 _NAMED = {*(state.value for state in MirrorState), *(state.value for state in LinkState)}
@@ -123,13 +125,20 @@ class Rounds:
         self._writer.start()
         faults[name]()
         self._writer.join()
-        self._write(self.primary, b"%d-after" % number)
+        self.write_all(self.primary, b"%d-after" % number)
         self._check(name)
 
-    def _write(self, side: Side, what: bytes) -> set[bytes]:
+    def write_all(self, side: Side, what: bytes) -> None:
+        """Writes records to a side that must take them: an acknowledged record can be lost only where there is one."""
+        acknowledged = self._write(side, what, _DEADLINE_S)
+        assert len(acknowledged) == _RECORDS, (
+            f"{len(acknowledged)} of {_RECORDS} records {what.decode()!r} are acknowledged after {dict(self.faults)}"
+        )
+
+    def _write(self, side: Side, what: bytes, timeout_s: float = _TIMEOUT_S) -> set[bytes]:
         """Writes records, and notes those that are acknowledged. Returns them."""
         settings = {"bootstrap.servers": side.bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 0}
-        producer = Producer(settings | {"message.timeout.ms": 20_000})
+        producer = Producer(settings | {"message.timeout.ms": int(timeout_s * 1000)})
         acknowledged: set[bytes] = set()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -142,7 +151,7 @@ class Rounds:
             producer.poll(0)
             if index % 50 == 0:
                 producer.flush(0.2)
-        producer.flush(30)
+        producer.flush(timeout_s + _FLUSH_S)
         self.acknowledged |= acknowledged
         return acknowledged
 
@@ -221,7 +230,7 @@ class Rounds:
         """Fills a disk until its broker ends: it has no other."""
         node = self.rng.choice(list(side.nodes.values()))
         node.fill_disk()
-        self._write(self.primary, b"full-%d" % len(self.acknowledged))
+        self.write_all(self.primary, b"full-%d" % len(self.acknowledged))
         eventually(lambda: not node.is_running, what="the broker with the full disk ends", deadline_s=_DEADLINE_S)
         side.heal()
 
@@ -262,7 +271,7 @@ class Rounds:
         primary.nodes[leader].kill()
         primary.nodes[follower].start()
         eventually(lambda: self._leads(follower), what="the unclean election", deadline_s=_DEADLINE_S)
-        self._write(primary, b"instead-%d" % len(self.acknowledged))
+        self.write_all(primary, b"instead-%d" % len(self.acknowledged))
         if not self._cuts:
             eventually(self._is_stopped_or_equal, what="partitions stop", deadline_s=_DEADLINE_S)
             stopped = {place: one for place, one in self._progress().items() if mirrors.is_stopped(one)}
@@ -327,7 +336,7 @@ class Rounds:
         assert not refused, f"both sides are writable: {sorted(refused)[:3]}"
         former = self.primary
         self._reverse()
-        self._write(self.primary, b"switched-%d" % self.link)
+        self.write_all(self.primary, b"switched-%d" % self.link)
         self._await_equal("the switch")
         assert len(self.kept()) == kept, "a switch and its reversal cut records off"
         assert former is self.mirror
@@ -335,7 +344,7 @@ class Rounds:
     def _fail_over(self) -> None:
         self.primary.kill()
         self._command("fail-over", self._name, "--yes", "-b", self.mirror.bootstrap)
-        self._write(self.mirror, b"alone-%d" % self.link)
+        self.write_all(self.mirror, b"alone-%d" % self.link)
         self.primary.heal()
         self._reverse()
 

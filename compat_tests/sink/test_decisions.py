@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
 
@@ -18,11 +19,11 @@ from odradek.sink.batches import Producer
 from odradek.sink.decision import Decisions, Torn, WrittenBatch
 from odradek.sink.ledger import Attempt, Ledger, ledger_id
 from odradek.sink.open_transactions import NotCommitted
-from odradek.sink.requests import end, read_ledger, take_id, write_ledger
+from odradek.sink.requests import NotOpen, end, read_ledger, take_id, write_ledger
 from odradek.sink.transaction import TransactionWriter
 
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.recipes import eventually, make_topic
+from compat_tests.recipes import eventually, is_end_of_partition, make_topic
 
 pytestmark = pytest.mark.timeout(240)
 PARTITIONS, TASKS, ROWS = 3, 3, 40
@@ -87,7 +88,7 @@ class Query:
             while len(ended) < PARTITIONS:
                 message = consumer.poll(30)
                 assert message is not None
-                if message.error():
+                if is_end_of_partition(message):
                     ended.add(message.partition())
                 else:
                     found.append((message.value() or b"").decode())
@@ -198,19 +199,16 @@ def test_run_that_another_one_has_followed_decides_nothing_more(query: Query) ->
 
 def test_one_of_two_drivers_with_the_same_batch_decides(query: Query) -> None:
     both = [query.batch("run-a", 0), query.batch("run-b", 0)]
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
 
     def commit(batch: WrittenBatch) -> None:
         try:
             query.decisions().commit(batch)
-        except Exception as error:  # fenced by the other one, which decides
+        except (NotCommitted, NotOpen) as error:  # fenced by the other one, which decides
             failures.append(error)
 
-    threads = [threading.Thread(target=commit, args=(batch,)) for batch in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(both)) as threads:
+        list(threads.map(commit, both))  # raises any other error of theirs
     assert len(failures) < 2
     query.decisions().commit(query.batch("run-c", 0))
     query.decisions().commit(query.batch("run-c", 1))

@@ -1,8 +1,9 @@
 """Rounds of kills of a query with the sink of `format("odradek")`: `python -m spark_examples.tests.sink_rounds --rounds 40`.
 
 copy_once.py copies a topic in small batches. In each round its driver, with the JVM and all workers of Python, or the
-broker, or both, are killed at a random moment, and started again. At the end a reader of committed records has each one
-once, in each partition in the order of the source. With --target apache the broker is Apache Kafka.
+broker, or both, are killed at a random moment, while records are left to copy, and started again. At the end a reader of
+committed records has each one once, in each partition in the order of the source. With --target apache the broker is Apache
+Kafka.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # the programs import
 from topics import ensure_topic, partition_counts
 
 from compat_tests.broker_process import BrokerProcess
+from compat_tests.recipes import is_end_of_partition
 from spark_examples.tests.programs import Program
 
-SOURCE, TARGET, PARTITIONS, RECORDS, BATCH = "in", "copies", 3, 6_000, 150
+SOURCE, TARGET, PARTITIONS, BATCH = "in", "copies", 3, 150
 #: A killed driver has at least, and at most, so many batches more than at its start.
 _LEAST_BATCHES, _MOST_BATCHES = 1, 4
+#: Batches that are left in the source behind those that a round waits for. More than a query copies before its kill.
+_LEFT_BATCHES = 30
 _MOST_DELAY_S, _DEADLINE_S = 1.5, 300
 
 
-def fill(bootstrap: str, topic: str, partitions: int, records: int) -> None:
-    """Writes the numbers from 0 on, each with itself as key."""
+def fill(bootstrap: str, topic: str, partitions: int, end: int, first: int = 0) -> None:
+    """Writes the numbers from `first` up to `end`, each with itself as key."""
     ensure_topic(bootstrap, topic, partitions)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"})
-    for number in range(records):
+    for number in range(first, end):
         producer.produce(topic, b"%d" % number, b"%d" % number)
         producer.poll(0)
     assert producer.flush(60) == 0
@@ -58,7 +62,7 @@ def messages(bootstrap: str, topic: str) -> Iterator[Message]:
         while len(ended) < count:
             message = consumer.poll(30)
             assert message is not None, "no record and no end in 30 s"
-            if message.error():
+            if is_end_of_partition(message):
                 ended.add(message.partition())
             else:
                 yield message
@@ -92,9 +96,10 @@ class Copies:
         self.rng = random.Random(seed)
         self.program: Program | None = None
         self.kills: list[str] = []
+        self.written = 0
 
     def run(self, rounds: int) -> None:
-        fill(self.broker.bootstrap, SOURCE, PARTITIONS, RECORDS)
+        self._fill(_LEFT_BATCHES)
         try:
             self._start()
             for _ in range(rounds):
@@ -116,9 +121,11 @@ class Copies:
     def _round(self) -> None:
         assert self.program is not None
         wanted = self._batches() + self.rng.randint(_LEAST_BATCHES, _MOST_BATCHES)
-        is_over = RECORDS // BATCH - 2
-        self.program.wait_until(lambda: self._batches() >= min(wanted, is_over), "some batches", _DEADLINE_S)
+        self._fill(wanted + _LEFT_BATCHES)
+        self.program.wait_until(lambda: self._batches() >= wanted, "some batches", _DEADLINE_S)
         time.sleep(self.rng.random() * _MOST_DELAY_S)  # a moment of a batch, not a wait for something
+        batches = self._batches()
+        assert batches * BATCH < self.written, f"{self.written} records are copied in {batches} batches before the kill"
         kill = self.rng.choice(("driver", "driver", "broker", "both"))
         self.kills.append(kill)
         if kill != "driver":
@@ -131,12 +138,19 @@ class Copies:
             self.program.kill()
             self._start()
 
+    def _fill(self, batches: int) -> None:
+        """Has the source so many batches from its first record on."""
+        end = max(self.written, batches * BATCH)
+        fill(self.broker.bootstrap, SOURCE, PARTITIONS, end, self.written)
+        self.written = end
+
     def _batches(self) -> int:
         commits = self.folder / "checkpoint" / "commits"
         return len([one for one in commits.glob("*") if one.name.isdigit()])
 
     def _check(self) -> None:
         source, target = (by_partition(self.broker.bootstrap, topic) for topic in (SOURCE, TARGET))
+        assert sum(map(len, source.values())) == self.written
         for index in range(PARTITIONS):
             assert sorted(target[index], key=int) == sorted(source[index], key=int), (
                 f"partition {index} has {len(target[index])} records of {len(source[index])}, after {self.kills}"
@@ -158,7 +172,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, kind(Path(folder) / "broker", {}) as broker:
         copies = Copies(broker, Path(folder), options.seed)
         copies.run(options.rounds)
-    print(f"{options.rounds} rounds, {RECORDS} records, each once: {', '.join(copies.kills)}")
+    print(f"{options.rounds} rounds, {copies.written} records, each once: {', '.join(copies.kills)}")
 
 
 if __name__ == "__main__":

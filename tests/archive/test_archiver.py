@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from kafka.errors import TopicAlreadyExistsError
 from odradek.archive import ArchiveError, ArchiveOptions, Archiver, Owner
 from odradek.archive.ownership import table_name
 from odradek.archive.rows import TypedRows
@@ -191,7 +192,7 @@ def test_a_topic_that_was_created_again_is_an_error(harness: Harness, kind: str,
 def _created(harness: Harness, topic: str) -> bool:
     try:
         harness.create(topic)
-    except Exception:  # the deletion is not complete
+    except TopicAlreadyExistsError:  # the deletion is not complete
         return False
     return True
 

@@ -17,6 +17,7 @@ from odradek.archive.store import Table
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.archive.harness.tables import KINDS, append, dead_letter_rows, offsets_of, open_table, rows_of, source_of
+from tests.harness.examples import examples
 
 _STEMS = st.text("aA1._-", min_size=1, max_size=3).filter(lambda one: one not in (".", ".."))
 _TOPICS = st.builds(
@@ -49,7 +50,7 @@ def contents(kind: str, folder: Path, name: str, *, dead: bool) -> tuple[list[in
     return offsets_of(source_of(kind, folder, name)), dead
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(topics=st.lists(_TOPICS, min_size=2, max_size=3, unique=True), dead=st.booleans(), kind=st.sampled_from(KINDS))
 def test_topics_whose_names_are_alike_never_change_the_tables_of_one_another(
     topics: list[str], dead: bool, kind: str

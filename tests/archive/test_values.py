@@ -16,6 +16,7 @@ from odradek.columns import ValueSchema
 
 from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.tables import KINDS, open_table, source_of
+from tests.harness.examples import examples
 
 _NUMBERS = (
     "0", "-0", "1", "-1", "0.1", "1e400", "-1e400", "1e-400", "NaN", "Infinity", "-Infinity", "123456789.123456789",
@@ -55,7 +56,7 @@ def is_value(found: Any, text: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=_RECORDS, is_typed=st.booleans())
 def test_records_come_back_or_are_dead_letter_records(
     harness: Harness, tmp_path_factory: pytest.TempPathFactory, kind: str, records: list[Any], is_typed: bool

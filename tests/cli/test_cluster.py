@@ -16,6 +16,7 @@ from odradek.cli.local_cluster import plan as cluster_plan
 from odradek.cli.local_cluster.plan import Plan, PlannedNode, grown, read_plan, write_plan
 from odradek.protocol.messages.metadata import MetadataRequest
 
+from compat_tests.broker_process import free_port
 from compat_tests.wire import WireClient
 from tests.cli.harness.clusters import DEADLINE_S, SERVING, asked, cluster, started
 
@@ -56,9 +57,7 @@ def test_sigterm_stops_every_node_and_a_start_finds_what_there_was(directory: Pa
 
 
 def test_ports_of_a_plan_differ_also_where_one_is_chosen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        only = free.getsockname()[1]
+    only = free_port()
     monkeypatch.setattr(cluster_plan, "_ANY_PORTS", range(only, only + 1))
     monkeypatch.setattr(cluster_plan, "_MOST_TRIES", 1)
     (node,) = grown(None, 1, None, has_internal=True).nodes

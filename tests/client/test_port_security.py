@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from odradek.client.faults import Fault, PortSecurity
 from odradek.client.port_security import fault_of_port
 
+from tests.harness.examples import examples
+
 pytestmark = pytest.mark.usefixtures("sockets")
 TIMEOUT_S = 20.0
 #: Limit for peers that promise more bytes than they send.
@@ -53,7 +55,7 @@ def test_ports_of_brokers() -> None:
             assert found is not None and found.security is PortSecurity.TLS
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=3), st.booleans())
 def test_peer_that_sends_anything_is_no_failure(pieces: list[bytes], has_login: bool) -> None:
     with peer(pieces) as address:

@@ -21,6 +21,7 @@ from odradek.console.settings import MOST_DAYS
 
 from compat_tests.console.process import ConsoleProcess, Visitor
 from compat_tests.recipes import eventually
+from tests.harness.examples import examples
 
 _HOUR, _DAY = 3600, 86_400
 _START = 1_800_000_000 // _DAY * _DAY
@@ -105,7 +106,7 @@ def test_full_history_takes_little_room(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 20 << 20
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.integers(1, 2000), st.floats(-1e9, 1e9)), min_size=1, max_size=60))
 def test_mean_of_each_point_is_kept_across_restarts(steps: list[tuple[int, float]]) -> None:
     import tempfile

@@ -19,6 +19,8 @@ from odradek.console.cluster.query import Query
 from odradek.console.cluster.records import RecordMaker
 from odradek.protocol.records.record import Record
 
+from tests.harness.examples import examples
+
 _CONNECTION = Connection({"bootstrap.servers": "127.0.0.1:1"})
 _MASKS = Masks(["*password*", "pin"])
 _MAKER = RecordMaker(_CONNECTION, _MASKS, None)
@@ -120,7 +122,7 @@ def passes(query: Query, one: Record) -> bool:
     return all(check(record, message) for check in filters(query))
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(content=_CONTENTS, expression=_EXPRESSIONS, of=st.sampled_from(["key", "value"]))
 @example(content=b'{"n": "a\\nb"}', expression="nb", of="value")
 @example(content=b'{"n": -0}', expression="-0", of="value")
@@ -146,7 +148,7 @@ def hidden_otherwise(value: object, hidden: object) -> object:
     return [hidden_otherwise(one, hidden) for one in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(document=st.dictionaries(_NAMES, _JSON, max_size=4), hidden=st.tuples(_JSON, _JSON), expression=_EXPRESSIONS)
 @example(document={"password": ""}, hidden=("hunter2", "hunter3"), expression="hunter2")
 @example(document={"n": {"pin": ""}}, hidden=(10, 11), expression='"n": 10')
@@ -165,7 +167,7 @@ def test_choice_does_not_depend_on_what_masks_hide(
     assert len({len(wanted.chosen([Record(0, 0, value=one)])) for one in contents}) == 1
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     hidden=st.tuples(_IN_AN_ENCODING, _IN_AN_ENCODING),
     expression=st.sampled_from(["hunter2", "[a-z]+", "=", "eyJ", "^7b", "68756e"]),
@@ -177,7 +179,7 @@ def test_keys_that_masks_hide_are_all_looked_at(hidden: tuple[str, str], express
             assert wanted.chosen([Record(0, 0, key=one.encode())])
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(text=_TEXTS)
 @example(text="cGFzc3dvcmQ")
 @example(text="AAAApass")

@@ -18,6 +18,8 @@ from odradek.console.cluster.query import NEWEST, OLDEST, Query
 from odradek.console.cluster.records import RecordMaker
 from odradek.console.cluster.search import RecordReader
 
+from tests.harness.examples import examples
+
 pytestmark = pytest.mark.usefixtures("sockets")
 
 _NAMES = itertools.count()
@@ -42,7 +44,7 @@ def pages(broker: odradek.Broker, query: Query) -> Iterator[Found]:
         query = replace(query, edges=found.edges)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.integers(0, 2 * _SHOWN_BYTES), min_size=1, max_size=12),
     limit=st.integers(1, 12),

@@ -21,6 +21,8 @@ from odradek.console.cluster.records import RecordMaker
 from odradek.console.cluster.wanted import EVERYTHING, compared_in, literal_of
 from odradek.protocol.records.record import Record
 
+from tests.harness.examples import examples
+
 _CONNECTION = Connection({"bootstrap.servers": "127.0.0.1:1"})
 _WORDS = st.sampled_from(
     [
@@ -110,7 +112,7 @@ def passes(query: Query, one: Record) -> bool:
     return all(check(record, message) for check in filters(query))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(content=_CONTENTS, expression=_EXPRESSIONS, of=st.sampled_from(["key", "value"]))
 @example(content=b'{"a":"\\u006bey-1"}', expression="key-1", of="value")
 @example(content=b"\xfe\xfe\x10", expression="fefe", of="key")
@@ -162,7 +164,7 @@ _WRITTEN = st.tuples(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(content=_WRITTEN, where=_CONDITIONS)
 @example(content=b'{"a": 1.2e1}', where="@.a == 12")
 @example(content=b'{"a": "n\\u0061me"}', where="@.a == 'name'")

@@ -145,7 +145,7 @@ def versions_of(probe: Probe, request: Message, wanted: tuple[bytes, ...]) -> li
     api = BY_NAME[probe.api]
     found = []
     for version in range(api.versions.low, api.versions.high + 1):
-        with contextlib.suppress(Exception):  # for example a name in a version that has an id
+        with contextlib.suppress(AttributeError):  # the encoding of None: a name in a version that has an id
             frame = request_frame(request, version, 0, "")
             found += [version] if any(one in frame for one in wanted) else []
     return found

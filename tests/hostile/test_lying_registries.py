@@ -23,6 +23,7 @@ from odradek.records.content_encoder import encoder
 from odradek.records.formats import Coding, Form
 from odradek.records.schema_registry import SchemaRegistry
 
+from tests.harness.examples import examples
 from tests.hostile.liar import Liar
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -114,7 +115,7 @@ def assert_one_line(error: UserError) -> None:
 
 
 @given(responses)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_response_of_any_form_is_one_line_of_error(liar: Liar, response: Any) -> None:
     liar.status, liar.body = 200, json.dumps(response).encode()
     uses(liar.url)
@@ -190,7 +191,7 @@ types = st.recursive(
 
 
 @given(types, st.binary(max_size=200))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_values_of_any_accepted_schema_take_memory_in_proportion_to_their_bytes(schema: Any, data: bytes) -> None:
     try:
         parsed = parsed_avro(json.dumps(schema))

@@ -26,6 +26,7 @@ from odradek.console.cluster.records import RecordMaker
 from odradek.console.pages.downloads import FORMATS
 from odradek.console.settings import Settings
 
+from tests.harness.examples import examples
 from tests.hostile.harness.console_requests import Reply, ask
 from tests.hostile.masked_records import DRESSES, MASKS, random_record
 from tests.hostile.shown_records import Message, everything_of, leaks
@@ -37,7 +38,7 @@ SEED = 11
 @given(
     st.sampled_from(sorted(MASKS)), st.sampled_from(sorted(DRESSES)), st.sampled_from(WITHOUT_REGISTRY), st.integers()
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_record_of_any_form_has_no_byte_of_the_secret(mask: str, dress: str, form: str, seed: int) -> None:
     made = random_record(random.Random(seed), mask, dress)
     maker = RecordMaker(Connection({}), Masks([mask]), None)

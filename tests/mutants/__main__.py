@@ -88,7 +88,7 @@ def sample(patterns: Sequence[str], count: int, seed: int) -> list[Mutant]:
 def reason_of(mutant: Mutant) -> str | None:
     """Returns why the mutant is equivalent to the original; None if it is not listed."""
     reasons = _reasons().get((mutant.module, mutant.function, mutant.kind))
-    return reasons.get(_shown(mutant, (ROOT / mutant.module).read_bytes())) if reasons else None
+    return reasons.get(shown(mutant, (ROOT / mutant.module).read_bytes())) if reasons else None
 
 
 @functools.cache
@@ -100,7 +100,7 @@ def _reasons() -> dict[tuple[str, str, str], dict[str, str]]:
     return found
 
 
-def _shown(mutant: Mutant, source: bytes) -> str:
+def shown(mutant: Mutant, source: bytes) -> str:
     """Returns the difference without indentation, as `equivalent.toml` has it."""
     return "\n".join(f"{line[:1]}{line[1:].strip()}" for line in mutant.diff(source).splitlines())
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.__main__ import EQUIVALENT, reason_of, sample
+from tests.mutants.__main__ import EQUIVALENT, sample, shown
 from tests.mutants.core import ROOT, files_of_tests, modules
 from tests.mutants.mutation import Mutant, mutants_in, mutants_of
 from tests.mutants.reach import _PROBE, ProbedFinder, ReachMap, digest
@@ -235,10 +235,18 @@ def test_the_core_has_modules_and_tests() -> None:
 
 @pytest.mark.slow
 def test_each_equivalent_mutant_exists_and_has_a_reason() -> None:
-    rows = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
-    known = {row["module"] for row in rows}
-    listed: list[Mutant] = [mutant for mutant in mutants_in(ROOT, sorted(known)) if reason_of(mutant) is not None]
-    assert len({(mutant.module, mutant.start, mutant.kind, mutant.replacement) for mutant in listed}) >= len(rows)
+    rows = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
+    places = {(row["module"], row["function"], row["kind"]) for row in rows}
+    modules_with_rows = sorted({row["module"] for row in rows})
+    assert [module for module in modules_with_rows if not (ROOT / module).is_file()] == []
+    existing = {
+        (mutant.module, mutant.function, mutant.kind, shown(mutant, (ROOT / mutant.module).read_bytes()))
+        for mutant in mutants_in(ROOT, modules_with_rows)
+        if (mutant.module, mutant.function, mutant.kind) in places
+    }
+    listed = [(row["module"], row["function"], row["kind"], row["diff"].strip()) for row in rows]
+    assert [row for row in listed if row not in existing] == [], "the code of these rows has changed"
+    assert len(set(listed)) == len(listed)
     assert all(row["reason"] for row in rows)
 
 

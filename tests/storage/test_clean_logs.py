@@ -86,7 +86,7 @@ def test_stop_writes_a_snapshot_unless_the_log_is_small_and_has_no_producers(sto
     log = find_again(directory, noted_replica(directory))
     directory.close()
     stop(path, log)
-    assert isinstance(log, UnopenedLog) != (history is producers), "the next stop looks at no log that is not used"
+    assert unused(log) != (history is producers), "the next stop looks at no log that is not used"
     assert sorted((entry.name, entry.stat().st_mtime_ns) for entry in (path / "t-0").iterdir()) == before
 
 
@@ -263,7 +263,8 @@ def opened_from_note(path):
 
 
 def unused(log):
-    return type(log) is UnopenedLog
+    """Whether nothing has opened the log: the object that a start finds stays what it is after that."""
+    return type(log) is UnopenedLog and log._opened is None
 
 
 def ends(log):
@@ -279,7 +280,9 @@ def test_ends_of_an_unused_log_are_those_of_the_whole_one_and_make_nothing(stopp
     _, log = opened_from_note(stopped(history))
     before = ends(log)
     log.expire_producers(NOW_MS, 0)
+    assert unused(log)
     opened = log.open()
+    assert not unused(log)
     assert type(opened) is Log and log.open() is opened
     assert ends(opened) == before
 
@@ -298,6 +301,7 @@ def test_role_that_begins_before_the_first_use_is_kept(stopped, leader_epoch, la
     _, log = opened_from_note(stopped(several_segments))
     log.begin_role(4, takes_over=not takes_over)
     log.begin_role(leader_epoch, takes_over=takes_over)
+    assert unused(log)
     opened = log.open()
     assert opened.epochs.latest == latest
     assert opened.producers.taken_over_at == (log.log_end_offset if takes_over else None)

@@ -1,4 +1,7 @@
-"""A worker of Kafka Connect for tests: the part of its REST interface that lists and changes the state of connectors."""
+"""A worker of Kafka Connect for tests: the part of its REST interface that lists and changes the state of connectors.
+
+It takes only what a worker takes: compat_tests/ecosystem/connect has the same client with Apache Kafka's.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
+CONFIG = {"connector.class": "S3Sink", "aws.secret.access.key": "hunter2", "tasks.max": "2"}
 TRACE = (
     "org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.\n\tat a"
 )
-_STATES = {"pause": "PAUSED", "resume": "RUNNING"}
+#: Method and word -> the state that follows.
+_CHANGES = {("PUT", "pause"): "PAUSED", ("PUT", "resume"): "RUNNING", ("POST", "restart"): "RUNNING"}
 
 
 class ConnectWorker:
@@ -25,29 +30,33 @@ class ConnectWorker:
         worker = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                path = urlsplit(self.path).path
-                if path == "/connectors":
-                    self._send(200, {name: {"status": worker.status(name)} for name in worker.states})
-                elif path.endswith("/config"):
-                    self._send(200, {"connector.class": "S3Sink", "aws.secret.access.key": "hunter2", "tasks.max": "2"})
-                else:
-                    self._send(404, {"error_code": 404, "message": "not found"})
+            def _answer(self) -> None:
+                url = urlsplit(self.path)
+                options = parse_qs(url.query)
+                match [self.command, *(unquote(word) for word in url.path.split("/")[1:])]:
+                    case ["GET", "connectors"] if options.get("expand") == ["status"]:
+                        self._send(200, {name: {"status": worker.status(name)} for name in worker.states})
+                    case ["GET", "connectors"]:
+                        self._send(200, list(worker.states))
+                    case ["GET", "connectors", name, "config"] if name in worker.states:
+                        self._send(200, CONFIG)
+                    case [method, "connectors", name, word] if name in worker.states and (method, word) in _CHANGES:
+                        self._change(name, _CHANGES[method, word], word, options)
+                    case [_, "connectors", name, *_] if name not in worker.states:
+                        self._send(404, {"error_code": 404, "message": f"Unknown connector {name}"})
+                    case _:
+                        self._send(405, {"error_code": 405, "message": "HTTP 405 Method Not Allowed"})
 
-            def _change(self) -> None:
-                _, _, name, word = urlsplit(self.path).path.split("/")
-                name = unquote(name)
-                if name not in worker.states:
-                    self._send(404, {"error_code": 404, "message": f"Unknown connector {name}"})
-                    return
+            def _change(self, name: str, state: str, word: str, options: dict[str, list[str]]) -> None:
                 if word == "restart":
                     worker.restarts.append(name)
-                    worker.states[name] = "RUNNING"
-                else:
-                    worker.states[name] = _STATES[word]
-                self._send(202, None)
+                    if options.get("includeTasks") != ["true"]:
+                        self._send(204, None)  # the connector alone: its tasks stay as they are
+                        return
+                worker.states[name] = state
+                self._send(202, worker.status(name) if word == "restart" else None)
 
-            do_PUT = do_POST = _change
+            do_GET = do_PUT = do_POST = _answer
 
             def _send(self, status: int, body: Any) -> None:
                 data = b"" if body is None else json.dumps(body).encode()

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.client.error_kinds import ErrorKind
+from odradek.client.user_errors import UserError
+from odradek.console.cluster.connect import ACTIONS, ConnectCluster
 
 from compat_tests.broker_process import free_port
 from compat_tests.ecosystem import reference_client
@@ -72,6 +75,32 @@ class Worker:
         )
 
 
+def change_as_the_console(address: str, running: Running) -> None:
+    """Lists, pauses, resumes and restarts connectors by the console's client."""
+    cluster = ConnectCluster(address)
+
+    def has(state: str) -> bool:
+        states = {one.name: (one.kind, one.state, [task.state for task in one.tasks]) for one in cluster.connectors()}
+        return states == {
+            "sink": ("sink", state, [state]),
+            "source": ("source", "RUNNING", ["RUNNING"]),
+        }
+
+    running.wait_for(lambda: has("RUNNING"), "both connectors run")
+    assert all(one.worker and not one.trace for one in cluster.connectors())
+    assert cluster.config("sink")["connector.class"] == "org.apache.kafka.connect.file.FileStreamSinkConnector"
+    cluster.act("sink", "pause")
+    running.wait_for(lambda: has("PAUSED"), "the sink is paused")
+    cluster.act("sink", "resume")
+    running.wait_for(lambda: has("RUNNING"), "the sink is resumed")
+    cluster.act("sink", "restart")
+    running.wait_for(lambda: has("RUNNING"), "the sink is restarted")
+    for action in ACTIONS:
+        with pytest.raises(UserError, match=r"Kafka Connect: .*none") as missing:
+            cluster.act("none", action)
+        assert missing.value.kind is ErrorKind.NOT_FOUND
+
+
 def append(file: Path, numbers: range) -> None:
     with file.open("a") as lines:
         lines.writelines(f"line {number}\n" for number in numbers)
@@ -111,6 +140,7 @@ def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, 
         )
         running.wait_for(lambda: len(sink.read_text().splitlines()) >= ROUND, "the first lines in the sink")
         reference_client.await_committed(bootstrap, "connect-sink", ROUND)
+        change_as_the_console(f"http://127.0.0.1:{worker.port}", running)
         append(source, range(ROUND, 2 * ROUND))
         running.wait_for(lambda: len(reference_client.values(bootstrap, topic)) > ROUND, "more lines")
         running.kill()

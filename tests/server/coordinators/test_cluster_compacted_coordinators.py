@@ -33,6 +33,7 @@ from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
 
 from compat_tests.asking import coordinator_of
 from compat_tests.batches import leader_of, read_batches
+from compat_tests.recipes import is_end_of_partition
 from compat_tests.wire import WireClient
 from tests.server.harness.cluster_process import BROKER, CONTROLLER, DEADLINE_S, Cluster
 
@@ -261,7 +262,7 @@ def read(cluster: Cluster, isolation: str = "read_committed") -> list[str]:
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "isolation.level": isolation}
     consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False, "log_level": 0})
     consumer.assign([TopicPartition("far", 0, 0)])
-    while (message := consumer.poll(DEADLINE_S)) is not None and not message.error():
+    while (message := consumer.poll(DEADLINE_S)) is not None and not is_end_of_partition(message):
         seen.append(message.value().decode())
     assert message is not None, "the end was not reached"
     consumer.close()

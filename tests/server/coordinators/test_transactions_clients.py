@@ -29,6 +29,7 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 
 from compat_tests.odradek_process import OdradekProcess
+from compat_tests.recipes import is_end_of_partition
 from compat_tests.wire import WireClient
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -91,7 +92,7 @@ def read(broker: OdradekProcess, topic: str, isolation: str = "read_committed") 
         message = consumer.poll(0.2)
         if message is None:
             continue
-        if message.error():
+        if is_end_of_partition(message):
             ended.add(message.partition())
         else:
             seen.append(message.value().decode())

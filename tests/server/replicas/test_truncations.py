@@ -28,6 +28,7 @@ from odradek.storage.log.config import LogConfig
 from odradek.storage.log.epochs import UNDEFINED_EPOCH
 from odradek.storage.log.retention import delete_old_segments
 
+from tests.harness.examples import examples
 from tests.harness.patches import patch_for_this_thread
 from tests.server.harness.hosted import NOW_MS, TOPIC, TOPIC_ID, Disk, Hosted, batch, truncations
 from tests.server.harness.virtual_time import after_ms, simulated, turns
@@ -364,7 +365,7 @@ class History:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=5, max_size=40))
 def test_log_has_all_that_was_appended_and_not_cut_after_any_history(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[Any, ...]]

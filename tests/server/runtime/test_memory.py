@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
-from odradek.server.runtime import memory
-from odradek.server.runtime.gc_policy import FROZEN_BY_OTHERS, empty_free_lists
 from odradek.server.runtime.memory import FLUSHES, FLUSHES_CPU_S, LARGE_BYTES, MemoryRelease
 
 DEADLINE_S = 60
@@ -107,64 +102,6 @@ def test_missing_function_of_the_c_library_is_no_error() -> None:
     release = MemoryRelease(None)
     release.after(1 << 40)
     assert release._thread is None
-
-
-@pytest.fixture
-def no_release_underway() -> None:
-    """An earlier test of this process may have left one for some seconds, whose calls would be counted."""
-    await_end(memory._of_process())
-
-
-def full_collections() -> int:
-    return int(gc.get_stats()[2]["collections"])
-
-
-@pytest.fixture
-def thawed() -> Iterator[None]:
-    """The tests' own objects are frozen otherwise (tests/conftest.py)."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.mark.usefixtures("no_release_underway", "thawed")
-def test_free_lists_are_emptied_by_a_collection_that_leaves_nothing_frozen() -> None:
-    assert gc.isenabled()
-    before = full_collections()
-    empty_free_lists()
-    assert full_collections() == before + 1
-    assert gc.get_freeze_count() == 0
-
-
-@pytest.mark.usefixtures("no_release_underway")
-def test_immortal_objects_that_the_interpreter_excludes_do_not_count_as_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    for name in ("freeze", "unfreeze"):
-        monkeypatch.setattr(gc, name, partial(calls.append, name))
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: FROZEN_BY_OTHERS - 1)
-    empty_free_lists()
-    assert calls == ["freeze", "unfreeze"]
-
-
-@pytest.mark.usefixtures("no_release_underway")
-def test_objects_that_were_frozen_stay_frozen() -> None:
-    gc.freeze()
-    frozen = gc.get_freeze_count()
-    before = full_collections()
-    empty_free_lists()
-    assert full_collections() == before + 1
-    assert frozen * 0.9 < gc.get_freeze_count() <= frozen  # objects that die meanwhile are no longer counted
-
-
-@pytest.mark.usefixtures("no_release_underway")
-def test_nothing_is_collected_while_large_work_is_under_way() -> None:
-    before = full_collections()
-    gc.disable()
-    try:
-        empty_free_lists()
-    finally:
-        gc.enable()
-    assert full_collections() == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from odradek import Broker
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.server.runtime import sliced_work as slices
 from odradek.server.runtime import turn_budget, turns
-from odradek.server.runtime.sliced_work import SlicedWork, Steps, run_to_completion, without_gc
+from odradek.server.runtime.sliced_work import SlicedWork
 
-from tests.server.harness.excluded import is_excluded
 from tests.server.harness.replicas import eventually
 
 
@@ -85,29 +83,6 @@ async def test_stopped_work_runs_no_further_slice(monkeypatch: pytest.MonkeyPatc
     for _ in range(3):
         await asyncio.sleep(0)
     assert said == [0]
-
-
-def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> None:
-    def steps() -> Steps[None]:
-        assert not gc.isenabled()
-        made.append([])
-        yield
-
-    made: list[list[int]] = []
-    try:
-        assert gc.isenabled()
-        run_to_completion(without_gc(steps()))
-        assert gc.isenabled() and is_excluded(made[0]), "what was made is not looked through again"
-        given_up = without_gc(steps())
-        next(given_up)
-        assert not gc.isenabled()
-        given_up.close()
-        assert gc.isenabled(), "also when the work was not done"
-        gc.disable()
-        run_to_completion(without_gc(steps()))
-        assert not gc.isenabled(), "who collects none goes on with that"
-    finally:
-        gc.enable()
 
 
 @pytest.mark.usefixtures("sockets")
