@@ -12,8 +12,8 @@ from ..protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from .configs import OWN_SOURCES, Kind, describe_configs, node_of, subject_of
-from .errors import NotSupported, check
+from .configs import Kind, node_of, own_values, subject_of
+from .errors import InvalidOptions, NotSupported, check
 from .session import Admin
 
 #: By key: SET, DELETE, APPEND or SUBTRACT, and the value.
@@ -44,11 +44,18 @@ def alter_configs(admin: Admin, kind: str, name: str, changes: Changes, *, dry_r
 def _altered_as_whole(
     admin: Admin, kind: Kind, name: str, changes: Changes, *, dry_run: bool
 ) -> AlterConfigsResourceResponse:
-    """Replaces all configs of a resource: for brokers before Apache Kafka 2.3. Raises NotSupported for changes of lists."""
+    """Replaces all configs of a resource: for brokers before Apache Kafka 2.3. Raises NotSupported for changes of lists, and
+    InvalidOptions for a resource with values that no broker shows: they would be lost.
+    """
     if any(word not in ("SET", "DELETE") for word, _ in changes.values()):
         raise NotSupported("IncrementalAlterConfigs")
-    found = describe_configs(admin, kind, name)
-    values = {key: one.value for key, one in found.items() if one.config_source == OWN_SOURCES[kind].name}
+    values = {key: one.value for key, one in own_values(admin, kind, name).items()}
+    hidden = sorted(key for key, value in values.items() if value is None and key not in changes)
+    if hidden:
+        raise InvalidOptions(
+            f"{subject_of(kind, name)}: these brokers replace all configs at once, and do not show {', '.join(hidden)}: "
+            "set these, too"
+        )
     for key, (word, value) in changes.items():
         if word == "SET":
             values[key] = value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...admin.configs import config_values, describe_topic_configs
+from ...admin.configs import Kind, describe_configs, describe_topic_configs
 from ...admin.features import describe_features
 from ...admin.metadata_quorum import QuorumDescription, describe_quorum
 from ...admin.nodes import describe_cluster
@@ -94,9 +94,9 @@ def survey(admin: Admin) -> Survey:
 
 
 def _describe(admin: Admin, node: SurveyedNode) -> None:
-    loggers = config_values(admin, "broker_logger", str(node.id))
+    loggers = describe_configs(admin, Kind.BROKER_LOGGER, str(node.id))
     node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in loggers) else APACHE
-    found = config_values(admin, "broker", str(node.id))
+    found = describe_configs(admin, Kind.BROKER, str(node.id))
     node.configs = {name: one.value for name, one in sorted(found.items()) if one.config_source != _DEFAULT}
     levels = describe_features(admin, node.id)
     node.supported = {name: one.supported for name, one in levels.items() if one.supported is not None}

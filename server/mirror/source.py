@@ -112,7 +112,7 @@ class Source:
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The followed configs that each topic has itself, and where its records come from."""
         own = ValueSource.DYNAMIC_TOPIC_CONFIG.name
-        found = describe_topic_configs(self._admin, list(topics), [*FOLLOWED_CONFIGS, MIRROR_ORIGINS])
+        found = describe_topic_configs(self._admin, list(topics), [*FOLLOWED_CONFIGS, MIRROR_ORIGINS], without_denied=True)
         return {
             topic: {
                 key: value.value
