@@ -54,9 +54,13 @@ def compare(
         first = max(bounds_here[place][0], bounds_there[there][0])
         end = min(bounds_here[place][1], bounds_there[there][1])
         comparison = Comparison(first, end)
-        readers = BatchHeaders(here, place), BatchHeaders(source, there)
+        is_compacted = place[0] in lacking
+        readers = (
+            BatchHeaders(here, place, is_compacted=is_compacted),
+            BatchHeaders(source, there, is_compacted=is_compacted),
+        )
         for start, stop in _ranges(readers, first, end, samples):
-            _compare_range(readers, start, stop, comparison, is_compacted=place[0] in lacking)
+            _compare_range(readers, start, stop, comparison, is_compacted=is_compacted)
         yield place, comparison
 
 
