@@ -71,9 +71,9 @@ class ResponseError(RequestFailed):
         self.subject = subject
         self.code = code
         self.message = message
-        known = ErrorCode(code) if code in ErrorCode.__members__.values() else None
-        name = known.name if known is not None else str(code)
-        words = message or (_WORDS.get(known) if known is not None else None) or name.replace("_", " ").capitalize()
+        known = ErrorCode(code)
+        name = known.name
+        words = message or _WORDS.get(known) or name.replace("_", " ").capitalize()
         super().__init__(f"{subject}: {words.strip().rstrip('.')} ({name}){hint}")
 
     @property
