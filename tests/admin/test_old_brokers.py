@@ -124,7 +124,7 @@ def test_offsets_of_logs_and_groups(admin: Admin, broker: odradek.Broker) -> Non
     assert committed(admin, "billing") == {place: (1, "a note")}
     (listed,) = groups.list_groups(admin)
     assert (listed.group_id, listed.kind, listed.group_state) == ("billing", "classic", "")
-    assert groups.describe_classic_group(admin, "billing", admin.coordinator("billing")).group_state == "Empty"
+    assert groups.describe_classic_group(admin, "billing").group_state == "Empty"
     groups.delete_group(admin, "billing")
     assert committed(admin, "billing") == {} and groups.list_groups(admin) == []
 
