@@ -243,6 +243,16 @@ def test_protobuf_is_encoded_with_the_place_of_its_message(
         encoded(coding, '{"unknown": 1}', "protobuf-value")
 
 
+@pytest.mark.parametrize("text", ["NaN", "[1, -Infinity]", "{", '{"a": 1} 2'])
+def test_text_that_is_not_json_is_not_encoded(text: str, tmp_path: Path) -> None:
+    (tmp_path / "double.avsc").write_text('"double"')
+    for coding in (Coding(Form.json), Coding(Form.avro, schema=tmp_path / "double.avsc")):
+        made = encoder(coding, Connection({}), "orders-value")
+        assert made is not None
+        with pytest.raises(UserError, match=rf"is not {coding.form}: "):
+            made(text.encode())
+
+
 @pytest.mark.parametrize(
     ("form", "text", "data"),
     [
