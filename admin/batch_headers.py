@@ -11,7 +11,8 @@ from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
 from .errors import ResponseError
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 from .topics import described_topics
 
 _READ_COMMITTED = 1

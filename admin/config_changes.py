@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from ..protocol.messages.alter_configs import AlterConfigsRequest, LegacyAlterableConfig, LegacyAlterConfigsResource
@@ -16,6 +16,8 @@ from .configs import Kind, node_of, own_values, subject_of
 from .errors import InvalidOptions, NotSupported, check
 from .session import Admin
 
+#: Topics that change in one request.
+_AT_ONCE = 1000
 #: By key: SET, DELETE, APPEND or SUBTRACT, and the value.
 Changes = Mapping[str, tuple[str, str | None]]
 
@@ -30,15 +32,28 @@ class Operation(IntEnum):
 def alter_configs(admin: Admin, kind: str, name: str, changes: Changes, *, dry_run: bool) -> None:
     """Sets, deletes, appends to or subtracts from configs. Raises ResponseError."""
     resource = Kind[kind.upper()]
-    entries = [AlterableConfig(key, Operation[word], value) for key, (word, value) in changes.items()]
     request = IncrementalAlterConfigsRequest(
-        resources=[AlterConfigsResource(resource, name, entries)], validate_only=dry_run
+        resources=[AlterConfigsResource(resource, name, _entries(changes))], validate_only=dry_run
     )
     try:
         (result,) = admin.ask(request, node_of(resource, name)).responses
     except NotSupported:
         result = _altered_as_whole(admin, resource, name, changes, dry_run=dry_run)
     check(subject_of(resource, name), result.error_code, result.error_message)
+
+
+def _entries(changes: Changes) -> list[AlterableConfig]:
+    return [AlterableConfig(key, Operation[word], value) for key, (word, value) in changes.items()]
+
+
+def alter_topic_configs(admin: Admin, changes: Mapping[str, Changes]) -> Iterator[AlterConfigsResourceResponse]:
+    """Changes configs of topics through the controller. Yields the result of each, with its error code; an end of the
+    iteration leaves the topics behind it as they are.
+    """
+    resources = [AlterConfigsResource(Kind.TOPIC, name, _entries(one)) for name, one in changes.items()]
+    for start in range(0, len(resources), _AT_ONCE):
+        request = IncrementalAlterConfigsRequest(resources=resources[start : start + _AT_ONCE])
+        yield from admin.ask_controller(request).responses
 
 
 def _altered_as_whole(

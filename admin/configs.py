@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
@@ -15,6 +16,8 @@ from .session import Admin
 #: The name of the resource that stands for all brokers.
 ALL_BROKERS = ""
 
+#: Topics that are described in one request.
+_AT_ONCE = 1000
 #: Names of the types of values, by their number.
 _TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
 
@@ -87,10 +90,8 @@ def describe_topic_configs(
         DescribeConfigsResource(resource_type=Kind.TOPIC, resource_name=name, configuration_keys=list(keys))
         for name in names
     ]
-    request = DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
-    response = admin.repeated(lambda: admin.ask(request))
     found: dict[str, dict[str, ConfigValue]] = {}
-    for result in response.results:
+    for result in _results(admin, asked):
         if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue
         if without_denied and result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -98,6 +99,13 @@ def describe_topic_configs(
         check(subject_of(Kind.TOPIC, result.resource_name), result.error_code, result.error_message)
         found[result.resource_name] = _values(result)
     return found
+
+
+def _results(admin: Admin, resources: Sequence[DescribeConfigsResource]) -> Iterator[DescribeConfigsResult]:
+    for start in range(0, len(resources), _AT_ONCE):
+        some = list(resources[start : start + _AT_ONCE])
+        request = DescribeConfigsRequest(resources=some, include_synonyms=False, include_documentation=False)
+        yield from admin.repeated(partial(admin.ask, request)).results
 
 
 def own_values(admin: Admin, kind: Kind, name: str) -> dict[str, ConfigValue]:

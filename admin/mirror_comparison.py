@@ -11,7 +11,8 @@ from .batch_headers import BatchHeaders, CheckedBatch
 from .log_offsets import EARLIEST, LATEST, list_offsets
 
 if TYPE_CHECKING:
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
 
 #: Differences of a partition that are described; the others are counted.
 MOST_DESCRIBED = 5

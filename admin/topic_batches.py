@@ -13,13 +13,11 @@ from ..client.user_errors import UserError
 from ..client.wording import counted
 from . import topic_changes
 from .errors import ResponseError
-from .topic_changes import NewTopic
+from .topic_changes import NewTopic, TopicResult
 from .topics import describe_topics
 
 if TYPE_CHECKING:
     from .session import Admin
-    from .topic_changes import TopicResult
-    from .topics import Topic
 
 _UNKNOWN_TOPIC, _TOPIC_EXISTS = 3, 36
 #: Topics in one request.
@@ -86,15 +84,14 @@ def delete_topics(
 ) -> list[str]:
     outcome = _Outcome("deleted")
     for some in _batches(names):
-        topics: Sequence[Topic | TopicResult]
         if dry_run:
-            topics = describe_topics(admin, some)
+            results = [TopicResult(one.name, one.error_code) for one in describe_topics(admin, some)]
         else:
-            topics = topic_changes.delete_topics(admin, some)
-        for topic in topics:
+            results = topic_changes.delete_topics(admin, some)
+        for result in results:
             advance()
-            if not (if_exists and topic.error_code == _UNKNOWN_TOPIC):
-                outcome.add(topic.name, topic.error_code)
+            if not (if_exists and result.error_code == _UNKNOWN_TOPIC):
+                outcome.add(result.name, result.error_code, result.error_message)
     return outcome.result()
 
 

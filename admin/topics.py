@@ -21,7 +21,8 @@ from ..protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from .errors import ResponseError, check
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 
 _NO_ID = bytes(16)
 

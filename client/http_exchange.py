@@ -44,7 +44,7 @@ class _Http(urllib.request.HTTPHandler):
         self._deadline = deadline
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_HttpConnection, req, deadline=self._deadline)
+        return self.do_open(_Connect(http.client.HTTPConnection, self._deadline), req)
 
 
 class _Https(urllib.request.HTTPSHandler):
@@ -53,19 +53,30 @@ class _Https(urllib.request.HTTPSHandler):
         self._deadline = deadline
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_HttpsConnection, req, deadline=self._deadline)
+        return self.do_open(_Connect(http.client.HTTPSConnection, self._deadline), req)
 
 
-class _HttpConnection(http.client.HTTPConnection):
-    def __init__(self, host: str, *, deadline: _Deadline, timeout: float) -> None:
-        super().__init__(host, timeout=min(timeout, deadline.left_s()))
-        self.response_class = _response_within(deadline)
+class _Connect:
+    """Makes connections of a kind, whose responses end by the deadline."""
 
+    def __init__(self, kind: type[http.client.HTTPConnection], deadline: _Deadline) -> None:
+        self._kind = kind
+        self._deadline = deadline
 
-class _HttpsConnection(http.client.HTTPSConnection):
-    def __init__(self, host: str, *, deadline: _Deadline, timeout: float) -> None:
-        super().__init__(host, timeout=min(timeout, deadline.left_s()))
-        self.response_class = _response_within(deadline)
+    def __call__(
+        self,
+        host: str,
+        /,
+        *,
+        port: int | None = None,
+        timeout: float = 0.0,
+        source_address: tuple[str, int] | None = None,
+        blocksize: int = 8192,
+    ) -> http.client.HTTPConnection:
+        timeout = min(timeout, self._deadline.left_s())
+        made = self._kind(host, port=port, timeout=timeout, source_address=source_address, blocksize=blocksize)
+        made.response_class = _response_within(self._deadline)
+        return made
 
 
 def _response_within(deadline: _Deadline) -> type[http.client.HTTPResponse]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from ..admin.errors import NotSupported, RequestFailed
 from ..admin.nodes import describe_cluster
-from ..admin.session import Admin, Place
+from ..admin.places import Place
+from ..admin.session import Admin
 from ..admin.transactions import describe_transactions
 from .ledger import MOST_SUPERSEDED, Attempt, Ledger, prefix_of
 from .requests import NotOpen, commit_ledger, end, open_ids, read_ledger, take_id

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ..admin.errors import NoResponse, RequestFailed, ResponseError, UnknownNode, check
-from ..admin.session import GROUP, TRANSACTION, Admin, Place
+from ..admin.places import Place
+from ..admin.session import GROUP, TRANSACTION, Admin
 from ..client.errors import LoginRejected
 from ..client.versions import Bounds
 from ..protocol.errors import ErrorCode

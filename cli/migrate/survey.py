@@ -24,8 +24,6 @@ RELEASES = {21: "3.9", 25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 33: "4.4"}
 _DEFAULT = "DEFAULT_CONFIG"
 #: The loggers that a node of Odradek describes begin with this.
 _OWN_LOGGERS = "odradek."
-#: Topics in one DescribeConfigs request: a response has every key of each.
-_TOPICS_PER_REQUEST = 200
 
 
 @dataclass
@@ -104,11 +102,7 @@ def _describe(admin: Admin, node: SurveyedNode) -> None:
 
 def _tiered(admin: Admin, topics: list[Topic]) -> list[str]:
     """Returns the topics with segments in remote storage."""
-    names = [str(topic.name) for topic in topics]
-    found: list[str] = []
-    for first in range(0, len(names), _TOPICS_PER_REQUEST):
-        response = describe_topic_configs(admin, names[first : first + _TOPICS_PER_REQUEST], [TIERED_TOPIC_KEY])
-        found += [
-            name for name, one in response.items() if TIERED_TOPIC_KEY in one and one[TIERED_TOPIC_KEY].value == "true"
-        ]
-    return sorted(found)
+    found = describe_topic_configs(admin, [topic.name for topic in topics], [TIERED_TOPIC_KEY])
+    return sorted(
+        name for name, one in found.items() if TIERED_TOPIC_KEY in one and one[TIERED_TOPIC_KEY].value == "true"
+    )
