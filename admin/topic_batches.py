@@ -14,7 +14,7 @@ from ..client.wording import counted
 from . import topic_changes
 from .errors import ResponseError
 from .topic_changes import NewTopic, TopicResult
-from .topics import describe_topics
+from .topics import describe_topics, hint_for_unknown
 
 if TYPE_CHECKING:
     from .session import Admin
@@ -54,9 +54,9 @@ class _Outcome:
         self.done: list[str] = []
         self._errors: list[UserError] = []
 
-    def add(self, name: str, code: int, message: str | None = None) -> None:
+    def add(self, name: str, code: int, message: str | None = None, hint: str = "") -> None:
         if code:
-            error = from_library(ResponseError(f"topic {name}", code, message))
+            error = from_library(ResponseError(f"topic {name}", code, message, hint))
             assert error is not None
             self._errors.append(error)
         else:
@@ -91,7 +91,8 @@ def delete_topics(
         for result in results:
             advance()
             if not (if_exists and result.error_code == _UNKNOWN_TOPIC):
-                outcome.add(result.name, result.error_code, result.error_message)
+                hint = hint_for_unknown(admin, result.name, result.error_code)
+                outcome.add(result.name, result.error_code, result.error_message, hint)
     return outcome.result()
 
 
