@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 
 class _Outcome(NamedTuple, Generic[ResponseT]):
-    """Of a request to one address. `is_sent`: the node may have taken it, with a response or without."""
+    """The outcome of a request to one address. `is_sent`: the node may have taken it, with a response or without."""
 
     response: ResponseT | None
     fault: Fault | None

@@ -10,7 +10,7 @@ import io
 import socket
 import time
 import urllib.request
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -81,14 +81,16 @@ class _Connect:
 
 def _response_within(deadline: _Deadline) -> type[http.client.HTTPResponse]:
     class Response(http.client.HTTPResponse):
-        def __init__(self, sock: socket.socket, *given: Any, **named: Any) -> None:
-            super().__init__(cast("socket.socket", _LimitedSocket(sock, deadline)), *given, **named)
+        def __init__(
+            self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
+        ) -> None:
+            super().__init__(cast("socket.socket", _LimitedSocket(sock, deadline)), debuglevel, method, url)
 
     return Response
 
 
 class _LimitedSocket:
-    """What a response takes of a socket: a file, whose reads end by the deadline."""
+    """The part of a socket that a response takes: a file, whose reads end by the deadline."""
 
     def __init__(self, connected: socket.socket, deadline: _Deadline) -> None:
         self._connected = connected

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .schema_registry import Schema, SchemaRegistry
 
 Parsed = TypeVar("Parsed")
+Kept = TypeVar("Kept")
 #: Parsed schemas that are kept: a topic of bytes that only look like values with schemas has many different ids.
 _MOST_KEPT = 500
 
@@ -34,9 +35,6 @@ class KeptSchemas(Generic[Parsed]):
             raise
         _keep(self._parsed, schema_id, made)
         return made
-
-
-Kept = TypeVar("Kept")
 
 
 def _keep(kept: dict[int, Kept], schema_id: int, value: Kept) -> None:

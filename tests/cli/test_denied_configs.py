@@ -1,4 +1,4 @@
-"""Configs that a user may not see: an error or a warning says so, and none of them counts as absent."""
+"""Configs that a user may not see: an error or a warning names them, and none of them counts as absent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compat_tests.cli.commands import Done, odradek_command
 pytestmark = pytest.mark.usefixtures("sockets")
 
 USERS = {"admin": "admin-secret", "reader": "reader-secret"}
-#: What a user needs who reads topics and describes the cluster, without DESCRIBE_CONFIGS.
+#: Rights to read topics and to describe the cluster, without DESCRIBE_CONFIGS.
 RULES = (
     ("--topic", "*", "--operation", "read"),
     ("--group", "*", "--operation", "describe"),

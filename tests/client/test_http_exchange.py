@@ -17,7 +17,7 @@ from odradek.client.user_errors import UserError
 from odradek.records.schema_registry import SchemaRegistry
 
 pytestmark = pytest.mark.usefixtures("sockets")
-#: Of one read, and of an exchange.
+#: Limits of one read, and of an exchange.
 READ_S, WHOLE_S = 5.0, 0.5
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
 
